@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "src/base/time.h"
+
+// What an operation asks of the machine. Cost code answers with demands and says where they come
+// from; only the engine turns demands into an end time, because rates change when operations share
+// a resource.
+namespace stepcast::cost {
+
+// Where a figure comes from, best first.
+enum class Provenance : std::uint8_t {
+  kGiven,         // an input of the scenario (layer lists)
+  kMeasured,      // a measured point of a profile
+  kInterpolated,  // between measured points
+  kExtrapolated,  // beyond the last measured point
+  kModelled,      // a formula with sourced constants
+};
+const char* Name(Provenance provenance);  // "given", "measured", ...
+
+// What the operations of one device share. A share is the fraction of the resource that the
+// operation uses while it runs at its full rate.
+enum class Resource : std::uint8_t {
+  kCompute,  // streaming multiprocessors
+  kMemory,   // device memory bandwidth
+  kScaleUp,  // NVLink or PCIe to the GPUs of the node, egress
+  kNetwork,  // the GPU's share of the node's NICs, egress
+  kHostLink, // PCIe between host and device
+};
+inline constexpr int kResources = 5;
+
+struct Demand {
+  Time latency;  // fixed part: start-up, hops; uses nothing
+  Time work;     // time of the rest when nothing else runs
+  std::array<double, kResources> share{};  // while in `work`; each in [0, 1]
+  Provenance provenance = Provenance::kModelled;
+
+  Time alone() const { return latency + work; }
+};
+
+}  // namespace stepcast::cost

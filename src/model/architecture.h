@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// A decoder-only transformer by its dimensions: what a model YAML file or a Hugging Face
+// config.json states.
+namespace stepcast::model {
+
+enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kMpt };
+enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
+enum class Activator : std::uint8_t { kGelu, kSwiGlu };
+enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
+
+struct Architecture {
+  Family family = Family::kLlama;  // decides the tensors' names and their registration order
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;        // h
+  std::int64_t heads = 0;         // a, query heads
+  std::int64_t kv_heads = 0;      // g, key-value heads; divides heads
+  std::int64_t head_size = 0;     // d; q projection is hidden x (heads * head_size)
+  std::int64_t feed_forward = 0;  // f
+  std::int64_t vocabulary = 0;    // V, rows of the embedding
+  std::int64_t max_positions = 0;  // rows of a learned position embedding; the longest sequence
+                                   // it can take; 0 = no limit
+  Normalization normalization = Normalization::kRmsNorm;
+  Activator activator = Activator::kSwiGlu;
+  Position position = Position::kRotary;
+  bool tie_embeddings = false;    // the head uses the embedding's tensor
+  bool attention_bias = false;    // q, k, v projections have biases
+  bool projection_bias = false;   // the attention output projection has one
+  bool feed_forward_bias = false;
+  bool norm_bias = false;         // LayerNorm only
+  bool dropout = false;           // residual and embedding dropout are active in training
+};
+
+// What is impossible about the dimensions, one sentence each, naming the field as in the model
+// file ("hidden_size"); empty when the architecture can be built.
+struct ArchitectureFault {
+  std::string field;
+  std::string message;
+  std::string hint;
+};
+std::vector<ArchitectureFault> Check(const Architecture& architecture);
+
+}  // namespace stepcast::model

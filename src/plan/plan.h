@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/model/recomputation.h"
+
+// How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
+// `software` sections, every default filled in. Keys and defaults: docs/formats.md.
+namespace stepcast::plan {
+
+enum class Optimizer : std::uint8_t { kAdamW, kSgd };
+// How the framework runs the update (mechanics: one kernel over all tensors, or the multi-tensor
+// chain that needs a temporary copy).
+enum class OptimizerImplementation : std::uint8_t { kFused, kForeach };
+
+enum class Framework : std::uint8_t { kReference, kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron };
+
+// `software: {torch: "2.6"}` as numbers that compare.
+struct Version {
+  int major = 0;
+  int minor = 0;
+  friend auto operator<=>(const Version&, const Version&) = default;
+};
+
+struct Software {
+  Version torch{2, 6};
+  Version nccl{2, 27};
+};
+
+struct Training {
+  std::int64_t sequence_length = 0;
+  std::int64_t micro_batch_size = 0;
+  std::int64_t gradient_accumulation = 1;
+  std::int64_t global_batch_size = 0;  // = micro_batch_size x gradient_accumulation x data
+  DataType precision = DataType::kBf16;
+  DataType parameter_dtype = DataType::kBf16;
+  DataType gradient_dtype = DataType::kBf16;
+  DataType reduce_dtype = DataType::kBf16;
+  Optimizer optimizer = Optimizer::kAdamW;
+  OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
+  model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
+  model::Attention attention = model::Attention::kFlash;
+  bool step_barrier = false;  // measure one step between barriers instead of the steady interval
+};
+
+struct Parallelism {
+  std::int64_t data = 1;
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+};
+
+// What happens to a unit's full parameters after its forward.
+// true: freed, gathered again for backward. false: kept. k: re-sharded over groups of k ranks.
+using ReshardAfterForward = std::variant<bool, std::int64_t>;
+
+struct DataParallel {
+  int zero_stage = 0;
+  Framework framework = Framework::kReference;
+  bool overlap = true;
+  // One collective per bucket. 0 B: one per tensor. Not set: the framework has no buckets, or (only
+  // for `reference`) one bucket per unit at stage 3 and one for everything without overlap.
+  std::optional<Bytes> bucket_size;
+  std::optional<Bytes> first_bucket_size;
+  std::int64_t prefetch = 1;
+  ReshardAfterForward reshard_after_forward = true;
+  bool accumulate_unsharded = false;
+  std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
+  bool gradient_as_bucket_view = false;  // ddp
+  bool find_unused_parameters = false;   // ddp
+};
+
+struct Plan {
+  Training training;
+  Parallelism parallelism;
+  DataParallel data_parallel;
+  Software software;
+};
+
+const char* Name(Optimizer optimizer);
+const char* Name(OptimizerImplementation implementation);
+const char* Name(Framework framework);
+
+// Bytes of persistent optimizer state per parameter: AdamW's two FP32 moments (SGD: one momentum),
+// plus the FP32 master copy when the parameters are kept in 16 bits or fewer. AdamW on bf16
+// parameters: k = 12.
+std::int64_t OptimizerBytesPerParameter(const Training& training);
+
+// True when gradients accumulate in another type than the parameters': the accumulators then stand
+// beside the gradients ("FP32 gradient accumulation": 4 more bytes per parameter).
+bool AccumulatesApart(const Training& training);
+
+}  // namespace stepcast::plan

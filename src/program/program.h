@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/base/time.h"
+
+// The step program: what one rank submits to its device in one training step. Written by lowering,
+// checked by the validator, run in virtual time by the simulator and on hardware by the runtime.
+// It knows streams, communicators, buffers and events; it does not know ZeRO, buckets or layers.
+//
+// Semantics
+//  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
+//    spends the issue cost of each instruction (priced by the cost room) and moves on; only
+//    kHostWaitEvent makes it wait for the device.
+//  * A stream runs its operations in issue order, one at a time. Streams of a rank run beside each
+//    other.
+//  * A communicator runs its collectives in host order, one at a time, whatever streams they were
+//    issued on, and a collective starts when every member of its group has reached it.
+//  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far; a wait refers to
+//    the latest record in host order, and is satisfied at once when there was none. A wait in the
+//    next step for an event of this step is therefore the edge between steps.
+//  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
+//    device time. A buffer belongs to the stream it was allocated on; another stream may use it
+//    until kRelease only if the owner's stream is made to wait for that use, or if kRecordStream
+//    names the other stream before the release (the allocator then delays the reuse).
+namespace stepcast::program {
+
+using Index = std::uint32_t;
+inline constexpr Index kNone = std::numeric_limits<Index>::max();
+
+// Categories of memory, as the JSON output names them. A gradient waiting in a bucket is a
+// gradient; a gathered unit's full parameters are communication.
+enum class Category : std::uint8_t {
+  kParameter,
+  kGradient,
+  kOptimizer,
+  kActivation,
+  kCommunication,
+  kWorkspace,
+};
+inline constexpr int kCategories = 6;
+
+// The part of the step that an operation belongs to; recomputation is backward.
+enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer };
+inline constexpr int kPhases = 3;
+
+enum class Opcode : std::uint8_t {
+  kKernel,         // operand: kernels
+  kCopy,           // operand: copies
+  kCollective,     // operand: collectives
+  kHostTask,       // operand: host_tasks; no stream
+  kRecordEvent,    // operand: events
+  kWaitEvent,      // operand: events; the stream waits
+  kHostWaitEvent,  // operand: events; the host waits; no stream
+  kAllocate,       // operand: buffers; `stream` becomes its owner
+  kRelease,        // operand: buffers; no stream
+  kRecordStream,   // operand: buffers; `stream` also uses it
+};
+
+enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
+
+struct Stream {
+  std::string name;  // "compute", "all-gather": a track of the trace
+};
+
+// The ranks that communicate together, global rank numbers in group order.
+struct ProcessGroup {
+  std::string name;  // "data", "shard", "replica"
+  std::vector<int> ranks;
+};
+
+struct Communicator {
+  std::string name;
+  Index group = kNone;
+};
+
+struct Buffer {
+  std::string name;
+  Bytes size;
+  Category category = Category::kActivation;
+  Bytes padding;  // the part of `size` that only fills a shard to equal length
+};
+
+struct Collective {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Index communicator = kNone;
+  // nccl-tests' size: all-reduce and broadcast: the buffer of each rank; all-gather and
+  // reduce-scatter: the whole (group size x the part of each rank).
+  Bytes bytes;
+  DataType data_type = DataType::kBf16;
+  friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+struct Copy {
+  CopyDirection direction = CopyDirection::kDeviceToDevice;
+  Bytes bytes;
+};
+
+struct HostTask {
+  std::string name;
+  Time duration;
+};
+
+struct Event {
+  std::string name;
+};
+
+// Bytes [offset, offset + size) of a buffer that an operation reads or writes.
+struct BufferUse {
+  Index buffer = kNone;
+  bool write = false;  // a write may also read (accumulation)
+  Bytes offset;
+  Bytes size;
+};
+
+struct Instruction {
+  Opcode opcode = Opcode::kKernel;
+  Phase phase = Phase::kForward;
+  std::uint16_t stream = 0;  // streams; meaningless where the opcode has none
+  Index operand = kNone;     // which table: see Opcode
+  Index first_use = 0;       // uses[first_use, first_use + use_count)
+  std::uint16_t use_count = 0;
+  std::uint16_t micro_batch = 0;
+  Index label = kNone;  // labels: the layer, unit or bucket; kNone if none
+};
+
+struct Program {
+  std::vector<Stream> streams;
+  std::vector<ProcessGroup> groups;
+  std::vector<Communicator> communicators;
+  std::vector<Event> events;
+  std::vector<Buffer> buffers;
+  std::vector<Kernel> kernels;          // distinct ones: operations refer to them
+  std::vector<Collective> collectives;  // distinct ones
+  std::vector<Copy> copies;
+  std::vector<HostTask> host_tasks;
+  std::vector<BufferUse> uses;
+  std::vector<std::string> labels;
+
+  std::vector<Instruction> prologue;
+  std::vector<Instruction> step;
+
+  // The stream whose kernels are the training computation; phases are told by it. Always 0.
+  static constexpr std::uint16_t kComputeStream = 0;
+};
+
+// The words of the dump, the trace and the JSON output.
+const char* Name(Category category);  // "parameters", "gradients", "optimizer", ...
+const char* Name(Phase phase);        // "forward", "backward", "optimizer"
+const char* Name(Opcode opcode);      // "kernel", "wait-event", ...
+const char* Name(CopyDirection direction);  // "device-to-device", ...
+
+}  // namespace stepcast::program

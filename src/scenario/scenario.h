@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/calibration/calibration.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+#include "src/scenario/resolved.h"
+#include "src/topology/cluster.h"
+#include "src/topology/gpu.h"
+
+// A scenario: model, cluster, calibration and plan, read from files, checked one by one and
+// together. Everything downstream works on these values and never sees text.
+namespace stepcast::scenario {
+
+enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
+
+struct Scenario {
+  std::string name;
+  // Shared between the scenarios of a sweep that use the same files.
+  std::shared_ptr<const model::Model> model;
+  std::shared_ptr<const topology::Cluster> cluster;
+  std::shared_ptr<const calibration::Calibration> calibration;
+  std::optional<topology::Gpu> gpu;  // none only on a flat cluster without one
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
+  plan::Plan plan;
+  Resolved resolved;           // the scenario with every default filled in
+  std::vector<std::string> warnings;  // keys without effect and the like
+};
+
+}  // namespace stepcast::scenario

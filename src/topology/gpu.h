@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/base/rates.h"
+
+namespace stepcast::topology {
+
+// A GPU's data sheet: what the device is, not what was achieved on it (that is calibration).
+// Read from topologies/gpus/*.yaml.
+struct Gpu {
+  std::string name;  // "h100-sxm"; also names its default calibration profile
+  Bytes memory;
+  Bandwidth memory_bandwidth;
+  std::array<FlopRate, 4> peak;  // dense, indexed by DataType; zero where the device cannot
+  int multiprocessors = 0;
+
+  FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
+};
+
+}  // namespace stepcast::topology
