@@ -16,10 +16,16 @@ cc_library(
             "include/*.h",
             "include/*.hpp",
             "include/crt/**",
+            # cuda_fp16.h includes <nv/target>, which CUDA 13 keeps below cccl/.
+            "include/nv/**",
+            "include/cccl/nv/**",
         ],
         exclude = ["include/nccl*.h"],
     ),
-    includes = ["include"],
+    includes = [
+        "include",
+        "include/cccl",
+    ],
     linkopts = [
         "-L{library_folder}",
         "-lcudart_static",
