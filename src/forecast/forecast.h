@@ -10,6 +10,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/cost/prices.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
@@ -69,6 +70,7 @@ struct Run {
   Forecast forecast;
   program::Program program;
   program::Timeline timeline;
+  cost::Prices prices;  // of the program's tables: the trace says where each time comes from
   std::uint32_t first_step = 0;  // the step whose interval the forecast describes is
                                  // [step_ends[first_step - 1], step_ends[first_step]]
 };
