@@ -20,15 +20,15 @@ enum class KernelKind : std::uint8_t {
 // What one device kernel computes: the vocabulary that the model room writes, programs carry and
 // cost code prices. Shapes are in elements. flops counts multiply and add as two.
 struct Kernel {
-  std::string name;  // "mlp.down_proj", "self_attn.q_proj.wgrad"
+  std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
   std::int64_t batch = 1;              // kGemm: independent products
   std::int64_t m = 0, n = 0, k = 0;    // kGemm; zero otherwise
   std::int64_t flops = 0;              // what the device executes (causal attention: half)
   std::int64_t model_flops = 0;        // what MFU counts: matrix products, full attention; else 0
-  Bytes read, written;                 // device memory traffic if every operand crosses once
-  Time given;                          // kGiven: the time; else zero
+  Bytes read{}, written{};                 // device memory traffic if every operand crosses once
+  Time given{};                          // kGiven: the time; else zero
 };
 
 }  // namespace stepcast

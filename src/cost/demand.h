@@ -32,8 +32,8 @@ enum class Resource : std::uint8_t {
 inline constexpr int kResources = 5;
 
 struct Demand {
-  Time latency;  // fixed part: start-up, hops; uses nothing
-  Time work;     // time of the rest when nothing else runs
+  Time latency{};  // fixed part: start-up, hops; uses nothing
+  Time work{};     // time of the rest when nothing else runs
   std::array<double, kResources> share{};  // while in `work`; each in [0, 1]
   Provenance provenance = Provenance::kModelled;
 

@@ -67,25 +67,25 @@ enum class Opcode : std::uint8_t {
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
 struct Stream {
-  std::string name;  // "compute", "all-gather": a track of the trace
+  std::string name{};  // "compute", "all-gather": a track of the trace
 };
 
 // The ranks that communicate together, global rank numbers in group order.
 struct ProcessGroup {
-  std::string name;  // "data", "shard", "replica"
-  std::vector<int> ranks;
+  std::string name{};  // "data", "shard", "replica"
+  std::vector<int> ranks{};
 };
 
 struct Communicator {
-  std::string name;
+  std::string name{};
   Index group = kNone;
 };
 
 struct Buffer {
-  std::string name;
-  Bytes size;
+  std::string name{};
+  Bytes size{};
   Category category = Category::kActivation;
-  Bytes padding;  // the part of `size` that only fills a shard to equal length
+  Bytes padding{};  // the part of `size` that only fills a shard to equal length
 };
 
 struct Collective {
@@ -93,31 +93,31 @@ struct Collective {
   Index communicator = kNone;
   // nccl-tests' size: all-reduce and broadcast: the buffer of each rank; all-gather and
   // reduce-scatter: the whole (group size x the part of each rank).
-  Bytes bytes;
+  Bytes bytes{};
   DataType data_type = DataType::kBf16;
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
 struct Copy {
   CopyDirection direction = CopyDirection::kDeviceToDevice;
-  Bytes bytes;
+  Bytes bytes{};
 };
 
 struct HostTask {
-  std::string name;
-  Time duration;
+  std::string name{};
+  Time duration{};
 };
 
 struct Event {
-  std::string name;
+  std::string name{};
 };
 
 // Bytes [offset, offset + size) of a buffer that an operation reads or writes.
 struct BufferUse {
   Index buffer = kNone;
   bool write = false;  // a write may also read (accumulation)
-  Bytes offset;
-  Bytes size;
+  Bytes offset{};
+  Bytes size{};
 };
 
 struct Instruction {
@@ -132,20 +132,20 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<Stream> streams;
-  std::vector<ProcessGroup> groups;
-  std::vector<Communicator> communicators;
-  std::vector<Event> events;
-  std::vector<Buffer> buffers;
-  std::vector<Kernel> kernels;          // distinct ones: operations refer to them
-  std::vector<Collective> collectives;  // distinct ones
-  std::vector<Copy> copies;
-  std::vector<HostTask> host_tasks;
-  std::vector<BufferUse> uses;
-  std::vector<std::string> labels;
+  std::vector<Stream> streams{};
+  std::vector<ProcessGroup> groups{};
+  std::vector<Communicator> communicators{};
+  std::vector<Event> events{};
+  std::vector<Buffer> buffers{};
+  std::vector<Kernel> kernels{};          // distinct ones: operations refer to them
+  std::vector<Collective> collectives{};  // distinct ones
+  std::vector<Copy> copies{};
+  std::vector<HostTask> host_tasks{};
+  std::vector<BufferUse> uses{};
+  std::vector<std::string> labels{};
 
-  std::vector<Instruction> prologue;
-  std::vector<Instruction> step;
+  std::vector<Instruction> prologue{};
+  std::vector<Instruction> step{};
 
   // The stream whose kernels are the training computation; phases are told by it. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;

@@ -15,35 +15,35 @@ namespace stepcast::program {
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
-  Time issued;  // the host had submitted it
-  Time ready;   // its stream and its waits let it go; a collective then waits for its
+  Time issued{};  // the host had submitted it
+  Time ready{};   // its stream and its waits let it go; a collective then waits for its
                 // communicator and its partners until `start`
-  Time start;
-  Time end;
+  Time start{};
+  Time end{};
 };
 
 // A stream (or the host) stood at a wait that was not satisfied yet, from `start` to `end`.
 struct WaitRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
-  Time start;
-  Time end;
+  Time start{};
+  Time end{};
 };
 
 // Memory changed when the host issued an allocation or release.
 struct MemoryRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
-  Time time;
+  Time time{};
 };
 
 // One rank's run. Records of one stream are in time order; memory records are in host order.
 struct Timeline {
-  std::vector<OperationRecord> operations;  // in order of (end, issue)
-  std::vector<WaitRecord> waits;
-  std::vector<MemoryRecord> memory;
+  std::vector<OperationRecord> operations{};  // in order of (end, issue)
+  std::vector<WaitRecord> waits{};
+  std::vector<MemoryRecord> memory{};
   // End of step s: when everything issued in it had finished. Not decreasing.
-  std::vector<Time> step_ends;
+  std::vector<Time> step_ends{};
 };
 
 }  // namespace stepcast::program
