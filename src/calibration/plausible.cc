@@ -1,0 +1,171 @@
+#include "src/calibration/plausible.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
+
+namespace stepcast::calibration {
+namespace {
+
+constexpr Time kLongestStart = Milliseconds(1);
+constexpr Time kLongestOverhead = Milliseconds(100);
+constexpr Bytes kLargestMemory = GiB(1024);
+// Products reach half of their best speed below this size on any device: 100 Tflop is a tenth of a
+// second on the fastest one.
+constexpr double kLargestHalfFlops = 1e14;
+constexpr double kScatter = 0.8;
+
+class Checker {
+ public:
+  void Efficiency(std::string field, double value) {
+    if (value > 0 && value <= 1) return;  // also refuses what is not a number
+    Add(std::move(field), fmt::format("an efficiency lies above 0 and at most at 1: {}", value),
+        "it is the achieved part of a peak: 0.75 for 75 %");
+  }
+
+  void Duration(std::string field, Time value, Time longest) {
+    if (value >= Time() && value <= longest) return;
+    Add(std::move(field),
+        fmt::format("must lie between 0 and {}: {}", FormatTime(longest), FormatTime(value)),
+        "check the unit");
+  }
+
+  void Size(std::string field, Bytes value) {
+    if (value >= Bytes() && value <= kLargestMemory) return;
+    Add(std::move(field),
+        fmt::format("must lie between 0 and {}: {}", FormatBytes(kLargestMemory),
+                    FormatBytes(value)),
+        "check the unit");
+  }
+
+  void Add(std::string field, std::string message, std::string hint) {
+    faults_.push_back({std::move(field), std::move(message), std::move(hint)});
+  }
+
+  std::vector<Fault> Take() { return std::move(faults_); }
+
+ private:
+  std::vector<Fault> faults_;
+};
+
+void CheckKernels(const KernelCosts& kernels, Checker& checker) {
+  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+    const GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
+    if (gemm == GemmEfficiency()) continue;
+    const std::string field = fmt::format("kernels.gemm.{}", Name(type));
+    checker.Efficiency(field + ".max_efficiency", gemm.max_efficiency);
+    if (!(gemm.half_flops >= 0 && gemm.half_flops <= kLargestHalfFlops)) {
+      checker.Add(field + ".half_flops",
+                  fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops,
+                              gemm.half_flops),
+                  "it is the size of a product that reaches half of the best speed, in flops");
+    }
+  }
+  checker.Efficiency("kernels.attention_forward_efficiency", kernels.attention_forward_efficiency);
+  checker.Efficiency("kernels.attention_backward_efficiency",
+                     kernels.attention_backward_efficiency);
+  checker.Efficiency("kernels.memory_efficiency", kernels.memory_efficiency);
+  checker.Duration("kernels.start_latency", kernels.start_latency, kLongestStart);
+  checker.Duration("kernels.launch", kernels.launch, kLongestOverhead);
+  checker.Duration("kernels.collective_launch", kernels.collective_launch, kLongestOverhead);
+}
+
+void CheckLinks(const LinkCosts& links, Checker& checker) {
+  checker.Efficiency("links.nvlink_efficiency", links.nvlink_efficiency);
+  checker.Efficiency("links.pcie_efficiency", links.pcie_efficiency);
+  checker.Efficiency("links.network_efficiency", links.network_efficiency);
+  const std::pair<std::string_view, Time> times[] = {
+      {"ring_base", links.ring_base},
+      {"tree_base", links.tree_base},
+      {"ring_nvlink_hop", links.ring_nvlink_hop},
+      {"ring_pcie_hop", links.ring_pcie_hop},
+      {"ring_network_hop", links.ring_network_hop},
+      {"tree_nvlink_hop", links.tree_nvlink_hop},
+      {"tree_pcie_hop", links.tree_pcie_hop},
+      {"tree_network_hop", links.tree_network_hop},
+  };
+  for (const auto& [key, time] : times) {
+    checker.Duration(fmt::format("links.{}", key), time, kLongestOverhead);
+  }
+}
+
+void CheckMemory(const MemoryCosts& memory, Checker& checker) {
+  checker.Size("memory.context", memory.context);
+  checker.Size("memory.first_communicator", memory.first_communicator);
+  checker.Size("memory.next_communicator", memory.next_communicator);
+  checker.Size("memory.gemm_workspace", memory.gemm_workspace);
+}
+
+void CheckPoints(const CollectiveTable& table, const std::string& field, Checker& checker) {
+  Bytes largest;
+  Time longest;
+  for (std::size_t i = 0; i < table.points.size(); ++i) {
+    const auto& [size, time] = table.points[i];
+    const std::string point = fmt::format("{}.points[{}]", field, i);
+    if (size <= Bytes()) {
+      checker.Add(point, fmt::format("a size must be positive: {}", FormatBytes(size)), "");
+    } else if (size <= largest) {
+      checker.Add(
+          point,
+          fmt::format("sizes must ascend: {} after {}", FormatBytes(size), FormatBytes(largest)),
+          "sort the points by size and leave out repetitions");
+    }
+    if (time <= Time()) {
+      checker.Add(point, fmt::format("a time must be positive: {}", FormatTime(time)), "");
+    } else if (time.seconds() < kScatter * longest.seconds()) {
+      checker.Add(point,
+                  fmt::format("a larger size takes far less time than a smaller one: {} after {}",
+                              FormatTime(time), FormatTime(longest)),
+                  "check the units; measure again if they are right");
+    }
+    largest = std::max(largest, size);
+    longest = std::max(longest, time);
+  }
+}
+
+void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    const CollectiveTable& table = tables[i];
+    const std::string field = fmt::format("collectives[{}]", i);
+    if (table.ranks < 2) {
+      checker.Add(field + ".ranks",
+                  fmt::format("a collective needs 2 ranks or more: {}", table.ranks), "");
+    }
+    if (table.nodes < 1 || table.nodes > std::max(table.ranks, 1)) {
+      checker.Add(field + ".nodes",
+                  fmt::format("must lie between 1 and the number of ranks: {}", table.nodes), "");
+    }
+    if (table.points.empty()) {
+      checker.Add(field + ".points", "a table needs at least one point", "write [[1 MiB, 1 ms]]");
+    }
+    CheckPoints(table, field, checker);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (tables[j].collective == table.collective && tables[j].ranks == table.ranks &&
+          tables[j].nodes == table.nodes) {
+        checker.Add(field,
+                    fmt::format("a second table for {} over {} ranks on {} nodes",
+                                Name(table.collective), table.ranks, table.nodes),
+                    "join the points of both");
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Fault> Check(const Calibration& calibration) {
+  Checker checker;
+  if (calibration.kernels) CheckKernels(*calibration.kernels, checker);
+  if (calibration.links) CheckLinks(*calibration.links, checker);
+  if (calibration.memory) CheckMemory(*calibration.memory, checker);
+  CheckTables(calibration.collectives, checker);
+  return checker.Take();
+}
+
+}  // namespace stepcast::calibration

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/calibration/calibration.h"
+
+namespace stepcast::calibration {
+
+// One figure of a profile that no machine can have.
+struct Fault {
+  std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency",
+                      // "collectives[2].points[3]"
+  std::string message;
+  std::string hint;
+};
+
+// Everything unbelievable about a profile; empty when it can be used.
+//  * Efficiencies lie in (0, 1].
+//  * Times are not negative, and short: a kernel's start at most 1 ms, a launch, a hop or a base
+//    at most 100 ms. A longer one is a wrong unit.
+//  * Memory sizes are not negative and below 1 TiB.
+//  * A table is over at least two ranks on at least one node and at most one node per rank; it has
+//    at least one point; sizes are positive and strictly ascending; times are positive. A larger
+//    size may take a little less time (measurements scatter), but not less than 80 % of the longest
+//    time before it.
+//  * No two tables share (collective, ranks, nodes).
+std::vector<Fault> Check(const Calibration& calibration);
+
+}  // namespace stepcast::calibration
