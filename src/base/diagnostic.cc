@@ -1,0 +1,100 @@
+#include "src/base/diagnostic.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "fmt/format.h"
+
+namespace stepcast {
+namespace {
+
+// Edits (insert, delete, replace, swap of neighbours) that turn `a` into `b`, letters compared
+// without case; the restricted Damerau-Levenshtein distance.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+          lower(a[i - 2]) == lower(b[j - 1])) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
+    }
+    std::swap(before_last, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string Format(const Diagnostic& diagnostic) {
+  std::string text = Quoted(diagnostic.location.file, "");
+  if (diagnostic.location.line > 0) {
+    text += fmt::format(":{}", diagnostic.location.line);
+    if (diagnostic.location.column > 0) text += fmt::format(":{}", diagnostic.location.column);
+  }
+  if (!text.empty()) text += ": ";
+  text += fmt::format("error[{}]: {}\n", diagnostic.code, diagnostic.message);
+  if (!diagnostic.hint.empty()) text += fmt::format("  hint: {}\n", diagnostic.hint);
+  return text;
+}
+
+std::string Format(const Diagnostics& diagnostics) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) text += Format(diagnostic);
+  return text;
+}
+
+std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known) {
+  // A third of the letters may be wrong, but never so many that any word would do. Nothing that
+  // long is a typing mistake, and the distance costs the product of the lengths.
+  constexpr std::size_t kLongest = 64;
+  if (word.empty() || word.size() > kLongest) return {};
+  std::string_view nearest;
+  std::size_t nearest_distance = 0;
+  for (std::string_view candidate : known) {
+    if (candidate.size() > kLongest) continue;
+    const std::size_t distance = EditDistance(word, candidate);
+    const std::size_t allowed =
+        std::max<std::size_t>(1, std::max(word.size(), candidate.size()) / 3);
+    if (distance > allowed || distance >= std::min(word.size(), candidate.size())) continue;
+    if (nearest.empty() || distance < nearest_distance) {
+      nearest = candidate;
+      nearest_distance = distance;
+    }
+  }
+  return nearest;
+}
+
+std::string Quoted(std::string_view value, std::string_view quote) {
+  constexpr std::size_t kLongest = 120;
+  std::string text(quote);
+  std::size_t shown = std::min(value.size(), kLongest);
+  // Cut between characters, not inside a UTF-8 sequence.
+  while (shown < value.size() && shown > 0 &&
+         (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
+    --shown;
+  }
+  for (char c : value.substr(0, shown)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      text += "\\n";
+    } else if (c == '\t') {
+      text += "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  if (shown < value.size()) text += "...";
+  text += quote;
+  return text;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+#include "src/base/diagnostic.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast {
+namespace {
+
+TEST(Format, LeavesOutThePartsOfThePositionThatHaveNoMeaning) {
+  EXPECT_EQ(Format(Diagnostic{"input.unknown-key", {"a.yaml", 3, 5}, "unknown key: 'x'", "did y"}),
+            "a.yaml:3:5: error[input.unknown-key]: unknown key: 'x'\n  hint: did y\n");
+  EXPECT_EQ(Format(Diagnostic{"file.not-found", {"a.yaml", 0, 0}, "no", ""}),
+            "a.yaml: error[file.not-found]: no\n");
+  EXPECT_EQ(Format(Diagnostic{"plan.x", {"", 0, 0}, "no", ""}), "error[plan.x]: no\n");
+}
+
+TEST(Format, KeepsTheOrderOfSeveral) {
+  const Diagnostics several = {{"b", {"f", 2, 1}, "second", ""}, {"a", {"f", 1, 1}, "first", ""}};
+  EXPECT_EQ(Format(several), "f:2:1: error[b]: second\nf:1:1: error[a]: first\n");
+}
+
+TEST(Format, NeverPassesControlCharactersOfAFileNameToTheTerminal) {
+  EXPECT_EQ(Format(Diagnostic{"c", {"--set a=\x1b[31m\n", 0, 0}, "m", ""}),
+            "--set a=\\x1b[31m\\n: error[c]: m\n");
+}
+
+TEST(NearestWord, FindsTypingMistakesOnly) {
+  const std::vector<std::string_view> known = {"sequence_length", "precision", "data", "bf16"};
+  EXPECT_EQ(NearestWord("sequence_lenght", known), "sequence_length");  // two letters swapped
+  EXPECT_EQ(NearestWord("Precision", known), "precision");              // case
+  EXPECT_EQ(NearestWord("precison", known), "precision");               // one missing
+  EXPECT_EQ(NearestWord("bf17", known), "bf16");                        // one wrong
+  EXPECT_EQ(NearestWord("optimizer", known), "");
+  EXPECT_EQ(NearestWord("", known), "");
+  EXPECT_EQ(NearestWord("x", {"y"}), "");  // one edit turns any letter into any other
+}
+
+TEST(NearestWord, TakesTheNearestAndOnATieTheFirst) {
+  EXPECT_EQ(NearestWord("mib", {"GiB", "MiB"}), "MiB");
+  EXPECT_EQ(NearestWord("abcf", {"abcd", "abce"}), "abcd");
+}
+
+TEST(Quoted, StaysOnOneLine) {
+  EXPECT_EQ(Quoted("25"), "'25'");
+  EXPECT_EQ(Quoted("a\nb\tc\x01"), "'a\\nb\\tc\\x01'");
+}
+
+TEST(Quoted, CutsLongTextBetweenCharacters) {
+  EXPECT_EQ(Quoted(std::string(121, 'a')), "'" + std::string(120, 'a') + "...'");
+  // The two-byte letter would be cut in the middle; it is left out whole.
+  EXPECT_EQ(Quoted(std::string(119, 'a') + "\xC3\xA9" + "b"), "'" + std::string(119, 'a') + "...'");
+}
+
+}  // namespace
+}  // namespace stepcast

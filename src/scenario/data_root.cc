@@ -1,0 +1,102 @@
+#include "src/scenario/data_root.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+
+namespace stepcast::scenario {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsDirectory(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+bool HoldsData(const fs::path& folder) {
+  for (const char* name : {"models", "topologies", "calibration"}) {
+    if (!IsDirectory(folder / name)) return false;
+  }
+  return true;
+}
+
+// The data beside the executable. Bazel puts it into <binary>.runfiles/<workspace>; without
+// runfiles, a binary in bazel-out has the execution root above it, whose entries are links into
+// the workspace.
+std::string BuiltWith() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (error) return "";
+  for (const char* workspace : {"stepcast", "__main__"}) {
+    const fs::path runfiles = fs::path(executable.string() + ".runfiles") / workspace;
+    if (HoldsData(runfiles)) return runfiles.string();
+  }
+  for (fs::path folder = executable.parent_path(); !folder.empty(); folder = folder.parent_path()) {
+    if (HoldsData(folder)) return folder.string();
+    if (folder == folder.parent_path()) break;
+  }
+  return "";
+}
+
+bool Exists(const std::string& path) {
+  // A zero byte would end the path early for the operating system.
+  if (path.find('\0') != std::string::npos) return false;
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string Join(std::string_view folder, std::string_view path) {
+  if (folder.empty()) return std::string(path);
+  return fmt::format("{}{}{}", folder, folder.back() == '/' ? "" : "/", path);
+}
+
+}  // namespace
+
+std::string DataRoot() {
+  const char* given = std::getenv("STEPCAST_DATA");
+  if (given != nullptr && *given != '\0') return IsDirectory(given) ? given : "";
+  static const std::string built_with = BuiltWith();
+  return built_with;
+}
+
+std::optional<std::string> FindInput(std::string_view path, std::string_view folder) {
+  if (path.empty()) return std::nullopt;
+  if (path.front() == '/') {
+    return Exists(std::string(path)) ? std::optional(std::string(path)) : std::nullopt;
+  }
+  std::string beside = Join(folder, path);
+  if (Exists(beside)) return beside;
+  const std::string root = DataRoot();
+  if (root.empty()) return std::nullopt;
+  std::string shipped = Join(root, path);
+  if (Exists(shipped)) return shipped;
+  return std::nullopt;
+}
+
+std::string PlacesTried(std::string_view path, std::string_view folder) {
+  if (!path.empty() && path.front() == '/') {
+    return fmt::format("{} does not exist", Quoted(path));
+  }
+  const std::string beside = folder.empty() ? std::string("the working directory") : Quoted(folder);
+  const std::string root = DataRoot();
+  if (!root.empty()) {
+    return fmt::format("looked in {} and in the data root {}", beside, Quoted(root));
+  }
+  const char* given = std::getenv("STEPCAST_DATA");
+  if (given != nullptr && *given != '\0') {
+    return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Quoted(given));
+  }
+  return fmt::format("looked in {}; set STEPCAST_DATA to the folder with the shipped data", beside);
+}
+
+std::string FolderOf(std::string_view file) {
+  const std::size_t slash = file.rfind('/');
+  if (slash == std::string_view::npos) return "";
+  return std::string(file.substr(0, slash == 0 ? 1 : slash));
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,449 @@
+#include "src/scenario/document.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/quantity.h"
+#include "src/base/text_file.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr Bytes kMostBytes = Bytes(std::int64_t{1} << 60);
+constexpr Time kMostTime = Seconds(24 * 3600);
+constexpr std::int64_t kMostRate = 1'000'000'000'000'000'000;
+
+// "training.precision" or, at the root of a file, "the file".
+std::string Named(const Node& node) {
+  return node.path().empty() ? "the file" : Quoted(node.path());
+}
+
+void Append(const Node& node, std::string code, std::string message, std::string hint,
+            Diagnostics& diagnostics) {
+  diagnostics.push_back({std::move(code), node.location(), std::move(message), std::move(hint)});
+}
+
+// What every scalar has in common; false after reporting.
+bool IsScalar(const Node& node, std::string_view due, std::string_view example,
+              Diagnostics& diagnostics) {
+  if (node.kind() == NodeKind::kScalar) return true;
+  Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+         fmt::format("{} needs {}, not {}", Named(node), due, node.Described()),
+         example.empty() ? "" : fmt::format("write for example {}", example), diagnostics);
+  return false;
+}
+
+std::string Example(const Node& node, std::string_view value) {
+  const std::string& path = node.path();
+  const std::size_t dot = path.rfind('.');
+  const std::string key = dot == std::string::npos ? path : path.substr(dot + 1);
+  if (key.empty() || key.back() == ']') return fmt::format("'{}'", value);
+  return fmt::format("'{}: {}'", key, value);
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Digits without a sign or leading zeros.
+bool IsPlainDecimal(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit) &&
+         (text.size() == 1 || text[0] != '0');
+}
+
+template <typename T>
+std::optional<T> ReadQuantity(const Node& node, QuantityResult<T> (*parse)(std::string_view),
+                              std::string_view due, std::string_view example, T least, T most,
+                              std::string_view limit, Diagnostics& diagnostics) {
+  if (!IsScalar(node, due, Example(node, example), diagnostics)) return std::nullopt;
+  const QuantityResult<T> value = parse(node.scalar());
+  if (!value.has_value()) {
+    Append(node, "input.bad-quantity", fmt::format("{}: {}", Named(node), value.error().message),
+           value.error().hint, diagnostics);
+    return std::nullopt;
+  }
+  if (*value < least) {
+    Append(node, "input.out-of-range",
+           fmt::format("{} must be greater than zero: {}", Named(node), node.Described()),
+           fmt::format("write for example {}", Example(node, example)), diagnostics);
+    return std::nullopt;
+  }
+  if (*value > most) {
+    Append(node, "input.out-of-range",
+           fmt::format("{} must be at most {}: {}", Named(node), limit, node.Described()),
+           fmt::format("write for example {}", Example(node, example)), diagnostics);
+    return std::nullopt;
+  }
+  return *value;
+}
+
+}  // namespace
+
+std::vector<Node> Node::items() const {
+  std::vector<Node> nodes;
+  if (kind() != NodeKind::kSequence) return nodes;
+  nodes.reserve(tree_->items.size());
+  for (std::size_t i = 0; i < tree_->items.size(); ++i) {
+    nodes.emplace_back(tree_->items[i], fmt::format("{}[{}]", path_, i));
+  }
+  return nodes;
+}
+
+std::vector<std::pair<std::string, Node>> Node::entries() const {
+  std::vector<std::pair<std::string, Node>> nodes;
+  if (kind() != NodeKind::kMapping) return nodes;
+  nodes.reserve(tree_->entries.size());
+  for (const YamlNode::Entry& entry : tree_->entries) {
+    nodes.emplace_back(entry.key,
+                       Node(entry.value, path_.empty() ? entry.key : path_ + "." + entry.key));
+  }
+  return nodes;
+}
+
+std::string Node::Described() const {
+  switch (kind()) {
+    case NodeKind::kNull:
+      return "nothing";
+    case NodeKind::kScalar:
+      return Quoted(scalar());
+    case NodeKind::kSequence:
+      return "a sequence";
+    case NodeKind::kMapping:
+      return "a mapping";
+  }
+  return "";
+}
+
+std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics) {
+  const std::optional<std::string> text = ReadTextFile(path, diagnostics);
+  if (!text.has_value()) return std::nullopt;
+  return ParseDocument(*text, path, diagnostics);
+}
+
+std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
+                                  Diagnostics& diagnostics) {
+  std::optional<YamlTree> tree = ParseYaml(text, file, diagnostics);
+  if (!tree.has_value()) return std::nullopt;
+  if ((*tree)->kind == NodeKind::kNull) {
+    diagnostics.push_back({"file.empty",
+                           {file, 1, 1},
+                           "the file holds no value",
+                           "docs/formats.md describes what belongs in it"});
+    return std::nullopt;
+  }
+  return Node(*std::move(tree), "");
+}
+
+std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
+                                        Diagnostics& diagnostics) {
+  const std::string example =
+      Example(node, fmt::format("{}", std::max<std::int64_t>(1, range.least)));
+  if (!IsScalar(node, "an integer", example, diagnostics)) return std::nullopt;
+  std::string_view digits = node.scalar();
+  const bool negative = !digits.empty() && digits[0] == '-';
+  if (negative) digits.remove_prefix(1);
+  if (node.quoted() || !IsPlainDecimal(digits)) {
+    const bool leading_zero = !node.quoted() && digits.size() > 1 && digits[0] == '0' &&
+                              std::all_of(digits.begin(), digits.end(), IsDigit);
+    Append(node, "input.not-an-integer",
+           fmt::format("{} needs an integer, {}: {}", Named(node),
+                       node.quoted()  ? "not text in quotes"
+                       : leading_zero ? "without leading zeros"
+                                      : "in plain decimal digits",
+                       node.Described()),
+           fmt::format("write for example {}", example), diagnostics);
+    return std::nullopt;
+  }
+  std::int64_t value = 0;
+  const bool fits =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
+  if (negative && fits) value = -value;
+  if (value < range.least || (negative && !fits)) {
+    Append(node, "input.out-of-range",
+           fmt::format("{} must be at least {}: {}", Named(node), range.least, node.Described()),
+           "", diagnostics);
+    return std::nullopt;
+  }
+  if (value > range.most || !fits) {
+    Append(node, "input.out-of-range",
+           fmt::format("{} must be at most {}: {}", Named(node), range.most, node.Described()), "",
+           diagnostics);
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
+  if (!IsScalar(node, "true or false", Example(node, "true"), diagnostics)) return std::nullopt;
+  if (!node.quoted() && node.scalar() == "true") return true;
+  if (!node.quoted() && node.scalar() == "false") return false;
+  Append(node, "input.not-a-boolean",
+         fmt::format("{} needs true or false: {}", Named(node), node.Described()),
+         node.quoted() ? "write it without quotes" : "write 'true' or 'false', in small letters",
+         diagnostics);
+  return std::nullopt;
+}
+
+std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnostics& diagnostics) {
+  if (!IsScalar(node, "a number", Example(node, "0.5"), diagnostics)) return std::nullopt;
+  const std::string& text = node.scalar();
+  std::string_view digits = text;
+  if (!digits.empty() && digits[0] == '-') digits.remove_prefix(1);
+  // from_chars also takes "inf", ".5", "5." and "05".
+  const std::size_t point = digits.find_first_not_of("0123456789");
+  const std::string_view whole = digits.substr(0, point);
+  const bool plain = IsPlainDecimal(whole) && IsDigit(digits.back());
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!plain || error != std::errc() || end != text.data() + text.size()) {
+    Append(node, "input.not-a-number",
+           fmt::format("{} needs a decimal number: {}", Named(node), node.Described()),
+           fmt::format("write for example {}", Example(node, "0.5")), diagnostics);
+    return std::nullopt;
+  }
+  if (!(value >= range.least) || !(value <= range.most)) {
+    Append(node, "input.out-of-range",
+           fmt::format("{} must lie between {} and {}: {}", Named(node), range.least, range.most,
+                       node.Described()),
+           "", diagnostics);
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) {
+  if (!IsScalar(node, "text", "", diagnostics)) return std::nullopt;
+  if (node.scalar().empty()) {
+    Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)), "",
+           diagnostics);
+    return std::nullopt;
+  }
+  return node.scalar();
+}
+
+std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  return ReadQuantity(node, ParseBytes, "a number of bytes", "25 MiB",
+                      Bytes(zero == Zero::kAllowed ? 0 : 1), kMostBytes, "1 EiB (2^60 B)",
+                      diagnostics);
+}
+
+std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics) {
+  return ReadQuantity(node, ParseBandwidth, "a bandwidth", "25 GB/s", Bandwidth::BytesPerSecond(1),
+                      Bandwidth::BytesPerSecond(kMostRate), "1000000 TB/s", diagnostics);
+}
+
+std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  return ReadQuantity(node, ParseTime, "a time", "2.5 us",
+                      Picoseconds(zero == Zero::kAllowed ? 0 : 1), kMostTime, "24 h", diagnostics);
+}
+
+std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  return ReadQuantity(node, ParseFlopRate, "a flop rate", "989 TFLOPS",
+                      FlopRate::FlopsPerSecond(zero == Zero::kAllowed ? 0 : 1),
+                      FlopRate::FlopsPerSecond(kMostRate), "1000 PFLOPS", diagnostics);
+}
+
+std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& diagnostics) {
+  const std::string example = Example(node, "\"2.6\"");
+  if (!IsScalar(node, "a version", example, diagnostics)) return std::nullopt;
+  const std::string_view text = node.scalar();
+  const std::size_t dot = text.find('.');
+  const std::string_view major = text.substr(0, dot);
+  const std::string_view minor =
+      dot == std::string_view::npos ? std::string_view() : text.substr(dot + 1);
+  constexpr std::size_t kMostDigits = 4;
+  if (!IsPlainDecimal(major) || !IsPlainDecimal(minor) || major.size() > kMostDigits ||
+      minor.size() > kMostDigits) {
+    Append(node, "input.not-a-version",
+           fmt::format("{} needs a version as major.minor: {}", Named(node), node.Described()),
+           fmt::format("write for example {}", example), diagnostics);
+    return std::nullopt;
+  }
+  std::pair<int, int> version;
+  std::from_chars(major.data(), major.data() + major.size(), version.first);
+  std::from_chars(minor.data(), minor.data() + minor.size(), version.second);
+  return version;
+}
+
+std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics) {
+  if (node.kind() == NodeKind::kSequence) return node.items();
+  Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+         fmt::format("{} needs a sequence, not {}", Named(node), node.Described()),
+         "write '[first, second]', or one '- item' a line", diagnostics);
+  return std::nullopt;
+}
+
+std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
+                                         Diagnostics& diagnostics) {
+  const std::string choice = fmt::format("{}", fmt::join(words, ", "));
+  if (!IsScalar(node, fmt::format("one of {}", choice), "", diagnostics)) return std::nullopt;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (node.scalar() == words[i]) return i;
+  }
+  const std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
+  Append(node, "input.unknown-word",
+         fmt::format("{} must be one of {}: {}", Named(node), choice, node.Described()),
+         nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest), diagnostics);
+  return std::nullopt;
+}
+
+MappingReader::MappingReader(Node node, Diagnostics& diagnostics)
+    : node_(std::move(node)), diagnostics_(&diagnostics), diagnostics_before_(diagnostics.size()) {
+  if (node_.kind() == NodeKind::kMapping) return;
+  Append(node_, node_.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+         fmt::format("{} needs a mapping, not {}", Named(node_), node_.Described()),
+         "write 'key: value' lines, or {key: value}", diagnostics);
+}
+
+const YamlNode::Entry* MappingReader::Find(std::string_view key) const {
+  for (const YamlNode::Entry& entry : node_.tree()->entries) {
+    if (entry.key == key) return &entry;
+  }
+  return nullptr;
+}
+
+Location MappingReader::LocationOf(std::string_view key) const {
+  const YamlNode::Entry* entry = Find(key);
+  return entry == nullptr ? node_.location() : entry->value->position.location();
+}
+
+std::string MappingReader::PathOf(std::string_view key) const {
+  return node_.path().empty() ? std::string(key) : fmt::format("{}.{}", node_.path(), key);
+}
+
+std::optional<Node> MappingReader::Take(std::string_view key, Need need, std::string_view what) {
+  if (node_.kind() != NodeKind::kMapping) return std::nullopt;
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+  const YamlNode::Entry* entry = Find(key);
+  if (entry != nullptr) return Node(entry->value, PathOf(key));
+  if (need == Need::kRequired) {
+    Append(node_, "input.missing-key", fmt::format("missing key: {}", Quoted(PathOf(key))),
+           fmt::format("add '{}:' with {}", key, what), *diagnostics_);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> MappingReader::ReadInteger(std::string_view key, Need need,
+                                                       IntegerRange range) {
+  const std::optional<Node> node = Take(key, need, "an integer");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadInteger(*node, range, *diagnostics_);
+}
+
+std::optional<bool> MappingReader::ReadBoolean(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "true or false");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadBoolean(*node, *diagnostics_);
+}
+
+std::optional<double> MappingReader::ReadDecimal(std::string_view key, Need need,
+                                                 DecimalRange range) {
+  const std::optional<Node> node = Take(key, need, "a number");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadDecimal(*node, range, *diagnostics_);
+}
+
+std::optional<std::string> MappingReader::ReadText(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "text");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadText(*node, *diagnostics_);
+}
+
+std::optional<Bytes> MappingReader::ReadBytes(std::string_view key, Need need, Zero zero) {
+  const std::optional<Node> node = Take(key, need, "a number of bytes such as 25 MiB");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadBytes(*node, zero, *diagnostics_);
+}
+
+std::optional<Bandwidth> MappingReader::ReadBandwidth(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "a bandwidth such as 25 GB/s");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadBandwidth(*node, *diagnostics_);
+}
+
+std::optional<Time> MappingReader::ReadTime(std::string_view key, Need need, Zero zero) {
+  const std::optional<Node> node = Take(key, need, "a time such as 2.5 us");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadTime(*node, zero, *diagnostics_);
+}
+
+std::optional<FlopRate> MappingReader::ReadFlopRate(std::string_view key, Need need, Zero zero) {
+  const std::optional<Node> node = Take(key, need, "a flop rate such as 989 TFLOPS");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadFlopRate(*node, zero, *diagnostics_);
+}
+
+std::optional<std::pair<int, int>> MappingReader::ReadVersion(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "a version such as \"2.6\"");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadVersion(*node, *diagnostics_);
+}
+
+std::optional<std::vector<Node>> MappingReader::ReadSequence(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "a sequence");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadSequence(*node, *diagnostics_);
+}
+
+std::optional<MappingReader> MappingReader::ReadMapping(std::string_view key, Need need) {
+  std::optional<Node> node = Take(key, need, "a mapping");
+  if (!node.has_value()) return std::nullopt;
+  return MappingReader(*std::move(node), *diagnostics_);
+}
+
+std::optional<Node> MappingReader::ReadNode(std::string_view key, Need need,
+                                            std::string_view what) {
+  return Take(key, need, what);
+}
+
+void MappingReader::Report(std::string_view key, std::string code, std::string message,
+                           std::string hint) {
+  diagnostics_->push_back({std::move(code), LocationOf(key), std::move(message), std::move(hint)});
+}
+
+void MappingReader::Finish() {
+  for (const YamlNode::Entry& entry : node_.tree()->entries) {
+    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    const std::string_view nearest = NearestWord(entry.key, known_);
+    diagnostics_->push_back({"input.unknown-key", entry.position.location(),
+                             fmt::format("unknown key: {}", Quoted(PathOf(entry.key))),
+                             nearest.empty()
+                                 ? fmt::format("known keys are {}", fmt::join(known_, ", "))
+                                 : fmt::format("did you mean '{}'?", nearest)});
+  }
+}
+
+Resolved ToResolved(const YamlNode& node) {
+  switch (node.kind) {
+    case NodeKind::kNull:
+      return {};
+    case NodeKind::kScalar: {
+      if (!node.quoted && node.scalar == "true") return {true};
+      if (!node.quoted && node.scalar == "false") return {false};
+      std::int64_t integer = 0;
+      const char* end = node.scalar.data() + node.scalar.size();
+      if (!node.quoted && IsPlainDecimal(node.scalar) &&
+          std::from_chars(node.scalar.data(), end, integer).ec == std::errc()) {
+        return {integer};
+      }
+      return {node.scalar};
+    }
+    case NodeKind::kSequence: {
+      Resolved::Sequence items;
+      for (const YamlTree& item : node.items) items.push_back(ToResolved(*item));
+      return {std::move(items)};
+    }
+    case NodeKind::kMapping: {
+      Resolved::Mapping entries;
+      for (const YamlNode::Entry& entry : node.entries) {
+        entries.emplace_back(entry.key, ToResolved(*entry.value));
+      }
+      return {std::move(entries)};
+    }
+  }
+  return {};
+}
+
+}  // namespace stepcast::scenario

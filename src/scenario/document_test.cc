@@ -1,0 +1,203 @@
+#include "src/scenario/document.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// "line:column code" of each, in order.
+std::vector<std::string> Summary(const Diagnostics& diagnostics) {
+  std::vector<std::string> lines;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    lines.push_back(fmt::format("{}:{} {}", diagnostic.location.line, diagnostic.location.column,
+                                diagnostic.code));
+  }
+  return lines;
+}
+
+// What a file format's reader looks like: one key of every kind.
+Diagnostics ReadSample(std::string_view text) {
+  Diagnostics diagnostics;
+  const std::optional<Node> root = ParseDocument(text, "sample.yaml", diagnostics);
+  if (!root.has_value()) return diagnostics;
+  MappingReader reader(*root, diagnostics);
+  reader.ReadInteger("count", Need::kRequired, {1, 100});
+  reader.ReadBoolean("flag", Need::kOptional);
+  reader.ReadDecimal("ratio", Need::kOptional, {0, 1});
+  reader.ReadText("name", Need::kOptional);
+  reader.ReadBytes("size", Need::kOptional, Zero::kRefused);
+  reader.ReadBandwidth("speed", Need::kOptional);
+  reader.ReadTime("delay", Need::kOptional, Zero::kAllowed);
+  reader.ReadFlopRate("peak", Need::kOptional, Zero::kRefused);
+  reader.ReadVersion("version", Need::kOptional);
+  reader.ReadWord<int>("word", Need::kOptional, {{"ring", 1}, {"tree", 2}});
+  if (const auto list = reader.ReadSequence("list", Need::kOptional)) {
+    for (const Node& item : *list) scenario::ReadInteger(item, {0, 9}, diagnostics);
+  }
+  if (auto inner = reader.ReadMapping("inner", Need::kOptional)) {
+    inner->ReadInteger("a", Need::kRequired, {0, 9});
+    inner->Finish();
+  }
+  reader.Finish();
+  return diagnostics;
+}
+
+struct Case {
+  std::string text;
+  std::vector<std::string> expected;
+};
+
+void Check(const std::vector<Case>& cases) {
+  for (const Case& test : cases) {
+    EXPECT_EQ(Summary(ReadSample(test.text)), test.expected) << Quoted(test.text);
+  }
+}
+
+TEST(MappingReader, TakesEveryKind) {
+  Check({{"count: 100\nflag: false\nratio: 0.25\nname: 'a b'\nsize: 25 MiB\nspeed: 400 Gbps\n"
+          "delay: 0 ms\npeak: 989 TFLOPS\nversion: \"2.6\"\nword: tree\nlist: [1, 2]\n"
+          "inner: {a: 3}\n",
+          {}},
+         {"{\"count\": 7, \"flag\": true, \"ratio\": 1e-3, \"size\": \"1 B\"}", {}}});
+}
+
+TEST(MappingReader, PointsAtTheValue) {
+  Check({
+      {"count: 0", {"1:8 input.out-of-range"}},
+      {"count: 101", {"1:8 input.out-of-range"}},
+      {"count: -1", {"1:8 input.out-of-range"}},
+      {"count: 99999999999999999999", {"1:8 input.out-of-range"}},
+      {"count: 010", {"1:8 input.not-an-integer"}},
+      {"count: 0x10", {"1:8 input.not-an-integer"}},
+      {"count: 1.0", {"1:8 input.not-an-integer"}},
+      {"count: 1_000", {"1:8 input.not-an-integer"}},
+      {"count: +1", {"1:8 input.not-an-integer"}},
+      {"count: '1'", {"1:8 input.not-an-integer"}},
+      {"count: ten", {"1:8 input.not-an-integer"}},
+      {"count: [1]", {"1:8 input.wrong-kind"}},
+      {"count: {a: 1}", {"1:8 input.wrong-kind"}},
+      {"count: 1\nflag: yes", {"2:7 input.not-a-boolean"}},
+      {"count: 1\nflag: True", {"2:7 input.not-a-boolean"}},
+      {"count: 1\nflag: 'true'", {"2:7 input.not-a-boolean"}},
+      {"count: 1\nratio: 2", {"2:8 input.out-of-range"}},
+      {"count: 1\nratio: -0.5", {"2:8 input.out-of-range"}},
+      {"count: 1\nratio: .5", {"2:8 input.not-a-number"}},
+      {"count: 1\nratio: 5.", {"2:8 input.not-a-number"}},
+      {"count: 1\nratio: nan", {"2:8 input.not-a-number"}},
+      {"count: 1\nratio: inf", {"2:8 input.not-a-number"}},
+      {"count: 1\nratio: ''", {"2:8 input.not-a-number"}},
+      {"count: 1\nratio: 1e999", {"2:8 input.not-a-number"}},
+      {"count: 1\nname: ''", {"2:7 input.no-value"}},
+      {"count: 1\nsize: 25", {"2:7 input.bad-quantity"}},
+      {"count: 1\nsize: 25 Mb", {"2:7 input.bad-quantity"}},
+      {"count: 1\nsize: 0 B", {"2:7 input.out-of-range"}},
+      {"count: 1\nsize: 2000000 TiB", {"2:7 input.out-of-range"}},
+      {"count: 1\nspeed: 25 GB", {"2:8 input.bad-quantity"}},
+      {"count: 1\nspeed: 0 GB/s", {"2:8 input.out-of-range"}},
+      {"count: 1\ndelay: -1 ms", {"2:8 input.bad-quantity"}},
+      {"count: 1\ndelay: 25 h", {"2:8 input.out-of-range"}},
+      {"count: 1\npeak: 5", {"2:7 input.bad-quantity"}},
+      {"count: 1\nversion: 2", {"2:10 input.not-a-version"}},
+      {"count: 1\nversion: 2.6.1", {"2:10 input.not-a-version"}},
+      {"count: 1\nversion: 2.06", {"2:10 input.not-a-version"}},
+      {"count: 1\nword: rings", {"2:7 input.unknown-word"}},
+      {"count: 1\nlist: 3", {"2:7 input.wrong-kind"}},
+      {"count: 1\nlist: [1, x, 10]", {"2:11 input.not-an-integer", "2:14 input.out-of-range"}},
+      {"count: 1\ninner: 5", {"2:8 input.wrong-kind"}},
+      {"count: 1\ninner: {b: 5}", {"2:8 input.missing-key", "2:9 input.unknown-key"}},
+  });
+}
+
+TEST(MappingReader, PointsAtTheKeyOrTheMapping) {
+  Check({
+      {"flag: true", {"1:1 input.missing-key"}},
+      {"count: 1\ncuont: 2", {"2:1 input.unknown-key"}},
+      {"count: 1\n  # comment\ncount: 2", {"3:1 input.duplicate-key"}},
+      {"count: 1\ninner: {a: 1, a: 2}", {"2:15 input.duplicate-key"}},
+      {"count: 1\n[a]: 2", {"2:1 input.bad-key"}},
+      {"count: 1\nnull: 2", {"2:1 input.bad-key"}},
+  });
+}
+
+TEST(MappingReader, ReportsEveryMistakeOfAFile) {
+  EXPECT_EQ(Summary(ReadSample("count: 0\n"
+                               "count: 2\n"
+                               "flag: maybe\n"
+                               "colour: red\n"
+                               "inner:\n"
+                               "  a: 12\n"
+                               "  c: 1\n")),
+            (std::vector<std::string>{"2:1 input.duplicate-key", "1:8 input.out-of-range",
+                                      "3:7 input.not-a-boolean", "6:6 input.out-of-range",
+                                      "7:3 input.unknown-key", "4:1 input.unknown-key"}));
+}
+
+TEST(MappingReader, NamesValueAndRemedy) {
+  const auto first = [](std::string_view text) {
+    const Diagnostics diagnostics = ReadSample(text);
+    return diagnostics.empty() ? std::string() : Format(diagnostics[0]);
+  };
+  EXPECT_EQ(first("cuont: 1\ncount: 1"),
+            "sample.yaml:1:1: error[input.unknown-key]: unknown key: 'cuont'\n"
+            "  hint: did you mean 'count'?\n");
+  EXPECT_EQ(first("count: 1\nsize: 25"),
+            "sample.yaml:2:7: error[input.bad-quantity]: 'size': bytes need a unit: '25'\n"
+            "  hint: write for example '25 MiB'\n");
+  EXPECT_EQ(first("count: 010"),
+            "sample.yaml:1:8: error[input.not-an-integer]: 'count' needs an integer, without "
+            "leading zeros: '010'\n"
+            "  hint: write for example 'count: 1'\n");
+  EXPECT_EQ(first("count: 1\nword: rign"),
+            "sample.yaml:2:7: error[input.unknown-word]: 'word' must be one of ring, tree: "
+            "'rign'\n"
+            "  hint: did you mean 'ring'?\n");
+  EXPECT_EQ(first("count: 1\ninner:\n  b: 2"),
+            "sample.yaml:3:3: error[input.missing-key]: missing key: 'inner.a'\n"
+            "  hint: add 'a:' with an integer\n");
+  EXPECT_EQ(first("count: 1\nlist: [1, true]"),
+            "sample.yaml:2:11: error[input.not-an-integer]: 'list[1]' needs an integer, in plain "
+            "decimal digits: 'true'\n"
+            "  hint: write for example '1'\n");
+}
+
+TEST(ParseDocument, NeverThrowsOnBrokenText) {
+  std::string deep_flow, deep_block;
+  for (int i = 0; i < 20'000; ++i) deep_flow += "[";
+  for (int i = 0; i < 2'000; ++i) deep_block += "- ";
+  Check({
+      {"", {"1:1 file.empty"}},
+      {"# only a comment\n", {"1:1 file.empty"}},
+      {"~", {"1:1 file.empty"}},
+      {"just text", {"1:1 input.wrong-kind"}},
+      {"- a\n- b", {"1:1 input.wrong-kind"}},
+      {"count: 1\n---\ncount: 2", {"2:1 yaml.several-documents"}},
+      {"count: &a 1", {"1:8 yaml.reference"}},
+      {"count: !!int 1", {"1:8 yaml.reference"}},
+      {"count: 1\nname: \xFF", {"2:7 file.not-text"}},
+      {std::string("co\0unt: 1", 9), {"1:3 file.not-text"}},
+      // yaml-cpp takes every bracket that is never closed for the start of a mapping's key, too.
+      {deep_flow, {"1:33 yaml.too-deep"}},
+      {deep_block, {"1:129 yaml.too-deep"}},
+      {"count: 1\n  flag: true", {"2:7 yaml.syntax"}},
+      {"count: [1, 2", {"1:1 yaml.syntax"}},
+      {"count: 'abc", {"1:12 yaml.syntax"}},
+  });
+}
+
+TEST(CanonicalText, DependsOnContentOnly) {
+  const auto canonical = [](std::string_view text) {
+    Diagnostics diagnostics;
+    return CanonicalText(*ParseDocument(text, "f", diagnostics)->tree());
+  };
+  EXPECT_EQ(canonical("a: 1\nb: [x, 'y']\nc:\n"), "{\"a\": 1, \"b\": [x, \"y\"], \"c\": null}");
+  EXPECT_EQ(canonical("{a: 1, b: [x, \"y\"], c: null}"), canonical("a: 1\nb: [x, 'y']\nc:\n"));
+  EXPECT_NE(canonical("{a: 1}"), canonical("{a: '1'}"));
+}
+
+}  // namespace
+}  // namespace stepcast::scenario

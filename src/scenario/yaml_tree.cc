@@ -1,0 +1,264 @@
+#include "src/scenario/yaml_tree.h"
+
+#include <istream>
+#include <streambuf>
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/text_file.h"
+#include "yaml-cpp/eventhandler.h"
+#include "yaml-cpp/exceptions.h"
+#include "yaml-cpp/mark.h"
+#include "yaml-cpp/parser.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// yaml-cpp's parser recurses once per level; nothing this project reads is nearly as deep.
+constexpr std::size_t kDeepest = 64;
+
+// Thrown through yaml-cpp's parser to stop it; the Diagnostic is written before.
+struct Stop {};
+
+// Builds the tree from the parser's events. yaml-cpp's own Node would lose duplicate keys, quotes
+// and the positions of keys.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::shared_ptr<const std::string> file, bool with_positions,
+              Diagnostics& diagnostics)
+      : file_(std::move(file)), with_positions_(with_positions), diagnostics_(diagnostics) {}
+
+  YamlTree root() const { return root_; }
+
+  Position At(const YAML::Mark& mark) const {
+    if (!with_positions_ || mark.line < 0) return {file_, 0, 0};
+    return {file_, mark.line + 1, mark.column + 1};
+  }
+
+  [[noreturn]] void Fail(const YAML::Mark& mark, const char* code, std::string message,
+                         std::string hint) {
+    diagnostics_.push_back({code, At(mark).location(), std::move(message), std::move(hint)});
+    throw Stop();
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (root_ != nullptr) {
+      Fail(mark, "yaml.several-documents", "a second YAML document starts here",
+           "one file holds one document; remove '---' or split the file");
+    }
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Refuse(mark, "", anchor);
+    Add(MakeNode(NodeKind::kNull, mark));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    Fail(mark, "yaml.reference", "aliases are not supported",
+         "write the value out where the alias stands");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    // "?" stands for a plain scalar, "!" for one in quotes or a block.
+    Refuse(mark, tag == "?" || tag == "!" ? std::string_view() : std::string_view(tag), anchor);
+    std::shared_ptr<YamlNode> node = MakeNode(NodeKind::kScalar, mark);
+    node->scalar = value;
+    node->quoted = tag != "?";
+    Add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    Open(NodeKind::kSequence, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    Open(NodeKind::kMapping, mark, tag, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+ private:
+  struct Level {
+    std::shared_ptr<YamlNode> node;
+    bool key_is_next = true;                    // kMapping
+    bool skip_value = false;                    // kMapping: the key was refused
+    YamlNode::Entry entry;                      // kMapping: the key that waits for its value
+    std::unordered_map<std::string, int> seen;  // kMapping: key to line of its first use
+  };
+
+  std::shared_ptr<YamlNode> MakeNode(NodeKind kind, const YAML::Mark& mark) const {
+    auto node = std::make_shared<YamlNode>();
+    node->kind = kind;
+    node->position = At(mark);
+    return node;
+  }
+
+  void Refuse(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) {
+      Fail(mark, "yaml.reference", "anchors are not supported",
+           "remove the '&' name; there are no aliases to use it");
+    }
+    if (!tag.empty() && tag != "?") {
+      Fail(mark, "yaml.reference", fmt::format("tags are not supported: {}", Quoted(tag)),
+           "remove the '!'; put text that starts with '!' in quotes");
+    }
+  }
+
+  void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    Refuse(mark, tag, anchor);
+    if (levels_.size() >= kDeepest) {
+      Fail(mark, "yaml.too-deep", fmt::format("nested more than {} levels deep", kDeepest),
+           "check the brackets and the indentation");
+    }
+    levels_.push_back(Level{MakeNode(kind, mark), true, false, {}, {}});
+  }
+
+  void Close() {
+    YamlTree node = std::move(levels_.back().node);
+    levels_.pop_back();
+    Add(std::move(node));
+  }
+
+  void Add(YamlTree node) {
+    if (levels_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Level& level = levels_.back();
+    if (level.node->kind == NodeKind::kSequence) {
+      level.node->items.push_back(std::move(node));
+    } else if (level.key_is_next) {
+      TakeKey(level, *node);
+    } else {
+      level.entry.value = std::move(node);
+      if (!level.skip_value) level.node->entries.push_back(std::move(level.entry));
+      level.key_is_next = true;
+    }
+  }
+
+  void TakeKey(Level& level, const YamlNode& key) {
+    level.key_is_next = false;
+    level.skip_value = true;
+    const Location location = key.position.location();
+    if (key.kind != NodeKind::kScalar) {
+      diagnostics_.push_back({"input.bad-key", location, "a key must be a word",
+                              "write 'key: value'; put a key such as null in quotes"});
+      return;
+    }
+    const auto [first, inserted] = level.seen.emplace(key.scalar, location.line);
+    if (!inserted) {
+      diagnostics_.push_back(
+          {"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
+           first->second > 0
+               ? fmt::format("it stands on line {} already; keep one of them", first->second)
+               : "keep one of them"});
+      return;
+    }
+    level.skip_value = false;
+    level.entry = {key.scalar, key.position, nullptr};
+  }
+
+  const std::shared_ptr<const std::string> file_;
+  const bool with_positions_;
+  Diagnostics& diagnostics_;
+  std::vector<Level> levels_;
+  YamlTree root_;
+};
+
+// A stream over text that somebody else holds.
+class TextBuffer final : public std::streambuf {
+ public:
+  explicit TextBuffer(std::string_view text) {
+    char* begin = const_cast<char*>(text.data());  // streambuf's signature; it is only read
+    setg(begin, begin, begin + text.size());
+  }
+};
+
+void AppendQuoted(std::string_view text, std::string& out) {
+  out += '"';
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+void AppendCanonical(const YamlNode& node, std::string& out) {
+  switch (node.kind) {
+    case NodeKind::kNull:
+      out += "null";
+      return;
+    case NodeKind::kScalar:
+      if (node.quoted) {
+        AppendQuoted(node.scalar, out);
+      } else {
+        out += node.scalar;
+      }
+      return;
+    case NodeKind::kSequence:
+      out += '[';
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        if (i > 0) out += ", ";
+        AppendCanonical(*node.items[i], out);
+      }
+      out += ']';
+      return;
+    case NodeKind::kMapping:
+      out += '{';
+      for (std::size_t i = 0; i < node.entries.size(); ++i) {
+        if (i > 0) out += ", ";
+        AppendQuoted(node.entries[i].key, out);
+        out += ": ";
+        AppendCanonical(*node.entries[i].value, out);
+      }
+      out += '}';
+      return;
+  }
+}
+
+}  // namespace
+
+std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
+                                  Diagnostics& diagnostics, bool with_positions) {
+  if (!CheckText(text, file, diagnostics)) return std::nullopt;
+  TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, diagnostics);
+  const auto syntax = [&](const YAML::Mark& mark, const std::string& message) {
+    diagnostics.push_back({"yaml.syntax", builder.At(mark).location(),
+                           fmt::format("not well-formed YAML: {}", message),
+                           "check indentation, quotes, brackets and colons here and above"});
+    return std::nullopt;
+  };
+  try {
+    TextBuffer buffer(text);
+    std::istream stream(&buffer);
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const Stop&) {
+    return std::nullopt;
+  } catch (const YAML::Exception& exception) {
+    return syntax(exception.mark, exception.msg);
+  } catch (const std::exception& exception) {
+    return syntax(YAML::Mark::null_mark(), exception.what());
+  }
+  if (builder.root() == nullptr) {
+    auto empty = std::make_shared<YamlNode>();
+    empty->position = builder.At(YAML::Mark());
+    return empty;
+  }
+  return builder.root();
+}
+
+std::string CanonicalText(const YamlNode& node) {
+  std::string text;
+  AppendCanonical(node, text);
+  return text;
+}
+
+}  // namespace stepcast::scenario
