@@ -19,8 +19,7 @@ void Replay(const std::filesystem::path& path) {
   std::printf("%s\n", path.c_str());
   std::fflush(stdout);
   std::ifstream file(path, std::ios::binary);
-  const std::string input((std::istreambuf_iterator<char>(file)),
-                          std::istreambuf_iterator<char>());
+  const std::string input((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
