@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+
+// The combinations of a sweep: the cross product of its axes.
+namespace stepcast::planner {
+
+// One key of the scenario (dotted path) and the values it takes, as the user wrote them.
+struct SweepAxis {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+// "KEY=V1,V2,...". Blanks around values do not count; a comma inside brackets, braces or quotes
+// does not part values ("[1, 2]" is one). Errors: no "=", no key, no values, an empty value, a
+// value twice.
+Result<SweepAxis> ParseSweepAxis(std::string_view text);
+
+// Rows are numbered so that the first axis varies slowest.
+class SweepGrid {
+ public:
+  static constexpr std::int64_t kMostRows = 1'000'000;
+
+  // Errors: no axis, the same key twice, more than kMostRows combinations.
+  static Result<SweepGrid> Of(std::vector<SweepAxis> axes);
+
+  const std::vector<SweepAxis>& axes() const { return axes_; }
+  std::int64_t rows() const { return rows_; }
+  // The value of an axis in a row.
+  const std::string& Value(std::int64_t row, std::size_t axis) const;
+  // Key and value of every axis in a row.
+  std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;
+
+ private:
+  SweepGrid() = default;
+
+  std::vector<SweepAxis> axes_;
+  std::vector<std::int64_t> strides_;  // rows between two values of an axis
+  std::int64_t rows_ = 1;
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,92 @@
+#include "src/planner/sweep_grid.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stepcast::planner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+TEST(SweepAxisTest, ValuesMayHoldBlanksAndLists) {
+  const auto axis = ParseSweepAxis("data_parallel.bucket_size= 1 MiB, 25 MiB ,0 B");
+  ASSERT_TRUE(axis.has_value());
+  EXPECT_EQ(axis->key, "data_parallel.bucket_size");
+  EXPECT_THAT(axis->values, ElementsAre("1 MiB", "25 MiB", "0 B"));
+
+  const auto lists = ParseSweepAxis("a={x: 1, y: [2, 3]},'b, c',d");
+  ASSERT_TRUE(lists.has_value());
+  EXPECT_THAT(lists->values, ElementsAre("{x: 1, y: [2, 3]}", "'b, c'", "d"));
+}
+
+TEST(SweepAxisTest, ValuesMayHoldAnEqualsSign) {
+  const auto axis = ParseSweepAxis("name=a=1,b=2");
+  ASSERT_TRUE(axis.has_value());
+  EXPECT_THAT(axis->values, ElementsAre("a=1", "b=2"));
+}
+
+TEST(SweepAxisTest, MistakesAreNamed) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "a key and its values are due: ''"},
+      {"training.precision", "a key and its values are due: 'training.precision'"},
+      {"=1,2", "a key and its values are due: '=1,2'"},
+      {"training.precision=", "there are no values for 'training.precision'"},
+      {"training.precision=  ", "there are no values for 'training.precision'"},
+      {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
+      {"a=1,2,", "a value of 'a' is empty: '1,2,'"},
+      {"a=1,2, 1", "'a' has a value twice: '1'"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto axis = ParseSweepAxis(text);
+    ASSERT_FALSE(axis.has_value()) << text;
+    ASSERT_EQ(axis.error().size(), 1U);
+    EXPECT_EQ(axis.error()[0].message, message);
+    EXPECT_EQ(axis.error()[0].location.file, "--vary " + text);
+    EXPECT_FALSE(axis.error()[0].hint.empty());
+  }
+}
+
+TEST(SweepGridTest, TheFirstKeyVariesSlowest) {
+  const auto grid = SweepGrid::Of({{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}});
+  ASSERT_TRUE(grid.has_value());
+  ASSERT_EQ(grid->rows(), 6);
+  EXPECT_THAT(grid->Row(0), ElementsAre(Pair("a", "1"), Pair("b", "x")));
+  EXPECT_THAT(grid->Row(1), ElementsAre(Pair("a", "1"), Pair("b", "y")));
+  EXPECT_THAT(grid->Row(2), ElementsAre(Pair("a", "1"), Pair("b", "z")));
+  EXPECT_THAT(grid->Row(3), ElementsAre(Pair("a", "2"), Pair("b", "x")));
+  EXPECT_THAT(grid->Row(5), ElementsAre(Pair("a", "2"), Pair("b", "z")));
+}
+
+TEST(SweepGridTest, MistakesAreNamed) {
+  EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("nothing varies"));
+  EXPECT_THAT(SweepGrid::Of({{"a", {"1"}}, {"b", {"1"}}, {"a", {"2"}}}).error()[0].message,
+              HasSubstr("a key varies twice: 'a'"));
+}
+
+TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
+  const std::vector<std::string> thousand = [] {
+    std::vector<std::string> values;
+    for (int i = 0; i < 1000; ++i) values.push_back(std::to_string(i));
+    return values;
+  }();
+  const auto most = SweepGrid::Of({{"a", thousand}, {"b", thousand}});
+  ASSERT_TRUE(most.has_value());
+  EXPECT_EQ(most->rows(), 1'000'000);
+  EXPECT_EQ(most->Value(999'999, 0), "999");
+  const auto over = SweepGrid::Of({{"a", thousand}, {"b", thousand}, {"c", {"1", "2"}}});
+  ASSERT_FALSE(over.has_value());
+  EXPECT_EQ(over.error()[0].message, "more than 1000000 combinations: 1000 x 1000 x 2");
+  // Twenty thousand-value axes would overflow a product in 64 bits.
+  std::vector<SweepAxis> axes;
+  for (int i = 0; i < 20; ++i) axes.push_back({"k" + std::to_string(i), thousand});
+  EXPECT_FALSE(SweepGrid::Of(axes).has_value());
+}
+
+}  // namespace
+}  // namespace stepcast::planner

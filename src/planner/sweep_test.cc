@@ -1,0 +1,117 @@
+#include "src/planner/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "oneapi/tbb/global_control.h"
+
+namespace stepcast::planner {
+namespace {
+
+SweepGrid Grid(std::vector<SweepAxis> axes) { return SweepGrid::Of(std::move(axes)).value(); }
+
+std::vector<std::string> Numbers(int count) {
+  std::vector<std::string> values;
+  for (int i = 0; i < count; ++i) values.push_back(std::to_string(i));
+  return values;
+}
+
+std::int64_t Number(const std::string& text) {
+  std::int64_t number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// Step time a + 10 b milliseconds, illegal where a = 2, too large where b = 1.
+Result<forecast::Forecast> Evaluated(const Settings& settings) {
+  const std::int64_t a = Number(settings[0].second);
+  const std::int64_t b = Number(settings[1].second);
+  if (a == 2) {
+    return tl::unexpected(
+        Diagnostics{{"test.two", {"s.yaml", 3, 1}, "a must not be 2: '2'", "take another"}});
+  }
+  forecast::Forecast forecast;
+  forecast.step_time = Milliseconds(a + 10 * b);
+  forecast.tokens_per_second_per_gpu = static_cast<double>(100 * a + b);
+  forecast.memory.peak = GiB(a);
+  forecast.memory.reserved = GiB(a + 1);
+  forecast.memory.outside = GiB(1);
+  forecast.memory.capacity = GiB(2);
+  forecast.memory.fits = b != 1;
+  return forecast;
+}
+
+TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
+  const std::vector<SweepRow> rows = Sweep(Grid({{"a", {"1", "2"}}, {"b", {"0", "1"}}}), Evaluated);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].status, RowStatus::kOk);
+  EXPECT_EQ(rows[0].step_time, Milliseconds(1));
+  EXPECT_EQ(rows[0].tokens_per_second_per_gpu, 100.0);
+  EXPECT_EQ(rows[0].peak, GiB(1));
+  EXPECT_EQ(rows[0].over, Bytes(0));
+  EXPECT_EQ(rows[1].status, RowStatus::kDoesNotFit);
+  EXPECT_EQ(rows[1].step_time, Milliseconds(11));
+  EXPECT_EQ(rows[1].over, GiB(1));  // 2 reserved + 1 outside - 2
+  EXPECT_EQ(rows[2].status, RowStatus::kIllegal);
+  EXPECT_EQ(rows[2].faults[0].message, "a must not be 2: '2'");
+}
+
+TEST(SweepTest, TheOrderDoesNotDependOnTheNumberOfThreads) {
+  const SweepGrid grid = Grid({{"a", Numbers(40)}, {"b", Numbers(50)}});
+  const auto times = [&](std::size_t threads) {
+    const oneapi::tbb::global_control control(oneapi::tbb::global_control::max_allowed_parallelism,
+                                              threads);
+    std::vector<Time> result;
+    for (const SweepRow& row : Sweep(grid, Evaluated)) result.push_back(row.step_time);
+    return result;
+  };
+  const std::vector<Time> one = times(1);
+  ASSERT_EQ(one.size(), 2000U);
+  EXPECT_EQ(one[51], Milliseconds(1 + 10 * 1));
+  EXPECT_EQ(one, times(8));
+}
+
+TEST(SweepTest, ProgressNeverExceedsTheRowsAndIsNotConcurrent) {
+  std::int64_t most = 0;
+  std::atomic<int> inside{0};
+  bool alone = true;
+  Sweep(Grid({{"a", Numbers(40)}, {"b", Numbers(50)}}), Evaluated, [&](std::int64_t done) {
+    if (++inside != 1) alone = false;
+    most = std::max(most, done);
+    --inside;
+  });
+  EXPECT_TRUE(alone);
+  EXPECT_GT(most, 0);
+  EXPECT_LE(most, 2000);
+}
+
+TEST(SweepTest, CommonFaultsAreThoseOfEveryRow) {
+  const Diagnostic everywhere{"input.unknown-key", {"s.yaml", 3, 1}, "unknown key: 'x'", ""};
+  const Diagnostic here{"plan.stage", {"--vary a=1", 1, 1}, "no stage: '1'", ""};
+  Diagnostic elsewhere = everywhere;
+  elsewhere.location.line = 4;
+  const auto row = [](Diagnostics faults) {
+    SweepRow result;
+    result.faults = std::move(faults);
+    return result;
+  };
+  const auto codes = [](const Diagnostics& faults) {
+    std::vector<std::string> result;
+    for (const Diagnostic& fault : faults) result.push_back(fault.code);
+    return result;
+  };
+  EXPECT_THAT(codes(CommonFaults({row({here, everywhere}), row({everywhere})})),
+              testing::ElementsAre("input.unknown-key"));
+  EXPECT_TRUE(CommonFaults({row({everywhere}), row({elsewhere})}).empty());
+  EXPECT_TRUE(CommonFaults({row({everywhere}), row({})}).empty());
+  EXPECT_TRUE(CommonFaults({}).empty());
+}
+
+}  // namespace
+}  // namespace stepcast::planner

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <array>
+#include <numeric>
+#include <string_view>
+
+#include "src/base/bytes.h"
+#include "src/forecast/forecast.h"
+#include "src/program/program.h"
+
+namespace stepcast::report {
+
+// The words of the tables; with "_bytes" behind them, the keys of the JSON documents.
+inline constexpr std::array<std::string_view, program::kCategories> kCategoryNames = {
+    "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
+
+inline Bytes Total(const forecast::BytesByCategory& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), Bytes());
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/forecast/forecast.h"
+#include "src/scenario/scenario.h"
+
+// What `memory` shows: for each ZeRO stage, the textbook formula beside the simulated peak.
+namespace stepcast::report {
+
+struct StageMemory {
+  int stage = 0;
+  forecast::BytesByCategory formula{};
+  // None where the framework does not have this stage, or the combination is illegal.
+  std::optional<forecast::MemoryForecast> simulated;
+  std::string reason;  // why there is none
+};
+
+struct MemoryReport {
+  int own_stage = 0;  // the scenario's own; must be among `stages` and simulated
+  std::vector<StageMemory> stages;
+};
+
+std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
+
+// The document of `memory --json`, version 1.
+std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
+                       double seconds);
+
+}  // namespace stepcast::report

@@ -1,0 +1,61 @@
+#include <string>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/categories.h"
+#include "src/report/memory_report.h"
+#include "src/report/number_text.h"
+#include "src/report/simulate_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+std::string StageTable(const StageMemory& stage, bool own) {
+  Table table(
+      {{fmt::format("ZeRO stage {}{}", stage.stage, own ? " (this scenario)" : ""), Align::kLeft},
+       {"formula GiB", Align::kRight},
+       {"simulated GiB", Align::kRight}});
+  const auto simulated = [&](auto bytes_of) {
+    return stage.simulated.has_value() ? Gibibytes(bytes_of(*stage.simulated)) : std::string("-");
+  };
+  for (std::size_t i = 0; i < stage.formula.size(); ++i) {
+    table.AddRow({std::string(kCategoryNames[i]), Gibibytes(stage.formula[i]),
+                  simulated([&](const auto& memory) { return memory.at_peak[i]; })});
+  }
+  table.AddRule();
+  table.AddRow({"peak allocated", Gibibytes(Total(stage.formula)),
+                simulated([](const auto& memory) { return memory.peak; })});
+  if (stage.simulated.has_value()) {
+    table.AddRow({"reserved by the allocator", "", Gibibytes(stage.simulated->reserved)});
+    table.AddRow({"outside the allocator", "", Gibibytes(stage.simulated->outside)});
+  }
+  std::string out = table.ToString();
+  if (!stage.simulated.has_value()) return out + "not simulated: " + stage.reason + "\n";
+  if (stage.simulated->padding > Bytes(0)) {
+    out += fmt::format("{} of the peak only pad shards to equal length\n",
+                       FormatBytes(stage.simulated->padding));
+  }
+  return out + Verdict(*stage.simulated) + "\n";
+}
+
+}  // namespace
+
+std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
+  const model::Model& model = *scenario.model;
+  std::string out = fmt::format(
+      "{}\n\nmodel      {}, {} parameters\n"
+      "framework  {}, {} data-parallel ranks\n"
+      "capacity   {} GiB per device\n\n"
+      "The formula knows the model's states and activations and nothing of the framework's\n"
+      "buffers; the simulated categories are those alive at the simulated peak.\n",
+      scenario.name, model.name, Grouped(model.parameter_count()),
+      plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
+      Gibibytes(scenario.cluster->device_memory()));
+  for (const StageMemory& stage : report.stages) {
+    out += "\n" + StageTable(stage, stage.stage == report.own_stage);
+  }
+  return out;
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,47 @@
+#include "src/report/number_text.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::report {
+namespace {
+
+TEST(NumberTextTest, GroupsThousands) {
+  EXPECT_EQ(Grouped(0), "0");
+  EXPECT_EQ(Grouped(999), "999");
+  EXPECT_EQ(Grouped(1000), "1,000");
+  EXPECT_EQ(Grouped(8030261248), "8,030,261,248");
+  EXPECT_EQ(Grouped(-999), "-999");
+  EXPECT_EQ(Grouped(-1000), "-1,000");
+}
+
+TEST(NumberTextTest, DecimalsAreGroupedBeforeThePoint) {
+  EXPECT_EQ(Decimal(1234.567, 2), "1,234.57");
+  EXPECT_EQ(Decimal(-1234567.0, 1), "-1,234,567.0");
+  EXPECT_EQ(Decimal(12.0, 0), "12");
+}
+
+TEST(NumberTextTest, MillisecondsKeepTheFirstDigitOfSmallTimes) {
+  EXPECT_EQ(Milliseconds(Seconds(2)), "2,000.000");
+  EXPECT_EQ(Milliseconds(Nanoseconds(1'234'567)), "1.235");
+  EXPECT_EQ(Milliseconds(Time()), "0.000");
+  EXPECT_EQ(Milliseconds(Nanoseconds(40)), "0.00004");
+  EXPECT_EQ(Milliseconds(Picoseconds(1)), "0.000000001");
+}
+
+TEST(NumberTextTest, BinaryBytes) {
+  EXPECT_EQ(Gibibytes(GiB(80)), "80.00");
+  EXPECT_EQ(Gibibytes(MiB(512)), "0.50");
+  EXPECT_EQ(Gibibytes(MiB(-512)), "-0.50");
+  EXPECT_EQ(Gibibytes(Bytes(0)), "0.00");
+  // 1 MiB is 1/1024 GiB = 0.00098: below half of 0.01, one digit more.
+  EXPECT_EQ(Gibibytes(MiB(1)), "0.001");
+  EXPECT_EQ(Mebibytes(1536.0 * 1024), "1.50");
+}
+
+TEST(NumberTextTest, PercentOfNothingHasNoMeaning) {
+  EXPECT_EQ(Percent(Microseconds(1), Microseconds(3)), "33.3");
+  EXPECT_EQ(Percent(Time(), Time()), "-");
+}
+
+}  // namespace
+}  // namespace stepcast::report

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "src/forecast/forecast.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::report {
+
+// The page that `simulate` prints for people: what was forecast, the step time, where it goes,
+// which collectives run, and what is in memory. Depends on the input alone.
+std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
+
+// The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left" or
+// "does not fit: 12.3 GiB more than the device's 80.0 GiB".
+std::string Verdict(const forecast::MemoryForecast& memory);
+
+}  // namespace stepcast::report

@@ -1,0 +1,147 @@
+#include "src/report/sweep_report.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/quantity.h"
+#include "src/report/csv.h"
+#include "src/report/json_values.h"
+#include "src/report/number_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+using planner::RowStatus;
+using planner::SweepGrid;
+using planner::SweepRow;
+
+std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const SweepRow& row) { return row.status == status; });
+}
+
+// The first of the fastest rows that fit.
+std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
+  std::optional<std::int64_t> best;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status != RowStatus::kOk) continue;
+    if (!best || rows[i].step_time < rows[static_cast<std::size_t>(*best)].step_time) {
+      best = static_cast<std::int64_t>(i);
+    }
+  }
+  return best;
+}
+
+std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+  std::string out = fmt::format("{} combinations: {} ok, {} do not fit, {} illegal\n",
+                                Grouped(grid.rows()), Grouped(Count(rows, RowStatus::kOk)),
+                                Grouped(Count(rows, RowStatus::kDoesNotFit)),
+                                Grouped(Count(rows, RowStatus::kIllegal)));
+  const std::optional<std::int64_t> best = Fastest(rows);
+  if (!best) return out;
+  out += "shortest step: " + FormatTime(rows[static_cast<std::size_t>(*best)].step_time);
+  const char* separator = " with ";
+  for (const auto& [key, value] : grid.Row(*best)) {
+    out += fmt::format("{}{}={}", separator, key, value);
+    separator = ", ";
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string Reason(const planner::SweepRow& row) {
+  if (row.status == RowStatus::kDoesNotFit) {
+    return fmt::format("needs {} more than the device has", FormatBytes(row.over));
+  }
+  std::string reason;
+  for (const Diagnostic& fault : row.faults) {
+    if (!reason.empty()) reason += "; ";
+    reason += fault.message;
+  }
+  return reason;
+}
+
+std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  std::vector<Column> columns;
+  for (const planner::SweepAxis& axis : grid.axes()) columns.push_back({axis.key, Align::kLeft});
+  columns.push_back({"status", Align::kLeft});
+  columns.push_back({"step ms", Align::kRight});
+  columns.push_back({"tokens/s/GPU", Align::kRight});
+  columns.push_back({"peak GiB", Align::kRight});
+  columns.push_back({"reason", Align::kLeft});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    const bool illegal = row.status == RowStatus::kIllegal;
+    std::vector<std::string> cells;
+    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
+      cells.push_back(std::move(value));
+    }
+    cells.emplace_back(Name(row.status));
+    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
+    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
+    cells.push_back(illegal ? "-" : Gibibytes(row.peak));
+    cells.push_back(Reason(row));
+    table.AddRow(std::move(cells));
+  }
+  return table.ToString() + "\n" + Summary(grid, rows);
+}
+
+std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  std::vector<std::string> fields;
+  for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
+  for (const char* name :
+       {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits"}) {
+    fields.emplace_back(name);
+  }
+  std::string out = CsvRecord(fields);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    const bool illegal = row.status == RowStatus::kIllegal;
+    fields.clear();
+    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
+      fields.push_back(std::move(value));
+    }
+    fields.emplace_back(Name(row.status));
+    fields.push_back(Reason(row));
+    fields.push_back(illegal ? "" : fmt::format("{}", JsonSeconds(row.step_time)));
+    fields.push_back(illegal ? "" : fmt::format("{}", row.tokens_per_second_per_gpu));
+    fields.push_back(illegal ? "" : fmt::format("{}", row.peak.count()));
+    fields.push_back(illegal ? "" : row.status == RowStatus::kOk ? "true" : "false");
+    out += CsvRecord(fields);
+  }
+  return out;
+}
+
+std::string SweepJson(const SweepGrid& grid, const std::vector<SweepRow>& rows, double seconds) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  Json array = Json::array();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    const bool illegal = row.status == RowStatus::kIllegal;
+    Json set = Json::object();
+    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) set[key] = std::move(value);
+    array.push_back(Json{
+        {"set", std::move(set)},
+        {"status", Name(row.status)},
+        {"reason", Reason(row)},
+        {"step_time_s", illegal ? Json() : Json(JsonSeconds(row.step_time))},
+        {"tokens_per_s_per_gpu", illegal ? Json() : Json(row.tokens_per_second_per_gpu)},
+        {"peak_bytes", illegal ? Json() : Json(row.peak.count())},
+        {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
+    });
+  }
+  const std::int64_t simulated = grid.rows() - Count(rows, RowStatus::kIllegal);
+  return Text(Json{{"stepcast", 1},
+                   {"rows", std::move(array)},
+                   {"run", {{"simulated", simulated}, {"seconds", seconds}}}});
+}
+
+}  // namespace stepcast::report
