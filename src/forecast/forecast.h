@@ -1,16 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include "src/base/bytes.h"
-#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
-#include "src/base/time.h"
-#include "src/cost/demand.h"
 #include "src/cost/prices.h"
+#include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
@@ -18,52 +12,6 @@
 // A scenario's forecast: lower it, price it, run it until its steps repeat, and say where the time
 // and the memory go. The one path behind simulate, memory, sweep and, later, plan.
 namespace stepcast::forecast {
-
-using BytesByCategory = std::array<Bytes, program::kCategories>;
-
-// Where one step's time goes on the critical rank; the five add up to the step time exactly.
-// Each instant belongs to the phase of the kernel computing then; else to exposed communication if
-// a stream or the host waits while a collective is under way; else to idle.
-struct TimeBreakdown {
-  std::array<Time, program::kPhases> phase;  // forward, backward, optimizer
-  Time exposed_communication;
-  Time idle;
-};
-
-// Calls of one collective on one group in one step.
-struct CollectiveSummary {
-  CollectiveKind collective = CollectiveKind::kAllReduce;
-  std::string group;
-  std::int64_t calls = 0;
-  double wire_bytes_per_rank = 0;
-  std::string algorithm;  // several are joined with '+'
-  cost::Provenance provenance = cost::Provenance::kModelled;  // the worst of the calls
-  Time total;
-};
-
-struct MemoryForecast {
-  int rank = 0;
-  BytesByCategory at_peak{};  // what is alive at the peak; adds up to peak
-  Bytes peak;      // most bytes the allocator had handed out at once
-  Bytes reserved;  // what the caching allocator holds from the device; at least peak
-  Bytes outside;   // context and NCCL, which the allocator does not see
-  Bytes capacity;
-  Bytes padding;   // the part of at_peak that only fills shards to equal length
-  bool fits = true;  // reserved + outside <= capacity
-};
-
-struct Forecast {
-  Time step_time;
-  double tokens_per_second = 0;
-  double tokens_per_second_per_gpu = 0;
-  bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning
-  double mfu = 0;  // model FLOPs, full attention, no recomputation, over the peak of all GPUs
-  double hfu = 0;  // what the devices execute, recomputation included
-  TimeBreakdown time;
-  Time communication_total;  // a collective was under way, on any communicator, per step
-  std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;
-};
 
 // Everything behind a forecast, for the trace and the program dump.
 struct Run {
@@ -77,8 +25,5 @@ struct Run {
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
 Result<Run> Simulate(const scenario::Scenario& scenario);
-
-// Without records beyond what the numbers need: for sweeps. Equal to Simulate(...).forecast.
-Result<Forecast> SimulateBriefly(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::forecast {

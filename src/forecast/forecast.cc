@@ -1,0 +1,202 @@
+#include "src/forecast/forecast.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/forecast/memory_timeline.h"
+#include "src/forecast/time_breakdown.h"
+#include "src/lowering/lowering.h"
+#include "src/model/model.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Opcode;
+using program::Program;
+using program::Timeline;
+
+// How many steps are run before the interval between their ends must have settled, at first and at
+// most. A host that runs ahead of its device a little further each step settles late.
+constexpr int kFirstSteps = 3;
+constexpr int kMostSteps = 48;
+
+// The steps whose mean interval is the forecast: (last - count, last].
+struct SteadyState {
+  std::uint32_t last = 0;
+  std::uint32_t count = 1;
+};
+
+// Intervals are exact unless operations share rates; then they may differ by rounding.
+bool Same(Time a, Time b) {
+  const std::int64_t difference = std::abs((a - b).picoseconds());
+  return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
+}
+
+bool Settled(const Timeline& timeline) {
+  const auto& ends = timeline.step_ends;
+  const std::size_t n = ends.size();
+  return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
+         ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
+}
+
+Timeline RunProgram(const Program& program, const cost::Prices& prices, int steps, bool barrier) {
+  const simulate::RankClass ranks{.program = &program, .prices = &prices, .representative = 0};
+  auto timelines = simulate::Simulate({&ranks, 1}, {.steps = steps, .barrier = barrier});
+  STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+  return std::move(timelines->front());
+}
+
+std::pair<Timeline, SteadyState> RunToSteadyState(const Program& program,
+                                                  const cost::Prices& prices, bool barrier) {
+  // Between barriers every step after the first is alike.
+  if (barrier) return {RunProgram(program, prices, 2, true), {.last = 1, .count = 1}};
+  for (int steps = kFirstSteps;; steps *= 2) {
+    Timeline timeline = RunProgram(program, prices, steps, false);
+    const auto last = static_cast<std::uint32_t>(steps - 1);
+    if (Settled(timeline)) return {std::move(timeline), {.last = last, .count = 1}};
+    // A cycle of several steps: its mean.
+    if (steps >= kMostSteps) return {std::move(timeline), {.last = last, .count = last / 2}};
+  }
+}
+
+Time Mean(Time total, std::uint32_t count) {
+  return Picoseconds(total.picoseconds() / static_cast<std::int64_t>(count));
+}
+
+void SummariseTime(const Run& run, const SteadyState& steady, Forecast& forecast) {
+  const auto& ends = run.timeline.step_ends;
+  const Time start = ends[steady.last - steady.count];
+  const Time end = ends[steady.last];
+  const Breakdown sum = BreakDown(run.program, run.timeline, start, end);
+  forecast.step_time = Mean(end - start, steady.count);
+  forecast.communication_total = Mean(sum.communication_total, steady.count);
+  Time attributed;
+  for (int phase = 0; phase < program::kPhases; ++phase) {
+    forecast.time.phase[phase] = Mean(sum.time.phase[phase], steady.count);
+    attributed += forecast.time.phase[phase];
+  }
+  forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
+  attributed += forecast.time.exposed_communication;
+  // What a mean over several steps rounds off is idle.
+  forecast.time.idle = forecast.step_time - attributed;
+}
+
+void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& forecast) {
+  struct Sum {
+    CollectiveSummary summary;
+    std::vector<std::string> algorithms;
+  };
+  std::map<std::pair<CollectiveKind, program::Index>, Sum> sums;  // by kind, communicator
+  const Program& program = run.program;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    const cost::CollectivePrice& price = run.prices.collectives[instruction.operand];
+    Sum& sum = sums[{collective.kind, collective.communicator}];
+    sum.summary.calls += 1;
+    sum.summary.wire_bytes_per_rank += price.wire_bytes_per_rank;
+    const bool first = sum.summary.calls == 1;
+    sum.summary.provenance = first ? price.demand.provenance
+                                   : std::max(sum.summary.provenance, price.demand.provenance);
+    const std::string algorithm = price.algorithm;
+    if (std::find(sum.algorithms.begin(), sum.algorithms.end(), algorithm) ==
+        sum.algorithms.end()) {
+      sum.algorithms.push_back(algorithm);
+    }
+  }
+  for (const program::OperationRecord& record : run.timeline.operations) {
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode != Opcode::kCollective || record.step != steady.last) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    sums[{collective.kind, collective.communicator}].summary.total += record.end - record.start;
+  }
+  for (auto& [key, sum] : sums) {
+    sum.summary.collective = key.first;
+    const program::Communicator& communicator = program.communicators[key.second];
+    sum.summary.group = program.groups[communicator.group].name;
+    std::sort(sum.algorithms.begin(), sum.algorithms.end());
+    sum.summary.algorithm = fmt::format("{}", fmt::join(sum.algorithms, "+"));
+    forecast.collectives.push_back(std::move(sum.summary));
+  }
+  std::sort(forecast.collectives.begin(), forecast.collectives.end(),
+            [](const CollectiveSummary& a, const CollectiveSummary& b) {
+              return std::tie(a.collective, a.group) < std::tie(b.collective, b.group);
+            });
+}
+
+void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecast& forecast) {
+  const MemoryPeak peak = PeakOf(run.program, run.timeline);
+  MemoryForecast& memory = forecast.memory;
+  memory.at_peak = peak.by_category;
+  memory.peak = peak.total;
+  memory.padding = peak.padding;
+  // Textbook data parallelism has no allocator and no context.
+  const bool textbook = scenario.plan.data_parallel.framework == plan::Framework::kReference;
+  memory.reserved = textbook ? peak.total : peak.reserved;
+  if (const auto& costs = scenario.calibration->memory; costs && !textbook) {
+    memory.outside = costs->context;
+    for (std::size_t i = 0; i < run.program.communicators.size(); ++i) {
+      memory.outside += i == 0 ? costs->first_communicator : costs->next_communicator;
+    }
+  }
+  memory.capacity = scenario.cluster->device_memory();
+  memory.fits = memory.reserved + memory.outside <= memory.capacity;
+}
+
+void SummariseRates(const scenario::Scenario& scenario, Forecast& forecast) {
+  const plan::Training& training = scenario.plan.training;
+  const double seconds = forecast.step_time.seconds();
+  const double devices = scenario.cluster->devices();
+  if (seconds <= 0) return;
+  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) *
+                               static_cast<double>(training.sequence_length) / seconds;
+  forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
+  if (scenario.model->is_layer_list() || !scenario.gpu) return;
+
+  const auto works = model::BuildWork(
+      *scenario.model, {.micro_batch_size = training.micro_batch_size,
+                        .sequence_length = training.sequence_length,
+                        .compute = training.precision,
+                        .checkpointing = training.activation_checkpointing,
+                        .attention = training.attention});
+  double once = 0, recomputed = 0;
+  for (const model::Layer& layer : scenario.model->layers) {
+    const model::LayerWork& work = works[layer.work];
+    for (const auto& op : work.forward) once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.backward) once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.recompute) recomputed += static_cast<double>(op.kernel.model_flops);
+  }
+  const double peak =
+      static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
+  const double micro_batches = static_cast<double>(training.gradient_accumulation);
+  if (peak <= 0) return;
+  forecast.has_flops = true;
+  forecast.mfu = once * micro_batches / peak;
+  forecast.hfu = (once + recomputed) * micro_batches / peak;
+}
+
+}  // namespace
+
+Result<Run> Simulate(const scenario::Scenario& scenario) {
+  Run run;
+  run.program = lowering::Lower(scenario);
+  auto prices = cost::Price(run.program, scenario);
+  if (!prices) return tl::unexpected(std::move(prices.error()));
+  run.prices = std::move(*prices);
+  auto [timeline, steady] =
+      RunToSteadyState(run.program, run.prices, scenario.plan.training.step_barrier);
+  run.timeline = std::move(timeline);
+  run.first_step = steady.last;
+  SummariseTime(run, steady, run.forecast);
+  SummariseCollectives(run, steady, run.forecast);
+  SummariseMemory(run, scenario, run.forecast);
+  SummariseRates(scenario, run.forecast);
+  return run;
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,66 @@
+#include "src/forecast/memory_formula.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "src/model/model.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Category;
+
+// Bytes of `elements` spread over `ranks`, rounded up.
+Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
+
+Bytes Activations(const scenario::Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  const model::Model& model = *scenario.model;
+  const auto works =
+      model::BuildWork(model, {.micro_batch_size = training.micro_batch_size,
+                               .sequence_length = training.sequence_length,
+                               .compute = training.precision,
+                               .checkpointing = training.activation_checkpointing,
+                               .attention = training.attention});
+  const auto sum = [](const std::vector<model::Activation>& activations) {
+    Bytes bytes;
+    for (const model::Activation& activation : activations) bytes += activation.bytes;
+    return bytes;
+  };
+  Bytes saved, recomputed;
+  for (const model::Layer& layer : model.layers) {
+    saved += sum(works[layer.work].saved);
+    recomputed = std::max(recomputed, sum(works[layer.work].recomputed));
+  }
+  return saved + recomputed;
+}
+
+}  // namespace
+
+BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  const int stage = scenario.plan.data_parallel.zero_stage;
+  const std::int64_t shards = scenario.plan.data_parallel.shard_group_size;
+  const std::int64_t parameters = scenario.model->parameter_count();
+  const auto sharded_from = [&](int first_stage, std::int64_t bytes_per_parameter) {
+    return Spread(parameters * bytes_per_parameter, stage >= first_stage ? shards : 1);
+  };
+  const bool whole_gradients =
+      scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
+  const std::int64_t gradient_bytes =
+      SizeOf(training.parameter_dtype) +
+      (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
+
+  BytesByCategory result;
+  const auto set = [&result](Category category, Bytes bytes) {
+    result[static_cast<std::size_t>(category)] = bytes;
+  };
+  set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)));
+  set(Category::kGradient,
+      whole_gradients ? Bytes(parameters * gradient_bytes) : sharded_from(2, gradient_bytes));
+  set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));
+  set(Category::kActivation, Activations(scenario));
+  return result;
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,149 @@
+#include "src/forecast/memory_timeline.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+using program::Program;
+using program::Timeline;
+
+constexpr std::int64_t kGranule = 512;  // c10/cuda/CUDACachingAllocator: kMinBlockSize
+
+// For each release in the step of a buffer with recorded streams: the last use on each of them.
+// Uses and release lie in the same step; a use of the step before has then ended long ago.
+std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& program) {
+  struct BufferState {
+    std::vector<std::uint16_t> recorded;                     // streams
+    std::vector<std::pair<std::uint16_t, Index>> last_uses;  // by stream
+  };
+  std::unordered_map<Index, BufferState> states;
+  for (const Instruction& instruction : program.step) {
+    if (instruction.opcode == Opcode::kRecordStream) {
+      states[instruction.operand].recorded.push_back(instruction.stream);
+    }
+  }
+  std::unordered_map<Index, std::vector<Index>> releases;
+  if (states.empty()) return releases;
+  for (auto& [buffer, state] : states) state.recorded.clear();
+  for (Index i = 0; i < program.step.size(); ++i) {
+    const Instruction& instruction = program.step[i];
+    for (Index u = 0; u < instruction.use_count; ++u) {
+      const auto found = states.find(program.uses[instruction.first_use + u].buffer);
+      if (found == states.end()) continue;
+      auto& uses = found->second.last_uses;
+      const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& use) {
+        return use.first == instruction.stream;
+      });
+      if (same == uses.end()) {
+        uses.emplace_back(instruction.stream, i);
+      } else {
+        same->second = i;
+      }
+    }
+    if (instruction.opcode == Opcode::kRecordStream) {
+      states[instruction.operand].recorded.push_back(instruction.stream);
+    } else if (instruction.opcode == Opcode::kRelease) {
+      const auto found = states.find(instruction.operand);
+      if (found == states.end()) continue;
+      BufferState& state = found->second;
+      for (const auto& [stream, use] : state.last_uses) {
+        if (std::find(state.recorded.begin(), state.recorded.end(), stream) !=
+            state.recorded.end()) {
+          releases[i].push_back(use);
+        }
+      }
+      state = {};
+    }
+  }
+  return releases;
+}
+
+// What is handed out, and the moment when it was most.
+class Holdings {
+ public:
+  explicit Holdings(const Program& program) : program_(program) {}
+
+  void Allocate(Index buffer) {
+    Change(buffer, +1);
+    if (now_.total > peak_.total) {
+      const Bytes reserved = peak_.reserved;
+      peak_ = now_;
+      peak_.reserved = reserved;
+    }
+    peak_.reserved = std::max(peak_.reserved, now_.reserved);
+  }
+  void Release(Index buffer) { Change(buffer, -1); }
+  const MemoryPeak& peak() const { return peak_; }
+
+ private:
+  void Change(Index index, std::int64_t sign) {
+    const program::Buffer& buffer = program_.buffers[index];
+    now_.by_category[static_cast<std::size_t>(buffer.category)] += buffer.size * sign;
+    now_.total += buffer.size * sign;
+    now_.padding += buffer.padding * sign;
+    const std::int64_t granules = (buffer.size.count() + kGranule - 1) / kGranule;
+    now_.reserved += Bytes(granules * kGranule * sign);
+  }
+
+  const Program& program_;
+  MemoryPeak now_, peak_;
+};
+
+}  // namespace
+
+MemoryPeak PeakOf(const Program& program, const Timeline& timeline) {
+  Holdings holdings(program);
+  for (const Instruction& instruction : program.prologue) {
+    if (instruction.opcode == Opcode::kAllocate) holdings.Allocate(instruction.operand);
+    if (instruction.opcode == Opcode::kRelease) holdings.Release(instruction.operand);
+  }
+
+  const auto delayed = DelayedReleases(program);
+  // When each operation of each step ended, where a delayed release asks for it.
+  std::unordered_map<Index, std::vector<Time>> ends;
+  for (const auto& [release, uses] : delayed) {
+    for (const Index use : uses) ends[use].resize(timeline.step_ends.size());
+  }
+  if (!ends.empty()) {
+    for (const program::OperationRecord& record : timeline.operations) {
+      const auto found = ends.find(record.instruction);
+      if (found != ends.end()) found->second[record.step] = record.end;
+    }
+  }
+
+  using Pending = std::pair<Time, Index>;  // until when, buffer
+  std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
+  for (const program::MemoryRecord& record : timeline.memory) {
+    const Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode == Opcode::kAllocate) {
+      while (!pending.empty() && pending.top().first <= record.time) {
+        holdings.Release(pending.top().second);
+        pending.pop();
+      }
+      holdings.Allocate(instruction.operand);
+    } else if (instruction.opcode == Opcode::kRelease) {
+      Time until = record.time;
+      if (const auto found = delayed.find(record.instruction); found != delayed.end()) {
+        for (const Index use : found->second) until = std::max(until, ends[use][record.step]);
+      }
+      if (until > record.time) {
+        pending.emplace(until, instruction.operand);
+      } else {
+        holdings.Release(instruction.operand);
+      }
+    }
+  }
+  return holdings.peak();
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "src/forecast/values.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
+
+namespace stepcast::forecast {
+
+struct Breakdown {
+  TimeBreakdown time;
+  Time communication_total;  // the communicators' busy time, their union
+};
+
+// Attributes every instant of [start, end) of one rank's timeline.
+Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
+                    Time end);
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,280 @@
+#include "src/lowering/ddp.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "src/lowering/framework_memory.h"
+#include "src/lowering/optimizer.h"
+#include "src/lowering/process_groups.h"
+#include "src/lowering/training_step.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+struct ReducerBucket {
+  Index buffer = kNone;
+  Index collective = kNone;
+  Index ready = kNone, reduced = kNone;  // events
+  std::vector<int> tensors;
+  int missing = 0;  // gradients still to be copied in
+};
+
+struct Parameter {
+  Bytes size;
+  Index gradient = kNone;  // buffer
+  bool allocated = false;
+  int bucket = -1;
+  Bytes offset;  // of the slot in the bucket
+  Index copy_in = kNone, copy_back = kNone, accumulate = kNone;  // kernels
+};
+
+class Ddp final : public Technique {
+ public:
+  explicit Ddp(TrainingStep& step)
+      : step_(step),
+        builder_(step.builder()),
+        plan_(step.plan()),
+        views_(plan_.data_parallel.gradient_as_bucket_view) {}
+
+  void WritePrologue() override {
+    reduction_ = builder_.AddStream("nccl data");
+    communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_).data);
+    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AddParameters();
+    AddBuckets();
+    if (plan_.data_parallel.find_unused_parameters && communicator_ != kNone) AddUsageMap();
+  }
+
+  void BeforeForward(int) override {}
+  void AfterForward(int) override {}
+  void BeforeBackward(int) override {}
+  void AfterBackward(int) override {}
+
+  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    for (const int tensor : step_.model().layers[layer].tensors) {
+      uses.push_back(
+          Reads(parameters_buffer_, parameter_offset_[tensor], parameters_[tensor].size));
+    }
+  }
+
+  BufferUse GradientSlot(int tensor) override {
+    Parameter& parameter = parameters_[tensor];
+    if (parameter.allocated) {
+      // A further contribution: a new tensor, added to what is there.
+      if (!pending_add_[tensor]) {
+        builder_.Allocate(step_.compute(), contribution_[tensor]);
+        pending_add_[tensor] = true;
+      }
+      return builder_.WritesAll(contribution_[tensor]);
+    }
+    builder_.Allocate(step_.compute(), parameter.gradient);
+    parameter.allocated = true;
+    return builder_.WritesAll(parameter.gradient);
+  }
+
+  void GradientReady(int tensor) override {
+    Parameter& parameter = parameters_[tensor];
+    if (pending_add_[tensor]) {
+      builder_.Run(step_.compute(), parameter.accumulate,
+                   {builder_.ReadsAll(contribution_[tensor]),
+                    builder_.WritesAll(parameter.gradient)});
+      builder_.Release(contribution_[tensor]);
+      pending_add_[tensor] = false;
+    }
+    if (!step_.last_micro_batch() || communicator_ == kNone) return;
+    ReducerBucket& bucket = buckets_[parameter.bucket];
+    builder_.Run(step_.compute(), parameter.copy_in,
+                 {builder_.ReadsAll(parameter.gradient),
+                  Writes(bucket.buffer, parameter.offset, parameter.size)});
+    if (views_) ReleaseGradient(parameter);
+    if (--bucket.missing == 0) {
+      bucket.missing = static_cast<int>(bucket.tensors.size());
+      builder_.Record(step_.compute(), bucket.ready);
+      full_[parameter.bucket] = true;
+      LaunchInOrder();
+    }
+  }
+
+  void EndBackward() override {
+    if (!step_.last_micro_batch() || communicator_ == kNone) return;
+    if (usage_map_ != kNone) {
+      builder_.WaitForStream(reduction_, step_.compute(), usage_event_);
+      builder_.Communicate(reduction_, usage_map_, {builder_.WritesAll(usage_buffer_)});
+      builder_.Record(reduction_, usage_event_);
+      builder_.Wait(step_.compute(), usage_event_);
+    }
+    for (const ReducerBucket& bucket : buckets_) {
+      builder_.Wait(step_.compute(), bucket.reduced);
+      if (views_) continue;
+      for (const int tensor : bucket.tensors) {
+        const Parameter& parameter = parameters_[tensor];
+        builder_.Run(step_.compute(), parameter.copy_back,
+                     {Reads(bucket.buffer, parameter.offset, parameter.size),
+                      builder_.WritesAll(parameter.gradient)});
+      }
+    }
+    next_bucket_ = 0;
+    std::fill(full_.begin(), full_.end(), false);
+  }
+
+  void WriteUpdate() override {
+    std::vector<BufferUse> uses;
+    for (const Parameter& parameter : parameters_) {
+      if (parameter.allocated) uses.push_back(builder_.ReadsAll(parameter.gradient));
+    }
+    if (views_) {
+      for (const ReducerBucket& bucket : buckets_) uses.push_back(builder_.ReadsAll(bucket.buffer));
+    }
+    uses.push_back(builder_.WritesAll(optimizer_));
+    uses.push_back(builder_.WritesAll(parameters_buffer_));
+    WriteFrameworkUpdate(step_, step_.model().parameter_count(), uses);
+    // zero_grad(set_to_none=True)
+    for (Parameter& parameter : parameters_) {
+      if (parameter.allocated) ReleaseGradient(parameter);
+    }
+  }
+
+ private:
+  void ReleaseGradient(Parameter& parameter) {
+    builder_.Release(parameter.gradient);
+    parameter.allocated = false;
+  }
+
+  Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
+    return {.name = name,
+            .kind = KernelKind::kMemoryBound,
+            .data_type = plan_.training.gradient_dtype,
+            .read = read,
+            .written = written};
+  }
+
+  void AddParameters() {
+    const model::Model& model = step_.model();
+    const plan::Training& training = plan_.training;
+    const std::int64_t count = model.parameter_count();
+    parameters_buffer_ = builder_.AddBuffer(
+        "parameters", BytesOf(count, training.parameter_dtype), Category::kParameter);
+    optimizer_ = builder_.AddBuffer(
+        "optimizer states", Bytes(count * plan::OptimizerBytesPerParameter(training)),
+        Category::kOptimizer);
+    builder_.Allocate(step_.compute(), parameters_buffer_);
+    builder_.Allocate(step_.compute(), optimizer_);
+    Bytes offset(0);
+    for (const model::Tensor& tensor : model.tensors) {
+      parameter_offset_.push_back(offset);
+      offset += BytesOf(tensor.elements, training.parameter_dtype);
+      Parameter& parameter = parameters_.emplace_back();
+      parameter.size = BytesOf(tensor.elements, training.gradient_dtype);
+      parameter.gradient =
+          builder_.AddBuffer(tensor.name + ".grad", parameter.size, Category::kGradient);
+      contribution_.push_back(builder_.AddBuffer(tensor.name + ".grad (further contribution)",
+                                                 parameter.size, Category::kGradient));
+      parameter.accumulate = builder_.AddKernel(
+          CopyKernel("accumulate_gradient", 2 * parameter.size, parameter.size));
+    }
+    pending_add_.assign(model.tensors.size(), false);
+  }
+
+  void AddBuckets() {
+    if (communicator_ == kNone) return;
+    const auto buckets = DdpBuckets(step_.model(), step_.works(), plan_);
+    for (const Bucket& tensors : buckets) {
+      const std::string name = "bucket " + std::to_string(buckets_.size());
+      ReducerBucket& bucket = buckets_.emplace_back();
+      const DataType type = plan_.training.gradient_dtype;
+      const Bytes size = BytesOf(tensors.elements, type);
+      bucket.buffer = builder_.AddBuffer(name, size, Category::kGradient);
+      builder_.Allocate(step_.compute(), bucket.buffer);
+      bucket.collective = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                                  .communicator = communicator_,
+                                                  .bytes = size,
+                                                  .data_type = type});
+      bucket.ready = builder_.AddEvent(name + " ready");
+      bucket.reduced = builder_.AddEvent(name + " reduced");
+      bucket.tensors = tensors.tensors;
+      bucket.missing = static_cast<int>(tensors.tensors.size());
+      Bytes offset(0);
+      for (const int tensor : tensors.tensors) {
+        Parameter& parameter = parameters_[tensor];
+        parameter.bucket = static_cast<int>(buckets_.size()) - 1;
+        parameter.offset = offset;
+        offset += parameter.size;
+        parameter.copy_in =
+            builder_.AddKernel(CopyKernel("copy_to_bucket", parameter.size, parameter.size));
+        parameter.copy_back =
+            builder_.AddKernel(CopyKernel("copy_from_bucket", parameter.size, parameter.size));
+      }
+    }
+    full_.assign(buckets_.size(), false);
+  }
+
+  void AddUsageMap() {
+    const Bytes size(static_cast<std::int64_t>(step_.model().tensors.size()) * 4);
+    usage_buffer_ = builder_.AddBuffer("used parameters", size, Category::kCommunication);
+    builder_.Allocate(step_.compute(), usage_buffer_);
+    usage_map_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                         .communicator = communicator_,
+                                         .bytes = size,
+                                         .data_type = DataType::kFp32});
+    usage_event_ = builder_.AddEvent("used parameters reduced");
+  }
+
+  // A bucket is launched when it and all before it are full.
+  void LaunchInOrder() {
+    while (next_bucket_ < buckets_.size() && full_[next_bucket_]) {
+      const ReducerBucket& bucket = buckets_[next_bucket_++];
+      builder_.Wait(reduction_, bucket.ready);
+      builder_.Communicate(reduction_, bucket.collective, {builder_.WritesAll(bucket.buffer)});
+      builder_.Record(reduction_, bucket.reduced);
+    }
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const plan::Plan& plan_;
+  const bool views_;
+
+  StreamId reduction_ = 0;
+  Index communicator_ = kNone;
+  Index parameters_buffer_ = kNone, optimizer_ = kNone;
+  std::vector<Bytes> parameter_offset_;
+  std::vector<Parameter> parameters_;  // by tensor
+  // A gradient that exists gets more (a tied tensor, a later micro-batch) through a new tensor.
+  std::vector<Index> contribution_;
+  std::vector<bool> pending_add_;
+  std::vector<ReducerBucket> buckets_;
+  std::vector<bool> full_;
+  std::size_t next_bucket_ = 0;
+  Index usage_map_ = kNone, usage_buffer_ = kNone, usage_event_ = kNone;
+};
+
+}  // namespace
+
+std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model::LayerWork> works,
+                               const plan::Plan& plan) {
+  const Bytes limit = *plan.data_parallel.bucket_size;
+  const Bytes first_limit = *plan.data_parallel.first_bucket_size;
+  const std::int64_t bytes = SizeOf(plan.training.gradient_dtype);
+  if (!plan.data_parallel.find_unused_parameters) {
+    return AssignBuckets(model, GradientReadyOrder(model, works), bytes, first_limit, limit);
+  }
+  std::vector<int> definition_order(model.tensors.size());
+  std::iota(definition_order.begin(), definition_order.end(), 0);
+  auto buckets = AssignBuckets(model, definition_order, bytes, first_limit, limit);
+  std::reverse(buckets.begin(), buckets.end());
+  return buckets;
+}
+
+program::Program LowerDdp(const scenario::Scenario& scenario) {
+  TrainingStep step(scenario);
+  Ddp technique(step);
+  return step.Write(technique);
+}
+
+}  // namespace stepcast::lowering

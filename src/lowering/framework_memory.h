@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/lowering/training_step.h"
+
+// What every real framework has beside its technique: library workspaces, and an optimizer step
+// that needs temporaries.
+namespace stepcast::lowering {
+
+// One cuBLAS workspace for each stream that runs matrix products, for the life of the process.
+// Nothing without a GPU or without matrix products (layer lists).
+void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> streams);
+
+// The optimizer's kernels over `elements` parameters on the compute stream, with the temporaries
+// that they need while they run. `uses` are the gradients read and the states written.
+void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
+                          std::span<const program::BufferUse> uses);
+
+}  // namespace stepcast::lowering

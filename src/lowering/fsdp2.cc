@@ -1,0 +1,532 @@
+#include "src/lowering/fsdp2.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/lowering/framework_memory.h"
+#include "src/lowering/process_groups.h"
+#include "src/lowering/shard.h"
+#include "src/lowering/training_step.h"
+#include "src/lowering/units.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+// One fully_shard'ed module: buffers, kernels and events of its parameters and gradients.
+struct ShardedUnit {
+  bool root = false;
+  int first_layer = 0, last_layer = 0;
+  std::int64_t shard_elements = 0;   // of this rank, padded rows included
+  std::int64_t gathered_elements = 0;  // shard_elements x ranks
+  // Parameters.
+  Index shard = kNone;      // persistent, in the parameters' type
+  Index gathered = kNone;   // result of the all-gather
+  Index full = kNone;       // the parameters as the kernels read them
+  Index kept = kNone;       // reshard_after_forward: k
+  Index copy_in = kNone, copy_out = kNone, copy_in_kept = kNone, keep = kNone;  // kernels
+  Index all_gather = kNone, all_gather_kept = kNone;  // collectives
+  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
+  bool gather_issued = false;  // a gather is under way or its result waits for copy-out
+  bool unsharded = false;      // the full parameters exist
+  bool has_kept = false;
+  // Gradients.
+  std::vector<Index> gradients;      // full ones that exist, by tensor, in the compute type
+  Index accumulated = kNone;         // full, in reduce_dtype, when synchronisation is put off
+  Index reduce_input = kNone;        // full, in reduce_dtype
+  Index reduce_output = kNone;       // this rank's shard, in reduce_dtype
+  Index sharded_gradient = kNone;    // in the parameters' type
+  Index copy_to_reduce = kNone, copy_accumulated_to_reduce = kNone;  // kernels
+  Index cast_gradient = kNone, add_gradient = kNone;
+  Index accumulate = kNone, accumulate_more = kNone;
+  Index reduce_scatter = kNone, all_reduce = kNone;  // collectives
+  Index reduced = kNone;       // event: the reduce-scatter has read its input
+  Index post_reduced = kNone;  // event: the sharded gradient is final
+  bool has_accumulated = false, has_sharded_gradient = false;
+};
+
+class Fsdp2 final : public Technique {
+ public:
+  explicit Fsdp2(TrainingStep& step)
+      : step_(step),
+        builder_(step.builder()),
+        plan_(step.plan()),
+        groups_(ProcessGroupsOf(plan_)),
+        wrapping_(UnitPerBlock(step.model())),
+        compute_type_(plan_.training.precision == DataType::kFp8 ? DataType::kBf16
+                                                                 : plan_.training.precision) {}
+
+  void WritePrologue() override {
+    copy_in_stream_ = builder_.AddStream("all-gather copy-in");
+    gather_stream_ = builder_.AddStream("all-gather");
+    reduce_stream_ = builder_.AddStream("reduce-scatter");
+    communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
+    replica_communicator_ = builder_.AddCommunicator("replica", groups_.replica);
+    post_reduce_stream_ = reduce_stream_;
+    if (replica_communicator_ != kNone) post_reduce_stream_ = builder_.AddStream("all-reduce");
+    if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
+      kept_communicator_ = builder_.AddCommunicator("reshard", Ranks(*ranks));
+    }
+    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    compute_issued_ = builder_.AddEvent("compute issued");
+    copy_in_done_ = builder_.AddEvent("copy-in done");
+    gradients_copied_ = builder_.AddEvent("gradients copied in");
+    for (std::size_t i = 0; i < wrapping_.units.size(); ++i) AddUnit(static_cast<int>(i));
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      if (units_[i].root) {
+        root_ = static_cast<int>(i);
+      } else {
+        blocks_.push_back(static_cast<int>(i));
+      }
+    }
+  }
+
+  // The root's pre-forward: the shards may have been updated on the compute stream.
+  void BeginForward() override {
+    builder_.Record(step_.compute(), compute_issued_);
+    builder_.Wait(copy_in_stream_, compute_issued_);
+    builder_.Wait(gather_stream_, compute_issued_);
+    in_backward_ = false;
+    if (root_ >= 0) Unshard(root_);
+  }
+
+  void BeforeForward(int layer) override {
+    const int unit = wrapping_.of_layer[layer];
+    if (unit == root_) return;
+    if (prefetch() == 0) HoldGatherUntilComputed();
+    Unshard(unit);
+    if (prefetch() >= 2) PrefetchAfter(unit, +1);
+  }
+
+  void AfterForward(int layer) override {
+    const int unit = wrapping_.of_layer[layer];
+    ShardedUnit& u = units_[unit];
+    if (unit == root_ || ReshardsNever() || !u.unsharded) return;
+    if (u.kept != kNone) {
+      builder_.Allocate(step_.compute(), u.kept);
+      builder_.Run(step_.compute(), u.keep,
+                   {builder_.ReadsAll(u.full), builder_.WritesAll(u.kept)});
+      builder_.Record(step_.compute(), u.kept_written);
+      u.has_kept = true;
+    }
+    Reshard(u);
+  }
+
+  void BeforeBackward(int layer) override {
+    in_backward_ = true;
+    const int unit = wrapping_.of_layer[layer];
+    if (unit == root_) {
+      if (units_[root_].last_layer == layer) FinishForwardGathers();
+      return;
+    }
+    if (root_ < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
+      FinishForwardGathers();
+    }
+    if (prefetch() == 0) HoldGatherUntilComputed();
+    Unshard(unit);
+    PrefetchAfter(unit, -1);
+  }
+
+  void AfterBackward(int layer) override {
+    const int unit = wrapping_.of_layer[layer];
+    if (unit != root_) PostBackward(unit);
+  }
+
+  // The root's final callback: its own reduction, then the compute stream waits for all.
+  void EndBackward() override {
+    if (root_ >= 0) PostBackward(root_);
+    if (!reduced_this_backward_) return;
+    builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
+    FreeReduceInput();
+    reduced_this_backward_ = false;
+  }
+
+  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
+  }
+
+  BufferUse GradientSlot(int tensor) override {
+    const Index gradient = gradients_[tensor];
+    std::vector<Index>& held = units_[unit_of_tensor_[tensor]].gradients;
+    // A tied tensor's second contribution adds to the first.
+    if (std::find(held.begin(), held.end(), gradient) == held.end()) {
+      builder_.Allocate(step_.compute(), gradient);
+      held.push_back(gradient);
+    }
+    return builder_.WritesAll(gradient);
+  }
+
+  void GradientReady(int) override {}
+
+  void WriteUpdate() override {
+    std::int64_t elements = 0;
+    std::vector<BufferUse> uses;
+    for (const ShardedUnit& u : units_) {
+      elements += u.shard_elements;
+      if (u.has_sharded_gradient) uses.push_back(builder_.ReadsAll(u.sharded_gradient));
+      uses.push_back(builder_.WritesAll(u.shard));
+    }
+    for (const Index optimizer : optimizers_) uses.push_back(builder_.WritesAll(optimizer));
+    WriteFrameworkUpdate(step_, elements, uses);
+    for (ShardedUnit& u : units_) {
+      if (!u.has_sharded_gradient) continue;
+      builder_.RecordStream(step_.compute(), u.sharded_gradient);
+      builder_.Release(u.sharded_gradient);
+      u.has_sharded_gradient = false;
+    }
+  }
+
+ private:
+  std::int64_t prefetch() const { return plan_.data_parallel.prefetch; }
+  const plan::ReshardAfterForward& reshard() const {
+    return plan_.data_parallel.reshard_after_forward;
+  }
+  bool ReshardsNever() const {
+    const bool* value = std::get_if<bool>(&reshard());
+    return value && !*value;
+  }
+  bool Synchronises() const {
+    return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
+  }
+
+  Index MemoryKernel(const char* name, Bytes read, Bytes written) {
+    return builder_.AddKernel({.name = name,
+                               .kind = KernelKind::kMemoryBound,
+                               .data_type = compute_type_,
+                               .read = read,
+                               .written = written});
+  }
+
+  void AddUnit(int index) {
+    const plan::Training& training = plan_.training;
+    const model::Model& model = step_.model();
+    const Unit& unit = wrapping_.units[index];
+    const std::int64_t ranks = static_cast<std::int64_t>(groups_.shard.size());
+    ShardedUnit& u = units_.emplace_back();
+    u.root = model.layers[unit.layers.front()].kind != model::LayerKind::kBlock;
+    u.first_layer = unit.layers.front();
+    u.last_layer = unit.layers.back();
+    unit_of_tensor_.resize(model.tensors.size(), -1);
+    gradients_.resize(model.tensors.size(), kNone);
+    std::int64_t exact = 0;  // sum of the unpadded tensors
+    for (const int t : unit.tensors) {
+      const model::Tensor& tensor = model.tensors[t];
+      unit_of_tensor_[t] = index;
+      gradients_[t] = builder_.AddBuffer(
+          tensor.name + ".grad", BytesOf(tensor.elements, compute_type_), Category::kGradient);
+      exact += tensor.elements;
+      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
+      u.shard_elements += Shard{.elements = rows, .ranks = ranks}.length() * row;
+    }
+    u.gathered_elements = u.shard_elements * ranks;
+
+    const auto padding = [&](std::int64_t bytes) {
+      return Bytes(u.shard_elements * bytes - exact * bytes / ranks);
+    };
+    const auto shard_buffer = [&](const char* what, DataType type, Category category) {
+      return builder_.AddBuffer(unit.name + what, BytesOf(u.shard_elements, type), category,
+                                padding(SizeOf(type)));
+    };
+    const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
+                                  Category category) {
+      return builder_.AddBuffer(unit.name + what, BytesOf(count, type), category,
+                                BytesOf(count - exact, type));
+    };
+    const DataType kept_in = training.parameter_dtype;
+    const DataType reduced_in = training.reduce_dtype;
+    u.shard = shard_buffer("/parameter shard", kept_in, Category::kParameter);
+    builder_.Allocate(step_.compute(), u.shard);
+    const Index optimizer = builder_.AddBuffer(
+        unit.name + "/optimizer shard",
+        Bytes(u.shard_elements * plan::OptimizerBytesPerParameter(training)),
+        Category::kOptimizer, padding(plan::OptimizerBytesPerParameter(training)));
+    builder_.Allocate(step_.compute(), optimizer);
+    optimizers_.push_back(optimizer);
+
+    u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
+                              Category::kCommunication);
+    u.full = whole_buffer("/parameters", exact, compute_type_, Category::kCommunication);
+    const Bytes gathered_size = builder_.SizeOf(u.gathered);
+    const Bytes full_size = builder_.SizeOf(u.full);
+    const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
+    u.copy_in = MemoryKernel("all_gather_copy_in", builder_.SizeOf(u.shard), slice_size);
+    u.copy_out = MemoryKernel("split_with_sizes_copy", gathered_size, full_size);
+    if (communicator_ != kNone) {
+      u.all_gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                             .communicator = communicator_,
+                                             .bytes = gathered_size,
+                                             .data_type = compute_type_});
+      u.reduce_scatter = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
+                                                 .communicator = communicator_,
+                                                 .bytes = BytesOf(u.gathered_elements, reduced_in),
+                                                 .data_type = reduced_in});
+    }
+    if (replica_communicator_ != kNone) {
+      u.all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                             .communicator = replica_communicator_,
+                                             .bytes = BytesOf(u.shard_elements, reduced_in),
+                                             .data_type = reduced_in});
+    }
+    if (kept_communicator_ != kNone && !u.root) {
+      const auto kept_ranks = std::get<std::int64_t>(reshard());
+      const Shard part{.elements = u.gathered_elements, .ranks = kept_ranks};
+      u.kept = builder_.AddBuffer(unit.name + "/kept shard",
+                                  BytesOf(part.length(), compute_type_), Category::kCommunication);
+      const Bytes part_size = builder_.SizeOf(u.kept);
+      u.keep = MemoryKernel("keep_shard", part_size, part_size);
+      u.copy_in_kept = MemoryKernel("all_gather_copy_in", part_size, part_size);
+      u.all_gather_kept = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                                  .communicator = kept_communicator_,
+                                                  .bytes = gathered_size,
+                                                  .data_type = compute_type_});
+    }
+    u.gather_done = builder_.AddEvent(unit.name + " gathered");
+    u.copy_out_done = builder_.AddEvent(unit.name + " copied out");
+    u.kept_written = builder_.AddEvent(unit.name + " kept");
+
+    const Bytes gradient_size = BytesOf(exact, compute_type_);
+    u.reduce_input = whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in,
+                                  Category::kGradient);
+    u.reduce_output = shard_buffer("/reduce-scatter output", reduced_in, Category::kGradient);
+    u.sharded_gradient = shard_buffer("/gradient shard", kept_in, Category::kGradient);
+    const Bytes input_size = builder_.SizeOf(u.reduce_input);
+    const Bytes output_size = builder_.SizeOf(u.reduce_output);
+    const Bytes sharded_size = builder_.SizeOf(u.sharded_gradient);
+    u.copy_to_reduce = MemoryKernel("chunk_cat", gradient_size, input_size);
+    u.cast_gradient = MemoryKernel("cast_gradient", output_size, sharded_size);
+    u.add_gradient =
+        MemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
+    if (plan_.data_parallel.accumulate_unsharded) {
+      u.accumulated = whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
+      const Bytes accumulated_size = builder_.SizeOf(u.accumulated);
+      u.accumulate = MemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
+      u.accumulate_more = MemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
+                                       accumulated_size);
+      u.copy_accumulated_to_reduce = MemoryKernel("chunk_cat", accumulated_size, input_size);
+    }
+    u.reduced = builder_.AddEvent(unit.name + " reduce-scattered");
+    u.post_reduced = builder_.AddEvent(unit.name + " gradient ready");
+  }
+
+  // prefetch 0: nothing is gathered beside compute.
+  void HoldGatherUntilComputed() {
+    builder_.Record(step_.compute(), compute_issued_);
+    builder_.Wait(copy_in_stream_, compute_issued_);
+    builder_.Wait(gather_stream_, compute_issued_);
+  }
+
+  // Asks for the next blocks in the direction of travel.
+  void PrefetchAfter(int unit, int direction) {
+    const auto at = std::find(blocks_.begin(), blocks_.end(), unit) - blocks_.begin();
+    for (std::int64_t d = 1; d <= prefetch(); ++d) {
+      const std::int64_t next = at + direction * d;
+      if (next < 0 || next >= static_cast<std::int64_t>(blocks_.size())) return;
+      IssueGather(units_[blocks_[next]]);
+    }
+  }
+
+  // Copy-in and all-gather.
+  void IssueGather(ShardedUnit& u) {
+    if (u.unsharded || u.gather_issued || u.gathered_elements == 0) return;
+    u.gather_issued = true;
+    const bool from_kept = u.has_kept;
+    const Index source = from_kept ? u.kept : u.shard;
+    if (from_kept) {
+      builder_.Wait(copy_in_stream_, u.kept_written);
+      builder_.Wait(gather_stream_, u.kept_written);
+    }
+    builder_.Allocate(copy_in_stream_, u.gathered);
+    builder_.Run(copy_in_stream_, from_kept ? u.copy_in_kept : u.copy_in,
+                 {builder_.ReadsAll(source), builder_.WritesAll(u.gathered)});
+    builder_.Record(copy_in_stream_, copy_in_done_);
+    if (from_kept) {
+      builder_.RecordStream(copy_in_stream_, u.kept);
+      builder_.Release(u.kept);
+      u.has_kept = false;
+    }
+    builder_.Wait(gather_stream_, copy_in_done_);
+    const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
+    if (collective != kNone) {
+      builder_.Communicate(gather_stream_, collective, {builder_.WritesAll(u.gathered)});
+    }
+    builder_.Record(gather_stream_, u.gather_done);
+  }
+
+  // Makes the unit's full parameters exist on the compute stream.
+  void Unshard(int index) {
+    ShardedUnit& u = units_[index];
+    if (u.unsharded || u.gathered_elements == 0) return;
+    IssueGather(u);
+    // Forward: the result of the unit before is freed only now, so that its copy-out overlapped
+    // the gather just issued.
+    if (!in_backward_) FinishForwardGathers();
+    builder_.Wait(step_.compute(), u.gather_done);
+    builder_.Allocate(step_.compute(), u.full);
+    builder_.Run(step_.compute(), u.copy_out,
+                 {builder_.ReadsAll(u.gathered), builder_.WritesAll(u.full)});
+    builder_.Record(step_.compute(), u.copy_out_done);
+    u.unsharded = true;
+    u.gather_issued = false;
+    if (in_backward_) {
+      FreeGathered(u);
+    } else {
+      deferred_ = index;
+    }
+  }
+
+  void FinishForwardGathers() {
+    if (deferred_ < 0) return;
+    FreeGathered(units_[deferred_]);
+    deferred_ = -1;
+  }
+
+  // The all-gather streams may reuse the buffer once the copy-out has read it.
+  void FreeGathered(ShardedUnit& u) {
+    builder_.Wait(copy_in_stream_, u.copy_out_done);
+    builder_.Wait(gather_stream_, u.copy_out_done);
+    builder_.Release(u.gathered);
+  }
+
+  void Reshard(ShardedUnit& u) {
+    if (!u.unsharded) return;
+    builder_.Release(u.full);
+    u.unsharded = false;
+  }
+
+  void PostBackward(int index) {
+    ShardedUnit& u = units_[index];
+    if (u.gathered_elements == 0) return;
+    const bool put_off = !Synchronises();
+    if (u.accumulated != kNone && plan_.training.gradient_accumulation > 1) {
+      if (!u.has_accumulated) {
+        builder_.Allocate(step_.compute(), u.accumulated);
+      }
+      builder_.Run(step_.compute(), u.has_accumulated ? u.accumulate_more : u.accumulate,
+                   GradientUses(u, builder_.WritesAll(u.accumulated)));
+      u.has_accumulated = true;
+      ReleaseGradients(u);
+    }
+    Reshard(u);
+    if (put_off) return;
+    Reduce(index);
+  }
+
+  void ReleaseGradients(ShardedUnit& u) {
+    for (const Index gradient : u.gradients) builder_.Release(gradient);
+    u.gradients.clear();
+  }
+
+  // Reads the unit's full gradients, writes `target`.
+  std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
+    std::vector<BufferUse> uses{target};
+    for (const Index gradient : u.gradients) uses.push_back(builder_.ReadsAll(gradient));
+    return uses;
+  }
+
+  void Reduce(int index) {
+    ShardedUnit& u = units_[index];
+    // One reduce-scatter input in flight.
+    FreeReduceInput();
+    builder_.Allocate(step_.compute(), u.reduce_input);
+    if (u.has_accumulated) {
+      builder_.Run(step_.compute(), u.copy_accumulated_to_reduce,
+                   {builder_.ReadsAll(u.accumulated), builder_.WritesAll(u.reduce_input)});
+      builder_.Release(u.accumulated);
+      u.has_accumulated = false;
+    } else {
+      builder_.Run(step_.compute(), u.copy_to_reduce,
+                   GradientUses(u, builder_.WritesAll(u.reduce_input)));
+      ReleaseGradients(u);
+    }
+    builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
+    builder_.Allocate(reduce_stream_, u.reduce_output);
+    if (u.reduce_scatter != kNone) {
+      builder_.Communicate(
+          reduce_stream_, u.reduce_scatter,
+          {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(u.reduce_output)});
+    } else {
+      // One rank: the input is the output.
+      builder_.Run(reduce_stream_, CopyReduceInput(u),
+                   {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(u.reduce_output)});
+    }
+    builder_.Record(reduce_stream_, u.reduced);
+    if (u.all_reduce != kNone) {
+      builder_.Wait(post_reduce_stream_, u.reduced);
+      builder_.Communicate(post_reduce_stream_, u.all_reduce,
+                           {builder_.WritesAll(u.reduce_output)});
+    }
+    const bool first = !u.has_sharded_gradient;
+    if (first) {
+      builder_.Allocate(post_reduce_stream_, u.sharded_gradient);
+      u.has_sharded_gradient = true;
+    }
+    builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
+                 {builder_.ReadsAll(u.reduce_output), builder_.WritesAll(u.sharded_gradient)});
+    builder_.Record(post_reduce_stream_, u.post_reduced);
+    if (post_reduce_stream_ != reduce_stream_) {
+      builder_.RecordStream(post_reduce_stream_, u.reduce_output);
+    }
+    builder_.Release(u.reduce_output);
+    in_flight_ = index;
+    last_reduced_ = index;
+    reduced_this_backward_ = true;
+  }
+
+  Index CopyReduceInput(const ShardedUnit& u) {
+    if (copy_reduce_input_.empty()) copy_reduce_input_.assign(units_.size(), kNone);
+    Index& kernel = copy_reduce_input_[&u - units_.data()];
+    if (kernel == kNone) {
+      kernel = MemoryKernel("copy", builder_.SizeOf(u.reduce_input),
+                            builder_.SizeOf(u.reduce_output));
+    }
+    return kernel;
+  }
+
+  // The compute stream waits until the last reduce-scatter has read its input, then frees it.
+  void FreeReduceInput() {
+    if (in_flight_ < 0) return;
+    builder_.Wait(step_.compute(), units_[in_flight_].reduced);
+    builder_.Release(units_[in_flight_].reduce_input);
+    in_flight_ = -1;
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const plan::Plan& plan_;
+  const ProcessGroups groups_;
+  const Units wrapping_;
+  const DataType compute_type_;  // what is gathered and what kernels read
+
+  StreamId copy_in_stream_ = 0, gather_stream_ = 0, reduce_stream_ = 0, post_reduce_stream_ = 0;
+  Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
+  Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
+  std::vector<ShardedUnit> units_;  // as wrapping_.units
+  std::vector<Index> optimizers_;   // buffers, by unit
+  std::vector<int> unit_of_tensor_;
+  std::vector<Index> gradients_;                // buffers, by tensor
+  std::vector<Index> copy_reduce_input_;        // kernels of one-rank groups, by unit
+  std::vector<int> blocks_;                     // units but the root, in forward order
+  int root_ = -1;
+  int deferred_ = -1;   // forward: the unit whose gather buffer waits to be freed
+  int in_flight_ = -1;  // the unit whose reduce-scatter input is held
+  int last_reduced_ = -1;
+  bool reduced_this_backward_ = false;
+  bool in_backward_ = false;
+};
+
+}  // namespace
+
+program::Program LowerFsdp2(const scenario::Scenario& scenario) {
+  TrainingStep step(scenario);
+  Fsdp2 technique(step);
+  return step.Write(technique);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,83 @@
+#include "src/lowering/optimizer.h"
+
+#include <string>
+
+namespace stepcast::lowering {
+namespace {
+
+Kernel MemoryKernel(std::string name, std::int64_t elements, std::int64_t read_bytes,
+                    std::int64_t written_bytes) {
+  return {.name = std::move(name),
+          .kind = KernelKind::kOptimizer,
+          .data_type = DataType::kFp32,
+          .read = Bytes(elements * read_bytes),
+          .written = Bytes(elements * written_bytes)};
+}
+
+bool HasMasterWeights(const plan::Training& training) {
+  return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32);
+}
+
+Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
+  const std::int64_t all = model.parameter_count();
+  const Time whole = model::GivenOptimizerStep(model);
+  __extension__ using Wide = __int128;
+  const Time part =
+      all == 0 ? whole
+               : Picoseconds(static_cast<std::int64_t>(
+                     (static_cast<Wide>(whole.picoseconds()) * elements + all - 1) / all));
+  return {.name = "optimizer", .kind = KernelKind::kGiven, .given = part};
+}
+
+std::vector<Kernel> FusedUpdate(const plan::Training& training, std::int64_t elements) {
+  // States are FP32: the parameter or its master copy, and the moments, each read and written.
+  const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
+  const std::int64_t states = 4 * (1 + moments);
+  const std::int64_t gradient = SizeOf(training.gradient_dtype);
+  const std::int64_t cast = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
+  return {MemoryKernel(std::string("fused_") + Name(training.optimizer), elements,
+                       states + gradient, states + cast)};
+}
+
+// One entry per multi-tensor kernel: bytes read and written per element, FP32.
+std::vector<Kernel> ForeachUpdate(const plan::Training& training, std::int64_t elements) {
+  std::vector<Kernel> kernels;
+  const auto add = [&](const char* name, std::int64_t read, std::int64_t written) {
+    kernels.push_back(MemoryKernel(std::string("foreach_") + name, elements, read, written));
+  };
+  if (HasMasterWeights(training)) add("cast_gradient", SizeOf(training.gradient_dtype), 4);
+  if (training.optimizer == plan::Optimizer::kAdamW) {
+    add("mul(weight_decay)", 4, 4);
+    add("lerp(exp_avg)", 8, 4);
+    add("mul(exp_avg_sq)", 4, 4);
+    add("addcmul(exp_avg_sq)", 8, 4);
+    add("sqrt(exp_avg_sq)", 4, 4);
+    add("div(bias_correction)", 4, 4);
+    add("add(epsilon)", 4, 4);
+    add("addcdiv(parameter)", 12, 4);
+  } else {
+    add("mul(momentum)", 4, 4);
+    add("add(gradient)", 8, 4);
+    add("add(parameter)", 8, 4);
+  }
+  if (HasMasterWeights(training)) add("cast_parameter", 4, SizeOf(training.parameter_dtype));
+  return kernels;
+}
+
+}  // namespace
+
+std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                  std::int64_t elements) {
+  if (model.is_layer_list()) return {GivenUpdate(model, elements)};
+  return training.optimizer_implementation == plan::OptimizerImplementation::kFused
+             ? FusedUpdate(training, elements)
+             : ForeachUpdate(training, elements);
+}
+
+std::int64_t TemporaryBytesPerParameter(const plan::Training& training) {
+  if (training.optimizer_implementation == plan::OptimizerImplementation::kFused) return 0;
+  const std::int64_t root = training.optimizer == plan::Optimizer::kAdamW ? 4 : 0;
+  return root + (HasMasterWeights(training) ? 4 : 0);
+}
+
+}  // namespace stepcast::lowering

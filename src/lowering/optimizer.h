@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/base/kernel.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+
+// The kernels that update parameters.
+namespace stepcast::lowering {
+
+// What updating `elements` of the model's parameters runs, in order.
+//  * fused: one kernel; each operand crosses memory once (torch.optim with fused=True).
+//  * foreach: PyTorch's default chain of multi-tensor kernels; for AdamW eight of them, 80 bytes a
+//    parameter in FP32, with one FP32 temporary of the parameters' size (ForeachTemporary).
+// With FP32 master weights the gradient is read in its own type and the parameters are written
+// back as a cast. A layer list runs its given time, scaled to the share of the elements.
+std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                  std::int64_t elements);
+
+// Bytes of temporaries per updated parameter: 4 for foreach AdamW (the square root of the second
+// moment), and 4 more where gradients are cast up for the master weights; 0 for fused.
+std::int64_t TemporaryBytesPerParameter(const plan::Training& training);
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/program/program.h"
+
+// Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
+// step from then on; phase, label and micro-batch are set once and stamped on what follows.
+namespace stepcast::lowering {
+
+using program::Index;
+using StreamId = std::uint16_t;
+
+// Shorthands for the buffer ranges an operation names.
+program::BufferUse Reads(Index buffer, Bytes offset, Bytes size);
+program::BufferUse Writes(Index buffer, Bytes offset, Bytes size);
+
+class ProgramBuilder {
+ public:
+  StreamId AddStream(std::string name);
+  // A group of one rank needs no communicator: returns program::kNone for it.
+  Index AddCommunicator(std::string name, std::vector<int> ranks);
+  Index AddEvent(std::string name);
+  Index AddBuffer(std::string name, Bytes size, program::Category category, Bytes padding = {});
+  Index AddKernel(Kernel kernel);
+  // The same collective twice gives the same index.
+  Index AddCollective(const program::Collective& collective);
+  Index AddLabel(std::string label);
+
+  void BeginStep() { in_step_ = true; }
+  void SetPhase(program::Phase phase) { phase_ = phase; }
+  void SetLabel(Index label) { label_ = label; }
+  void SetMicroBatch(std::int64_t micro_batch) {
+    micro_batch_ = static_cast<std::uint16_t>(micro_batch);
+  }
+
+  void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses);
+  void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
+    Run(stream, kernel, std::span(uses.begin(), uses.size()));
+  }
+  void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses);
+  void Communicate(StreamId stream, Index collective,
+                   std::initializer_list<program::BufferUse> uses) {
+    Communicate(stream, collective, std::span(uses.begin(), uses.size()));
+  }
+  void Record(StreamId stream, Index event);
+  void Wait(StreamId stream, Index event);
+  void HostWait(Index event);
+  // `waiter` waits for everything issued on `other` so far; `event` carries it.
+  void WaitForStream(StreamId waiter, StreamId other, Index event) {
+    Record(other, event);
+    Wait(waiter, event);
+  }
+  void Allocate(StreamId owner, Index buffer);
+  void Release(Index buffer);
+  void RecordStream(StreamId user, Index buffer);
+
+  Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
+  // The whole buffer.
+  program::BufferUse ReadsAll(Index buffer) const {
+    return Reads(buffer, Bytes(0), SizeOf(buffer));
+  }
+  program::BufferUse WritesAll(Index buffer) const {
+    return Writes(buffer, Bytes(0), SizeOf(buffer));
+  }
+
+  program::Program Take() { return std::move(program_); }
+
+ private:
+  program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
+  void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
+                    std::span<const program::BufferUse> uses);
+
+  program::Program program_;
+  bool in_step_ = false;
+  program::Phase phase_ = program::Phase::kForward;
+  Index label_ = program::kNone;
+  std::uint16_t micro_batch_ = 0;
+};
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,503 @@
+#include "src/lowering/reference.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/lowering/buckets.h"
+#include "src/lowering/optimizer.h"
+#include "src/lowering/process_groups.h"
+#include "src/lowering/shard.h"
+#include "src/lowering/training_step.h"
+#include "src/lowering/units.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+// Where a tensor lies in a buffer that holds several.
+struct Place {
+  int group = -1;           // bucket or unit
+  std::int64_t offset = 0;  // elements
+};
+
+// A set of tensors that is reduced in one collective.
+struct GradientBucket {
+  Shard shard;
+  int tensors = 0;
+  int missing = 0;         // gradients of this micro-batch still to come
+  bool allocated = false;  // full gradients exist
+  Index gradients = kNone;        // full, in the parameters' type
+  Index gradient_shard = kNone;   // stages 2 and 3, unless full gradients are kept
+  Index optimizer = kNone;
+  Index ready = kNone, reduced = kNone;  // events
+};
+
+// A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
+// unit at stage 3.
+struct ParameterGroup {
+  Shard shard;
+  Index full = kNone;        // all parameters; stage 3: only while gathered
+  Index shard_buffer = kNone;  // stage 3
+  Index kept = kNone;        // stage 3, reshard_after_forward: k: the part kept for backward
+  Index keep = kNone;        // and the kernel that copies it
+  Index updated = kNone;     // event, stages 1 and 2: this rank's part is new
+  Index gathered = kNone;    // event
+  bool resident = false;     // stage 3: gathered, or being gathered
+};
+
+class Reference final : public Technique {
+ public:
+  explicit Reference(TrainingStep& step)
+      : step_(step),
+        builder_(step.builder()),
+        plan_(step.plan()),
+        data_parallel_(plan_.data_parallel),
+        groups_(ProcessGroupsOf(plan_)),
+        stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
+        sharded_parameters_(stage_ == 3),
+        keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
+                                             plan_.training.gradient_accumulation > 1)) {}
+
+  void WritePrologue() override {
+    communication_ = builder_.AddStream("communication");
+    replica_stream_ = communication_;
+    if (stage_ == 0) {
+      communicator_ = builder_.AddCommunicator("data", groups_.data);
+    } else {
+      communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
+      replica_communicator_ = builder_.AddCommunicator("replica", groups_.replica);
+      if (replica_communicator_ != kNone) {
+        replica_stream_ = builder_.AddStream("replica communication");
+      }
+    }
+    AddBuckets();
+    AddParameterGroups();
+    layer_done_ = builder_.AddEvent("layer done");
+    update_done_ = builder_.AddEvent("update done");
+  }
+
+  void BeginStep() override {
+    if (sharded_parameters_) builder_.Wait(communication_, update_done_);
+    std::fill(waited_.begin(), waited_.end(), false);
+  }
+
+  void BeginForward() override { in_backward_ = false; }
+
+  void BeforeForward(int layer) override {
+    builder_.HostWait(layer_done_);
+    if (sharded_parameters_) {
+      const int unit = units_.of_layer[layer];
+      if (units_.units[unit].layers.front() == layer) Gather(forward_order_, unit);
+    } else if (stage_ > 0) {
+      WaitForBuckets(layer);
+    }
+  }
+
+  void AfterForward(int layer) override {
+    builder_.Record(step_.compute(), layer_done_);
+    if (!sharded_parameters_) return;
+    const int unit = units_.of_layer[layer];
+    if (units_.units[unit].layers.back() != layer || !ReshardsAfterForward()) return;
+    ParameterGroup& group = parameters_[unit];
+    if (group.kept != kNone) {
+      builder_.Allocate(step_.compute(), group.kept);
+      builder_.Run(step_.compute(), group.keep,
+                   {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
+    }
+    Free(group);
+  }
+
+  void BeforeBackward(int layer) override {
+    in_backward_ = true;
+    builder_.HostWait(layer_done_);
+    if (!sharded_parameters_) return;
+    const int unit = units_.of_layer[layer];
+    if (units_.units[unit].layers.back() == layer) Gather(backward_order_, unit);
+  }
+
+  void AfterBackward(int layer) override {
+    builder_.Record(step_.compute(), layer_done_);
+    if (!sharded_parameters_) return;
+    const int unit = units_.of_layer[layer];
+    if (units_.units[unit].layers.front() == layer) Free(parameters_[unit]);
+  }
+
+  void EndBackward() override {
+    for (const int bucket : deferred_) Reduce(bucket);
+    deferred_.clear();
+  }
+
+  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
+    for (const int tensor : step_.model().layers[layer].tensors) {
+      const Place& place = parameter_place_[tensor];
+      uses.push_back(Reads(parameters_[place.group].full, Bytes(place.offset * bytes),
+                           Bytes(step_.model().tensors[tensor].elements * bytes)));
+    }
+  }
+
+  BufferUse GradientSlot(int tensor) override {
+    const Place& place = gradient_place_[tensor];
+    GradientBucket& bucket = buckets_[place.group];
+    if (!bucket.allocated) {
+      builder_.Allocate(step_.compute(), bucket.gradients);
+      bucket.allocated = true;
+    }
+    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
+    return Writes(bucket.gradients, Bytes(place.offset * bytes),
+                  Bytes(step_.model().tensors[tensor].elements * bytes));
+  }
+
+  void GradientReady(int tensor) override {
+    const int index = gradient_place_[tensor].group;
+    GradientBucket& bucket = buckets_[index];
+    if (--bucket.missing > 0) return;
+    bucket.missing = bucket.tensors;
+    if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
+    if (data_parallel_.overlap) {
+      Reduce(index);
+    } else {
+      deferred_.push_back(index);
+    }
+  }
+
+  void WriteUpdate() override {
+    if (!sharded_parameters_ && stage_ > 0 && data_parallel_.overlap) {
+      // In the order of the next forward, so that its first layers wait least.
+      for (auto bucket = static_cast<int>(buckets_.size()) - 1; bucket >= 0; --bucket) {
+        Update({&bucket, 1});
+        GatherUpdated(bucket);
+      }
+    } else {
+      std::vector<int> all;
+      for (std::size_t i = 0; i < buckets_.size(); ++i) all.push_back(static_cast<int>(i));
+      Update(all);
+      if (!sharded_parameters_ && stage_ > 0) {
+        for (auto bucket = all.rbegin(); bucket != all.rend(); ++bucket) GatherUpdated(*bucket);
+      }
+    }
+    builder_.Record(step_.compute(), update_done_);
+    builder_.Record(step_.compute(), layer_done_);
+  }
+
+ private:
+  std::int64_t ShardRanks() const {
+    return stage_ == 0 ? 1 : static_cast<std::int64_t>(groups_.shard.size());
+  }
+
+  // Without a bucket size: one bucket per unit at stage 3, else everything in one.
+  std::vector<Bucket> BucketsOfModel() const {
+    const model::Model& model = step_.model();
+    const std::vector<int> order = GradientReadyOrder(model, step_.works());
+    if (data_parallel_.bucket_size) {
+      const Bytes limit = *data_parallel_.bucket_size;
+      return AssignBuckets(model, order, SizeOf(plan_.training.reduce_dtype),
+                           data_parallel_.first_bucket_size.value_or(limit), limit);
+    }
+    if (!sharded_parameters_) {
+      const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
+      return AssignBuckets(model, order, 1, unlimited, unlimited);
+    }
+    // By unit, in the order in which the units' gradients are complete.
+    const Units units = UnitPerLayer(model);
+    std::vector<int> unit_of_tensor(model.tensors.size());
+    for (std::size_t u = 0; u < units.units.size(); ++u) {
+      for (const int tensor : units.units[u].tensors) unit_of_tensor[tensor] = static_cast<int>(u);
+    }
+    std::vector<Bucket> by_unit(units.units.size());
+    std::vector<int> closing;
+    for (const int tensor : order) {
+      const int unit = unit_of_tensor[tensor];
+      Bucket& bucket = by_unit[unit];
+      bucket.tensors.push_back(tensor);
+      bucket.elements += model.tensors[tensor].elements;
+      if (bucket.tensors.size() == units.units[unit].tensors.size()) closing.push_back(unit);
+    }
+    std::vector<Bucket> buckets;
+    for (const int unit : closing) buckets.push_back(std::move(by_unit[unit]));
+    return buckets;
+  }
+
+  void AddBuckets() {
+    const plan::Training& training = plan_.training;
+    const bool apart = plan::AccumulatesApart(training);
+    const std::int64_t gradient_bytes = SizeOf(training.parameter_dtype);
+    const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
+    const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
+    gradient_place_.resize(step_.model().tensors.size());
+    for (const Bucket& tensors : BucketsOfModel()) {
+      const int index = static_cast<int>(buckets_.size());
+      const std::string name = "bucket " + std::to_string(index);
+      GradientBucket& bucket = buckets_.emplace_back();
+      bucket.shard = {.elements = tensors.elements, .ranks = ShardRanks()};
+      bucket.tensors = bucket.missing = static_cast<int>(tensors.tensors.size());
+      std::int64_t offset = 0;
+      for (const int tensor : tensors.tensors) {
+        gradient_place_[tensor] = {.group = index, .offset = offset};
+        offset += step_.model().tensors[tensor].elements;
+      }
+      const Shard& shard = bucket.shard;
+      const auto add_whole = [&](const char* what, std::int64_t bytes) {
+        return builder_.AddBuffer(name + what, Bytes(shard.padded() * bytes), Category::kGradient,
+                                  Bytes(shard.PaddingOfWhole(bytes)));
+      };
+      const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
+        return builder_.AddBuffer(name + what, Bytes(shard.length() * bytes), category,
+                                  Bytes(shard.PaddingOfShard(bytes)));
+      };
+      bucket.gradients = add_whole("/gradients", gradient_bytes);
+      if (keeps_full_gradients_) {
+        Keep(bucket.gradients);
+        bucket.allocated = true;
+        if (apart) Keep(add_whole("/gradient accumulators", accumulator_bytes));
+      }
+      if (!keeps_full_gradients_) {
+        bucket.gradient_shard = add_shard("/gradient shard", gradient_bytes, Category::kGradient);
+        Keep(bucket.gradient_shard);
+        if (apart) {
+          Keep(add_shard("/gradient accumulators", accumulator_bytes, Category::kGradient));
+        }
+      }
+      bucket.optimizer = add_shard("/optimizer", optimizer_bytes, Category::kOptimizer);
+      Keep(bucket.optimizer);
+      bucket.ready = builder_.AddEvent(name + " ready");
+      bucket.reduced = builder_.AddEvent(name + " reduced");
+    }
+  }
+
+  void AddParameterGroups() {
+    const model::Model& model = step_.model();
+    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
+    parameter_place_.resize(model.tensors.size());
+    if (!sharded_parameters_) {
+      // The same layout as the gradients.
+      parameter_place_ = gradient_place_;
+      for (std::size_t i = 0; i < buckets_.size(); ++i) {
+        const std::string name = "bucket " + std::to_string(i);
+        ParameterGroup& group = parameters_.emplace_back();
+        group.shard = buckets_[i].shard;
+        group.full =
+            builder_.AddBuffer(name + "/parameters", Bytes(group.shard.padded() * bytes),
+                               Category::kParameter, Bytes(group.shard.PaddingOfWhole(bytes)));
+        Keep(group.full);
+        group.updated = builder_.AddEvent(name + " updated");
+        group.gathered = builder_.AddEvent(name + " gathered");
+      }
+      waited_.assign(parameters_.size(), false);
+      return;
+    }
+    units_ = UnitPerLayer(model);
+    const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
+    if (kept_ranks) {
+      kept_communicator_ = builder_.AddCommunicator("reshard", Ranks(*kept_ranks));
+    }
+    for (const Unit& unit : units_.units) {
+      const int index = static_cast<int>(parameters_.size());
+      ParameterGroup& group = parameters_.emplace_back();
+      group.shard = {.elements = unit.elements, .ranks = ShardRanks()};
+      std::int64_t offset = 0;
+      for (const int tensor : unit.tensors) {
+        parameter_place_[tensor] = {.group = index, .offset = offset};
+        offset += model.tensors[tensor].elements;
+      }
+      group.full = builder_.AddBuffer(
+          unit.name + "/gathered parameters", Bytes(group.shard.padded() * bytes),
+          Category::kCommunication, Bytes(group.shard.PaddingOfWhole(bytes)));
+      group.shard_buffer = builder_.AddBuffer(
+          unit.name + "/parameter shard", Bytes(group.shard.length() * bytes),
+          Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
+      Keep(group.shard_buffer);
+      if (kept_ranks) {
+        const Shard kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
+        group.kept = builder_.AddBuffer(unit.name + "/kept shard", Bytes(kept.length() * bytes),
+                                        Category::kCommunication);
+        group.keep = builder_.AddKernel({.name = "keep_shard",
+                                         .kind = KernelKind::kMemoryBound,
+                                         .data_type = plan_.training.parameter_dtype,
+                                         .read = builder_.SizeOf(group.kept),
+                                         .written = builder_.SizeOf(group.kept)});
+      }
+      group.gathered = builder_.AddEvent(unit.name + " gathered");
+      forward_order_.push_back(index);
+      backward_order_.push_back(index);
+    }
+    std::sort(backward_order_.begin(), backward_order_.end(), [this](int a, int b) {
+      return units_.units[a].layers.back() > units_.units[b].layers.back();
+    });
+  }
+
+  void Keep(Index buffer) { builder_.Allocate(step_.compute(), buffer); }
+
+  bool ReshardsAfterForward() const {
+    const bool* reshard = std::get_if<bool>(&data_parallel_.reshard_after_forward);
+    return !reshard || *reshard;
+  }
+
+  void Free(ParameterGroup& group) {
+    builder_.Release(group.full);
+    group.resident = false;
+  }
+
+  // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
+  void Gather(const std::vector<int>& order, int unit) {
+    const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
+    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(order.size()),
+                                            position + data_parallel_.prefetch + 1);
+    for (std::int64_t i = position; i < end; ++i) IssueGather(parameters_[order[i]]);
+    if (communicator_ != kNone) builder_.Wait(step_.compute(), parameters_[unit].gathered);
+  }
+
+  void IssueGather(ParameterGroup& group) {
+    if (group.resident) return;
+    group.resident = true;
+    builder_.Allocate(step_.compute(), group.full);
+    const bool from_kept = group.kept != kNone && in_backward_;
+    const Index communicator = from_kept ? kept_communicator_ : communicator_;
+    const Index source = from_kept ? group.kept : group.shard_buffer;
+    if (communicator != kNone) {
+      builder_.Communicate(communication_,
+                           builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                                   .communicator = communicator,
+                                                   .bytes = builder_.SizeOf(group.full),
+                                                   .data_type = plan_.training.parameter_dtype}),
+                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
+      builder_.Record(communication_, group.gathered);
+    }
+    if (from_kept) {
+      builder_.RecordStream(communication_, group.kept);
+      builder_.Release(group.kept);
+    }
+  }
+
+  // Stages 1 and 2: the layer's parameters were updated and gathered by the step before.
+  void WaitForBuckets(int layer) {
+    if (communicator_ == kNone) return;
+    const auto wait = [this](int bucket) {
+      if (waited_[bucket]) return;
+      builder_.Wait(step_.compute(), parameters_[bucket].gathered);
+      waited_[bucket] = true;
+    };
+    if (!data_parallel_.overlap) {
+      for (std::size_t i = 0; i < parameters_.size(); ++i) wait(static_cast<int>(i));
+      return;
+    }
+    for (const int tensor : step_.model().layers[layer].tensors) {
+      wait(parameter_place_[tensor].group);
+    }
+  }
+
+  void Reduce(int index) {
+    GradientBucket& bucket = buckets_[index];
+    const DataType type = plan_.training.reduce_dtype;
+    const Bytes whole = BytesOf(bucket.shard.padded(), type);
+    builder_.Record(step_.compute(), bucket.ready);
+    if (communicator_ != kNone) {
+      builder_.Wait(communication_, bucket.ready);
+      const auto kind =
+          stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
+      const Index collective = builder_.AddCollective(
+          {.kind = kind, .communicator = communicator_, .bytes = whole, .data_type = type});
+      std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
+      if (bucket.gradient_shard != kNone) {
+        uses.push_back(builder_.WritesAll(bucket.gradient_shard));
+      }
+      builder_.Communicate(communication_, collective, uses);
+    }
+    if (replica_communicator_ != kNone) {
+      builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
+      const Index shard =
+          bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
+      builder_.Communicate(
+          replica_stream_,
+          builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                  .communicator = replica_communicator_,
+                                  .bytes = BytesOf(bucket.shard.length(), type),
+                                  .data_type = type}),
+          {builder_.WritesAll(shard)});
+    }
+    builder_.Record(replica_stream_, bucket.reduced);
+    if (!keeps_full_gradients_) {
+      builder_.RecordStream(communication_, bucket.gradients);
+      builder_.Release(bucket.gradients);
+      bucket.allocated = false;
+    }
+  }
+
+  // Updates this rank's part of the buckets, as one chain of kernels.
+  void Update(std::span<const int> buckets) {
+    std::int64_t elements = 0;
+    std::vector<BufferUse> uses;
+    for (const int index : buckets) {
+      const GradientBucket& bucket = buckets_[index];
+      builder_.Wait(step_.compute(), bucket.reduced);
+      elements += bucket.shard.length();
+      const Index gradients =
+          bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
+      uses.push_back(builder_.ReadsAll(gradients));
+      uses.push_back(builder_.WritesAll(bucket.optimizer));
+      if (!sharded_parameters_) uses.push_back(builder_.WritesAll(parameters_[index].full));
+    }
+    if (sharded_parameters_) {
+      for (const ParameterGroup& group : parameters_) {
+        uses.push_back(builder_.WritesAll(group.shard_buffer));
+      }
+    }
+    for (Kernel& kernel : UpdateKernels(step_.model(), plan_.training, elements)) {
+      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel)), uses);
+    }
+  }
+
+  // Stages 1 and 2: the other ranks' updated parts of the bucket's parameters.
+  void GatherUpdated(int index) {
+    if (communicator_ == kNone) return;
+    ParameterGroup& group = parameters_[index];
+    builder_.Record(step_.compute(), group.updated);
+    builder_.Wait(communication_, group.updated);
+    builder_.Communicate(communication_,
+                         builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                                 .communicator = communicator_,
+                                                 .bytes = builder_.SizeOf(group.full),
+                                                 .data_type = plan_.training.parameter_dtype}),
+                         {builder_.WritesAll(group.full)});
+    builder_.Record(communication_, group.gathered);
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const plan::Plan& plan_;
+  const plan::DataParallel& data_parallel_;
+  const ProcessGroups groups_;
+  const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
+  const bool sharded_parameters_;
+  const bool keeps_full_gradients_;
+
+  StreamId communication_ = 0, replica_stream_ = 0;
+  Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
+  Index layer_done_ = kNone, update_done_ = kNone;
+  std::vector<GradientBucket> buckets_;
+  std::vector<ParameterGroup> parameters_;
+  std::vector<Place> gradient_place_, parameter_place_;  // by tensor
+  std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
+  std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
+  Units units_;                // stage 3
+  std::vector<int> forward_order_, backward_order_;  // units
+  bool in_backward_ = false;
+};
+
+}  // namespace
+
+program::Program LowerReference(const scenario::Scenario& scenario) {
+  TrainingStep step(scenario);
+  Reference technique(step);
+  return step.Write(technique);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,161 @@
+#include "src/lowering/training_step.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "src/base/check.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::Category;
+using program::Phase;
+
+model::WorkOptions OptionsOf(const plan::Training& training) {
+  return {.micro_batch_size = training.micro_batch_size,
+          .sequence_length = training.sequence_length,
+          .compute = training.precision,
+          .checkpointing = training.activation_checkpointing,
+          .attention = training.attention};
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const scenario::Scenario& scenario)
+    : scenario_(scenario),
+      works_(model::BuildWork(*scenario.model, OptionsOf(scenario.plan.training))) {
+  const StreamId compute_stream = builder_.AddStream("compute");
+  STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
+
+  const auto add_kernels = [this](const auto& operators) {
+    std::vector<Index> kernels;
+    for (const auto& op : operators) kernels.push_back(builder_.AddKernel(op.kernel));
+    return kernels;
+  };
+  std::vector<const model::Layer*> sample(works_.size(), nullptr);
+  for (const model::Layer& layer : model().layers) {
+    if (!sample[layer.work]) sample[layer.work] = &layer;
+  }
+  for (std::size_t w = 0; w < works_.size(); ++w) {
+    const model::LayerWork& work = works_[w];
+    const std::string name = sample[w] ? sample[w]->name : std::string("unused");
+    forward_kernels_.push_back(add_kernels(work.forward));
+    recompute_kernels_.push_back(add_kernels(work.recompute));
+    backward_kernels_.push_back(add_kernels(work.backward));
+    auto& recomputed = recomputed_.emplace_back();
+    for (const model::Activation& activation : work.recomputed) {
+      recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
+                                              activation.bytes, Category::kActivation));
+    }
+    const auto add_transient = [&](const char* phase, Bytes bytes) {
+      return bytes == Bytes(0) ? program::kNone
+                               : builder_.AddBuffer(name + "/" + phase + " temporaries", bytes,
+                                                    Category::kActivation);
+    };
+    forward_transient_.push_back(add_transient("forward", work.forward_transient));
+    backward_transient_.push_back(add_transient("backward", work.backward_transient));
+  }
+  layers_of_tensor_.assign(model().tensors.size(), 0);
+  for (const model::Layer& layer : model().layers) {
+    labels_.push_back(builder_.AddLabel(layer.name));
+    auto& saved = saved_.emplace_back();
+    for (const model::Activation& activation : works_[layer.work].saved) {
+      saved.push_back(builder_.AddBuffer(layer.name + "/" + activation.name, activation.bytes,
+                                         Category::kActivation));
+    }
+    for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
+  }
+}
+
+program::Program TrainingStep::Write(Technique& technique) {
+  technique.WritePrologue();
+  builder_.BeginStep();
+  builder_.SetPhase(Phase::kForward);
+  technique.BeginStep();
+  const int layers = static_cast<int>(model().layers.size());
+  for (micro_batch_ = 0; micro_batch_ < plan().training.gradient_accumulation; ++micro_batch_) {
+    builder_.SetMicroBatch(micro_batch_);
+    builder_.SetPhase(Phase::kForward);
+    technique.BeginForward();
+    for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
+    builder_.SetPhase(Phase::kBackward);
+    missing_ = layers_of_tensor_;
+    for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
+    builder_.SetLabel(program::kNone);
+    technique.EndBackward();
+  }
+  --micro_batch_;
+  builder_.SetPhase(Phase::kOptimizer);
+  builder_.SetLabel(builder_.AddLabel("optimizer"));
+  technique.WriteUpdate();
+  builder_.SetLabel(program::kNone);
+  return builder_.Take();
+}
+
+// The first and the last kernel name the parameters: with stream order in between, that is enough
+// for the validator to see every hazard of the layer.
+void TrainingStep::RunLayer(const std::vector<Index>& kernels,
+                            const std::vector<model::ForwardOperator>& operators,
+                            const std::vector<Index>& activations) {
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    uses_.clear();
+    if (i == 0 || i + 1 == operators.size()) uses_ = parameter_reads_;
+    for (const int created : operators[i].creates) {
+      builder_.Allocate(compute(), activations[created]);
+      uses_.push_back(builder_.WritesAll(activations[created]));
+    }
+    builder_.Run(compute(), kernels[i], uses_);
+  }
+}
+
+void TrainingStep::WriteForward(Technique& technique, int layer) {
+  const int w = model().layers[layer].work;
+  builder_.SetLabel(labels_[layer]);
+  technique.BeforeForward(layer);
+  parameter_reads_.clear();
+  technique.AppendParameterReads(layer, parameter_reads_);
+  const Index transient = forward_transient_[w];
+  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+  RunLayer(forward_kernels_[w], works_[w].forward, saved_[layer]);
+  if (transient != program::kNone) builder_.Release(transient);
+  technique.AfterForward(layer);
+}
+
+void TrainingStep::WriteBackward(Technique& technique, int layer) {
+  const model::Layer& layer_model = model().layers[layer];
+  const int w = layer_model.work;
+  const model::LayerWork& work = works_[w];
+  builder_.SetLabel(labels_[layer]);
+  technique.BeforeBackward(layer);
+  parameter_reads_.clear();
+  technique.AppendParameterReads(layer, parameter_reads_);
+  RunLayer(recompute_kernels_[w], work.recompute, recomputed_[w]);
+  const Index transient = backward_transient_[w];
+  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+
+  std::vector<int> ready;
+  for (std::size_t i = 0; i < work.backward.size(); ++i) {
+    uses_.clear();
+    if (i == 0 || i + 1 == work.backward.size()) {
+      uses_ = parameter_reads_;
+      for (const Index buffer : saved_[layer]) uses_.push_back(builder_.ReadsAll(buffer));
+      for (const Index buffer : recomputed_[w]) uses_.push_back(builder_.ReadsAll(buffer));
+    }
+    ready.clear();
+    for (const int position : work.backward[i].gradients) {
+      const int tensor = layer_model.tensors[position];
+      uses_.push_back(technique.GradientSlot(tensor));
+      if (--missing_[tensor] == 0) ready.push_back(tensor);
+    }
+    builder_.Run(compute(), backward_kernels_[w][i], uses_);
+    // Reverse registration order, as in GradientReadyOrder.
+    std::sort(ready.begin(), ready.end(), std::greater<>());
+    for (const int tensor : ready) technique.GradientReady(tensor);
+  }
+  if (transient != program::kNone) builder_.Release(transient);
+  for (const Index buffer : recomputed_[w]) builder_.Release(buffer);
+  for (const Index buffer : saved_[layer]) builder_.Release(buffer);
+  technique.AfterBackward(layer);
+}
+
+}  // namespace stepcast::lowering

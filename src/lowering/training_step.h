@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/lowering/program_builder.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+#include "src/scenario/scenario.h"
+
+// The part of a training step that every data-parallel technique shares: micro-batches, layers
+// forward and backward, recomputation, activations. A technique adds what it is about: where
+// parameters and gradients live, and what is communicated when.
+namespace stepcast::lowering {
+
+// What a technique does at the points of a step, in host order. Layers and tensors are indices
+// into the model.
+class Technique {
+ public:
+  virtual ~Technique() = default;
+
+  // Allocates what lives from step to step. Runs before the first step.
+  virtual void WritePrologue() = 0;
+  virtual void BeginStep() {}
+  virtual void BeginForward() {}
+  virtual void BeforeForward(int layer) = 0;
+  virtual void AfterForward(int layer) = 0;
+  virtual void BeforeBackward(int layer) = 0;
+  virtual void AfterBackward(int layer) = 0;
+  // All backward kernels of the micro-batch are issued.
+  virtual void EndBackward() {}
+  // Updates the parameters; the last part of the step.
+  virtual void WriteUpdate() = 0;
+
+  // The ranges of the layer's parameters that its kernels read.
+  virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
+  // A kernel is about to write (a part of) the gradient of `tensor`: where. Called before each
+  // contribution; makes room on the first one.
+  virtual program::BufferUse GradientSlot(int tensor) = 0;
+  // The last contribution of this micro-batch to the gradient of `tensor` has been issued.
+  virtual void GradientReady(int tensor) = 0;
+};
+
+class TrainingStep {
+ public:
+  explicit TrainingStep(const scenario::Scenario& scenario);
+
+  // Writes prologue and step. Once.
+  program::Program Write(Technique& technique);
+
+  const scenario::Scenario& scenario() const { return scenario_; }
+  const model::Model& model() const { return *scenario_.model; }
+  const plan::Plan& plan() const { return scenario_.plan; }
+  const std::vector<model::LayerWork>& works() const { return works_; }
+  ProgramBuilder& builder() { return builder_; }
+  StreamId compute() const { return program::Program::kComputeStream; }
+
+  // Which micro-batch is being written, and whether its backward is the step's last.
+  std::int64_t micro_batch() const { return micro_batch_; }
+  bool last_micro_batch() const {
+    return micro_batch_ + 1 == plan().training.gradient_accumulation;
+  }
+
+ private:
+
+  void WriteForward(Technique& technique, int layer);
+  void WriteBackward(Technique& technique, int layer);
+  void RunLayer(const std::vector<Index>& kernels,
+                const std::vector<model::ForwardOperator>& operators,
+                const std::vector<Index>& activations);
+
+  const scenario::Scenario& scenario_;
+  ProgramBuilder builder_;
+  std::vector<model::LayerWork> works_;
+  // Indices by work, then operator.
+  std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
+  std::vector<std::vector<Index>> recomputed_;       // buffers by work: one layer at a time
+  std::vector<Index> forward_transient_, backward_transient_;
+  std::vector<std::vector<Index>> saved_;            // buffers by layer
+  std::vector<Index> labels_;                        // by layer
+  std::vector<int> layers_of_tensor_;                // contributions to each gradient
+  std::vector<int> missing_;                         // of this micro-batch
+  std::vector<program::BufferUse> parameter_reads_;  // of the layer being written
+  std::vector<program::BufferUse> uses_;
+  std::int64_t micro_batch_ = 0;
+};
+
+}  // namespace stepcast::lowering

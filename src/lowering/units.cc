@@ -1,0 +1,64 @@
+#include "src/lowering/units.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stepcast::lowering {
+namespace {
+
+// Groups layers by `unit_of_layer` (any labels), units in the order of their first layers.
+Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
+  Units result;
+  std::vector<int> unit_of_label(model.layers.size() + 1, -1);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    int& unit = unit_of_label[unit_of_layer[i]];
+    if (unit < 0) {
+      unit = static_cast<int>(result.units.size());
+      result.units.push_back({.name = model.layers[i].name, .layers = {}, .tensors = {}});
+    }
+    result.units[unit].layers.push_back(static_cast<int>(i));
+    result.of_layer.push_back(unit);
+  }
+  for (Unit& unit : result.units) {
+    for (const int layer : unit.layers) {
+      const auto& tensors = model.layers[layer].tensors;
+      unit.tensors.insert(unit.tensors.end(), tensors.begin(), tensors.end());
+    }
+    std::sort(unit.tensors.begin(), unit.tensors.end());
+    unit.tensors.erase(std::unique(unit.tensors.begin(), unit.tensors.end()), unit.tensors.end());
+    for (const int tensor : unit.tensors) unit.elements += model.tensors[tensor].elements;
+    if (unit.layers.size() > 1) unit.name = "root";
+  }
+  return result;
+}
+
+}  // namespace
+
+Units UnitPerLayer(const model::Model& model) {
+  std::vector<int> label(model.layers.size());
+  std::iota(label.begin(), label.end(), 0);
+  std::vector<int> first_user(model.tensors.size(), -1);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    for (const int tensor : model.layers[i].tensors) {
+      if (first_user[tensor] < 0) {
+        first_user[tensor] = static_cast<int>(i);
+      } else {
+        // Tied: this layer and all that carry its label join the first user's unit.
+        const int from = label[i], to = label[first_user[tensor]];
+        std::replace(label.begin(), label.end(), from, to);
+      }
+    }
+  }
+  return Group(model, label);
+}
+
+Units UnitPerBlock(const model::Model& model) {
+  const int root = static_cast<int>(model.layers.size());
+  std::vector<int> label(model.layers.size(), root);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (model.layers[i].kind == model::LayerKind::kBlock) label[i] = static_cast<int>(i);
+  }
+  return Group(model, label);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/model/model.h"
+
+// What is gathered and freed together when parameters are sharded.
+namespace stepcast::lowering {
+
+struct Unit {
+  std::string name;         // of its first layer, or "root"
+  std::vector<int> layers;  // ascending; forward needs it from the first to the last of them
+  std::vector<int> tensors;  // owned, registration order
+  std::int64_t elements = 0;
+};
+
+struct Units {
+  std::vector<Unit> units;       // in the order of their first layers
+  std::vector<int> of_layer;     // unit of each layer
+};
+
+// Every layer a unit of its own; layers that share a tied tensor are one unit.
+Units UnitPerLayer(const model::Model& model);
+
+// PyTorch's usual wrapping, `fully_shard` on every block and then on the model: every block a unit,
+// all the rest (embedding, final norm, head) the root unit.
+Units UnitPerBlock(const model::Model& model);
+
+}  // namespace stepcast::lowering
