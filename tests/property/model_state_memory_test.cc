@@ -1,0 +1,108 @@
+// Bytes of model states per parameter, formula and simulated peak, against the ZeRO paper's counts
+// for k = 12 and 64 ranks: 16, 4.1875, 2.21875, 0.25.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "src/forecast/forecast.h"
+#include "src/forecast/memory_formula.h"
+#include "tests/property/flat_scenario.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::int64_t kRanks = 64;
+constexpr std::int64_t kLayers = 10;
+constexpr std::int64_t kElements = 64 * 1000;
+
+scenario::Scenario Base(int stage, std::int64_t elements) {
+  const TestLayer layer{.parameters = {elements},
+                        .forward = Microseconds(10),
+                        .backward = Microseconds(20)};
+  scenario::Scenario scenario =
+      FlatScenario(ListOf(std::vector<TestLayer>(kLayers, layer), Time()),
+                   {.devices = kRanks,
+                    .latency = Microseconds(1),
+                    .bandwidth = Bandwidth::GigabytesPerSecond(100)});
+  scenario.plan.data_parallel.zero_stage = stage;
+  if (stage < 3) scenario.plan.data_parallel.bucket_size = Bytes(0);
+  return scenario;
+}
+
+double StatesPerParameter(const forecast::BytesByCategory& bytes) {
+  using program::Category;
+  Bytes states;
+  for (const Category category :
+       {Category::kParameter, Category::kGradient, Category::kOptimizer}) {
+    states += bytes[static_cast<std::size_t>(category)];
+  }
+  return static_cast<double>(states.count()) / (kLayers * kElements);
+}
+
+struct Expected {
+  int stage;
+  double bytes;
+};
+
+class ModelStates : public testing::TestWithParam<Expected> {};
+
+TEST_P(ModelStates, FormulaIsTheTextbooks) {
+  EXPECT_DOUBLE_EQ(
+      StatesPerParameter(forecast::MemoryFormula(Base(GetParam().stage, kElements))),
+      GetParam().bytes);
+}
+
+// The simulated run holds just that from step to step; the transient full gradients of a bucket on
+// their way (stages 2 and 3: at most all ten in flight on a slow link, here one) come on top.
+TEST_P(ModelStates, SimulatedPeakIsTheFormulaAndWhatIsInFlight) {
+  const auto run = forecast::Simulate(Base(GetParam().stage, kElements));
+  ASSERT_TRUE(run.has_value());
+  const double simulated = StatesPerParameter(run->forecast.memory.at_peak);
+  const double one_bucket = 2.0 / kLayers;
+  if (GetParam().stage < 2) {
+    EXPECT_DOUBLE_EQ(simulated, GetParam().bytes);
+  } else {
+    EXPECT_GE(simulated, GetParam().bytes);
+    EXPECT_LE(simulated, GetParam().bytes + 2 * one_bucket + 1e-12);
+  }
+  EXPECT_EQ(run->forecast.memory.padding, Bytes(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, ModelStates,
+                         testing::Values(Expected{0, 16}, Expected{1, 4.1875},
+                                         Expected{2, 2.21875}, Expected{3, 0.25}));
+
+// FP32 accumulators beside the bf16 gradients: 4 bytes more, sharded from stage 2 on.
+TEST(ModelStatesWithFp32Accumulation, AddFourBytes) {
+  const auto formula = [](int stage) {
+    scenario::Scenario scenario = Base(stage, kElements);
+    scenario.plan.training.gradient_dtype = DataType::kFp32;
+    return StatesPerParameter(forecast::MemoryFormula(scenario));
+  };
+  EXPECT_DOUBLE_EQ(formula(0), 20);
+  EXPECT_DOUBLE_EQ(formula(1), 8.1875);
+  EXPECT_DOUBLE_EQ(formula(2), 2.21875 + 4.0 / kRanks);
+  EXPECT_DOUBLE_EQ(formula(3), 0.25 + 4.0 / kRanks);
+}
+
+TEST(ModelStatesWithFp32Accumulation, SimulatedStatesAgree) {
+  scenario::Scenario scenario = Base(0, kElements);
+  scenario.plan.training.gradient_dtype = DataType::kFp32;
+  const auto run = forecast::Simulate(scenario);
+  ASSERT_TRUE(run.has_value());
+  EXPECT_DOUBLE_EQ(StatesPerParameter(run->forecast.memory.at_peak), 20);
+}
+
+// One element more than divides: each bucket's shard grows to the next whole element on all ranks.
+// Stage 1 pads the 16-bit parameters and gradients of a bucket by 63 elements (2 + 2 bytes each),
+// and the optimizer shard of 12 (64001 / 64 rounded up: 1001) by its part beyond the exact share
+// (12 x 1001 - floor(12 x 64001 / 64) = 12012 - 12000).
+TEST(ModelStates, PaddingIsReported) {
+  const auto run = forecast::Simulate(Base(1, kElements + 1));
+  ASSERT_TRUE(run.has_value());
+  EXPECT_EQ(run->forecast.memory.padding, Bytes(kLayers * (63 * 4 + 12)));
+}
+
+}  // namespace
+}  // namespace stepcast
