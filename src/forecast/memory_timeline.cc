@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/engine/memory_ledger.h"
+
 namespace stepcast::forecast {
 namespace {
 
@@ -71,32 +73,43 @@ std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& pro
 // What is handed out, and the moment when it was most.
 class Holdings {
  public:
-  explicit Holdings(const Program& program) : program_(program) {}
+  explicit Holdings(const Program& program) : program_(program), ledger_(program::kCategories) {}
 
-  void Allocate(Index buffer) {
-    Change(buffer, +1);
-    if (now_.total > peak_.total) {
-      const Bytes reserved = peak_.reserved;
-      peak_ = now_;
-      peak_.reserved = reserved;
-    }
-    peak_.reserved = std::max(peak_.reserved, now_.reserved);
+  void Allocate(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    const Bytes peak = ledger_.peak();
+    padding_ += buffer.padding;
+    reserved_ += Rounded(buffer.size);
+    ledger_.Allocate(static_cast<int>(buffer.category), buffer.size);
+    if (ledger_.peak() > peak) padding_at_peak_ = padding_;
+    peak_reserved_ = std::max(peak_reserved_, reserved_);
   }
-  void Release(Index buffer) { Change(buffer, -1); }
-  const MemoryPeak& peak() const { return peak_; }
+
+  void Release(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    padding_ -= buffer.padding;
+    reserved_ -= Rounded(buffer.size);
+    ledger_.Release(static_cast<int>(buffer.category), buffer.size);
+  }
+
+  MemoryPeak peak() const {
+    MemoryPeak peak{.by_category = {},
+                    .total = ledger_.peak(),
+                    .padding = padding_at_peak_,
+                    .reserved = peak_reserved_};
+    std::copy(ledger_.at_peak().begin(), ledger_.at_peak().end(), peak.by_category.begin());
+    return peak;
+  }
 
  private:
-  void Change(Index index, std::int64_t sign) {
-    const program::Buffer& buffer = program_.buffers[index];
-    now_.by_category[static_cast<std::size_t>(buffer.category)] += buffer.size * sign;
-    now_.total += buffer.size * sign;
-    now_.padding += buffer.padding * sign;
-    const std::int64_t granules = (buffer.size.count() + kGranule - 1) / kGranule;
-    now_.reserved += Bytes(granules * kGranule * sign);
+  static Bytes Rounded(Bytes size) {
+    return Bytes((size.count() + kGranule - 1) / kGranule * kGranule);
   }
 
   const Program& program_;
-  MemoryPeak now_, peak_;
+  engine::MemoryLedger ledger_;
+  Bytes padding_, padding_at_peak_;
+  Bytes reserved_, peak_reserved_;
 };
 
 }  // namespace

@@ -1,0 +1,80 @@
+#include "src/forecast/memory_timeline.h"
+
+#include <gtest/gtest.h>
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Category;
+using program::Opcode;
+
+program::Instruction On(Opcode opcode, std::uint16_t stream, program::Index operand) {
+  return {.opcode = opcode, .stream = stream, .operand = operand};
+}
+
+Bytes Of(const MemoryPeak& peak, Category category) {
+  return peak.by_category[static_cast<std::size_t>(category)];
+}
+
+// Parameters (1000 B) from the prologue; in the step a gradient (600 B, 8 B padding) and, after its
+// release, an activation (500 B).
+program::Program Small() {
+  program::Program program;
+  program.streams = {{.name = "compute"}, {.name = "communication"}};
+  program.buffers = {
+      {.name = "parameters", .size = Bytes(1000), .category = Category::kParameter},
+      {.name = "gradient", .size = Bytes(600), .category = Category::kGradient,
+       .padding = Bytes(8)},
+      {.name = "activation", .size = Bytes(500), .category = Category::kActivation}};
+  program.prologue = {On(Opcode::kAllocate, 0, 0)};
+  program.step = {On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2), On(Opcode::kRelease, 0, 2)};
+  return program;
+}
+
+program::Timeline HostOrder(std::initializer_list<program::Index> instructions) {
+  program::Timeline timeline;
+  std::int64_t time = 0;
+  for (const program::Index instruction : instructions) {
+    timeline.memory.push_back({.instruction = instruction, .time = Microseconds(time++)});
+  }
+  timeline.step_ends = {Microseconds(100)};
+  return timeline;
+}
+
+TEST(MemoryTimeline, ReleasesInHostOrderMakeRoom) {
+  const MemoryPeak peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}));
+  EXPECT_EQ(peak.total, Bytes(1600));
+  EXPECT_EQ(Of(peak, Category::kParameter), Bytes(1000));
+  EXPECT_EQ(Of(peak, Category::kGradient), Bytes(600));
+  EXPECT_EQ(Of(peak, Category::kActivation), Bytes(0));
+  EXPECT_EQ(peak.padding, Bytes(8));
+  EXPECT_EQ(peak.reserved, Bytes(1024 + 1024));  // 1000 and 600 in granules of 512
+}
+
+// The gradient is also used by a collective that ends at 50 us; recorded on its stream, its release
+// at 3 us takes effect then, so the activation allocated at 4 us comes on top.
+TEST(MemoryTimeline, ARecordedStreamDelaysTheRelease) {
+  program::Program program = Small();
+  program.collectives = {{.bytes = Bytes(600)}};
+  program.uses = {{.buffer = 1, .write = true, .size = Bytes(600)}};
+  program::Instruction collective = On(Opcode::kCollective, 1, 0);
+  collective.use_count = 1;
+  program.step = {On(Opcode::kAllocate, 0, 1), collective, On(Opcode::kRecordStream, 1, 1),
+                  On(Opcode::kRelease, 0, 1),  On(Opcode::kAllocate, 0, 2),
+                  On(Opcode::kRelease, 0, 2)};
+  program::Timeline timeline;
+  timeline.memory = {{.instruction = 0, .time = Microseconds(0)},
+                     {.instruction = 3, .time = Microseconds(3)},
+                     {.instruction = 4, .time = Microseconds(4)},
+                     {.instruction = 5, .time = Microseconds(5)}};
+  timeline.operations = {{.instruction = 1, .start = Microseconds(1), .end = Microseconds(50)}};
+  timeline.step_ends = {Microseconds(50)};
+  EXPECT_EQ(PeakOf(program, timeline).total, Bytes(1000 + 600 + 500));
+
+  timeline.operations.front().end = Microseconds(4);  // just in time
+  EXPECT_EQ(PeakOf(program, timeline).total, Bytes(1600));
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

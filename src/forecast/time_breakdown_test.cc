@@ -1,0 +1,68 @@
+#include "src/forecast/time_breakdown.h"
+
+#include <gtest/gtest.h>
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Opcode;
+using program::Phase;
+
+// Instruction 0: forward kernel, 1: backward kernel, 2: collective, 3: optimizer kernel, 4: a
+// backward kernel on another stream, 5: the compute stream waits for the collective.
+program::Program Six() {
+  program::Program program;
+  program.step = {{.opcode = Opcode::kKernel, .phase = Phase::kForward, .stream = 0},
+                  {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 0},
+                  {.opcode = Opcode::kCollective, .phase = Phase::kBackward, .stream = 1},
+                  {.opcode = Opcode::kKernel, .phase = Phase::kOptimizer, .stream = 0},
+                  {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 2},
+                  {.opcode = Opcode::kWaitEvent, .phase = Phase::kOptimizer, .stream = 0}};
+  return program;
+}
+
+program::OperationRecord Ran(program::Index instruction, std::int64_t start, std::int64_t end) {
+  return {.instruction = instruction,
+          .issued = Picoseconds(start),
+          .ready = Picoseconds(start),
+          .start = Picoseconds(start),
+          .end = Picoseconds(end)};
+}
+
+// 0-10 forward, 10-30 backward, 20-50 the collective, 50-55 optimizer; the compute stream waits
+// from 30 to 50. 55-60 nothing. Of the 20 exposed, the second stream's kernel fills 35-40.
+TEST(TimeBreakdown, EveryInstantHasOneOwner) {
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), Ran(4, 35, 40), Ran(2, 20, 50),
+                         Ran(3, 50, 55)};
+  timeline.waits = {{.instruction = 5, .start = Picoseconds(30), .end = Picoseconds(50)}};
+  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(60));
+  EXPECT_EQ(result.time.phase[0], Picoseconds(10));
+  EXPECT_EQ(result.time.phase[1], Picoseconds(25));
+  EXPECT_EQ(result.time.phase[2], Picoseconds(5));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(15));
+  EXPECT_EQ(result.time.idle, Picoseconds(5));
+  EXPECT_EQ(result.communication_total, Picoseconds(30));
+}
+
+// A collective that nobody waits for is not exposed: the device is idle for another reason.
+TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30), Ran(3, 30, 40)};
+  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(40));
+  EXPECT_EQ(result.time.exposed_communication, Time());
+  EXPECT_EQ(result.time.idle, Picoseconds(20));
+}
+
+// The window cuts operations that reach into it.
+TEST(TimeBreakdown, CountsOnlyTheWindow) {
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30)};
+  const Breakdown result = BreakDown(Six(), timeline, Picoseconds(5), Picoseconds(15));
+  EXPECT_EQ(result.time.phase[0], Picoseconds(5));
+  EXPECT_EQ(result.time.phase[1], Picoseconds(5));
+  EXPECT_EQ(result.time.idle, Time());
+}
+
+}  // namespace
+}  // namespace stepcast::forecast
