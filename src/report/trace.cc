@@ -1,0 +1,442 @@
+#include "src/report/trace.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "src/base/check.h"
+#include "src/base/quantity.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
+#include "src/report/categories.h"
+
+namespace stepcast::report {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+
+// Track numbers ("tid"): streams follow.
+constexpr int kStepsTrack = 0;
+constexpr int kHostTrack = 1;
+constexpr int kFirstStreamTrack = 2;
+
+std::string Quote(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string Microseconds(Time time) {
+  constexpr std::int64_t kPicoseconds = 1'000'000;
+  STEPCAST_CHECK(time >= Time(), "a trace starts at zero");
+  return fmt::format("{}.{:06}", time.picoseconds() / kPicoseconds,
+                     time.picoseconds() % kPicoseconds);
+}
+
+bool RunsOnStream(Opcode opcode) {
+  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective;
+}
+
+const char* CollectiveName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "AllReduce";
+    case CollectiveKind::kReduceScatter:
+      return "ReduceScatter";
+    case CollectiveKind::kAllGather:
+      return "AllGather";
+    case CollectiveKind::kBroadcast:
+      return "Broadcast";
+  }
+  return "";
+}
+
+const char* CopyName(program::CopyDirection direction) {
+  switch (direction) {
+    case program::CopyDirection::kDeviceToDevice:
+      return "Memcpy DtoD";
+    case program::CopyDirection::kHostToDevice:
+      return "Memcpy HtoD";
+    case program::CopyDirection::kDeviceToHost:
+      return "Memcpy DtoH";
+  }
+  return "";
+}
+
+class Writer {
+ public:
+  Writer(const forecast::Run& run, const TraceSubject& subject, const TraceSink& sink)
+      : run_(run),
+        program_(run.program),
+        timeline_(run.timeline),
+        subject_(subject),
+        sink_(sink),
+        steps_(run.timeline.step_ends.size()),
+        first_step_(run.first_step > kStepsBefore ? run.first_step - kStepsBefore : 0) {
+    STEPCAST_CHECK(run.first_step < steps_, "the forecast's step was run");
+    PrepareOperations();
+    PrepareRecords();
+    for (const std::string& label : program_.labels) labels_.push_back(Quote(label));
+  }
+
+  tl::expected<void, std::string> Write() {
+    Begin();
+    Steps();
+    for (const program::OperationRecord& record : timeline_.operations) {
+      if (record.step >= first_step_) Operation(record);
+    }
+    for (const program::WaitRecord& record : timeline_.waits) {
+      if (record.step >= first_step_) HostWait(record);
+    }
+    Memory();
+    Arrows();
+    buffer_.append(std::string_view("\n]}\n"));
+    Flush();
+    if (failure_) return tl::unexpected(*failure_);
+    return {};
+  }
+
+ private:
+  // A run that settles late has many steps that are nearly alike; the steady one and two before it
+  // show what there is to see.
+  static constexpr std::uint32_t kStepsBefore = 2;
+
+  // What a slice of a table's entry says: its name and the part of its args that never changes.
+  struct Slice {
+    std::string name;  // quoted
+    std::string args;  // `, "key": value` ...
+  };
+
+  const Instruction& At(Index instruction) const {
+    STEPCAST_CHECK(instruction < program_.step.size(), "a record names an instruction of the step");
+    return program_.step[instruction];
+  }
+
+  void PrepareOperations() {
+    const cost::Prices& prices = run_.prices;
+    const auto provenance = [](const cost::Demand& demand) {
+      return fmt::format(", \"provenance\": \"{}\"", cost::Name(demand.provenance));
+    };
+    for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
+      const Kernel& kernel = program_.kernels[i];
+      std::string args = fmt::format(", \"flops\": {}, \"bytes\": {}", kernel.flops,
+                                     kernel.read.count() + kernel.written.count());
+      if (i < prices.kernels.size()) args += provenance(prices.kernels[i]);
+      kernels_.push_back({Quote(kernel.name), std::move(args)});
+    }
+    for (std::size_t i = 0; i < program_.copies.size(); ++i) {
+      const program::Copy& copy = program_.copies[i];
+      std::string args = fmt::format(", \"bytes\": {}", copy.bytes.count());
+      if (i < prices.copies.size()) args += provenance(prices.copies[i]);
+      copies_.push_back(
+          {Quote(fmt::format("{} ({})", CopyName(copy.direction), FormatBytes(copy.bytes))),
+           std::move(args)});
+    }
+    for (std::size_t i = 0; i < program_.collectives.size(); ++i) {
+      const program::Collective& collective = program_.collectives[i];
+      const program::Communicator& communicator = program_.communicators[collective.communicator];
+      const program::ProcessGroup& group = program_.groups[communicator.group];
+      std::string name = fmt::format("ncclDevKernel_{}", CollectiveName(collective.kind));
+      std::string args = fmt::format(
+          ", \"collective\": \"{}\", \"bytes\": {}, \"dtype\": \"{}\", \"group\": {}, "
+          "\"group_size\": {}",
+          Name(collective.kind), collective.bytes.count(), Name(collective.data_type),
+          Quote(group.name), group.ranks.size());
+      if (i < prices.collectives.size()) {
+        const cost::CollectivePrice& price = prices.collectives[i];
+        name += '_';
+        for (const char* c = price.algorithm; *c != '\0'; ++c) {
+          name += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+        }
+        args += fmt::format(", \"algorithm\": {}", Quote(price.algorithm));
+        args += provenance(price.demand);
+      }
+      collectives_.push_back(
+          {Quote(fmt::format("{} ({})", name, FormatBytes(collective.bytes))), std::move(args)});
+    }
+    for (const program::HostTask& task : program_.host_tasks) {
+      host_tasks_.push_back({Quote(task.name), ""});
+    }
+  }
+
+  // Where the record of an instruction in a step is, for the arrows.
+  void PrepareRecords() {
+    records_.assign(steps_ * program_.step.size(), kNone);
+    for (std::size_t i = 0; i < timeline_.operations.size(); ++i) {
+      const program::OperationRecord& record = timeline_.operations[i];
+      if (record.step >= first_step_ && record.step < steps_)
+        records_[Key(record)] = static_cast<Index>(i);
+    }
+    waits_.assign(records_.size(), kNone);
+    for (std::size_t i = 0; i < timeline_.waits.size(); ++i) {
+      const program::WaitRecord& record = timeline_.waits[i];
+      if (record.step >= first_step_ && record.step < steps_)
+        waits_[Key(record)] = static_cast<Index>(i);
+    }
+  }
+
+  template <typename Record>
+  std::size_t Key(const Record& record) const {
+    return record.step * program_.step.size() + record.instruction;
+  }
+
+  void Begin() {
+    Append(
+        "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n"
+        "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n"
+        "\"otherData\": {{\"generator\": \"stepcast\", \"scenario\": {}}},\n"
+        "\"traceEvents\": [",
+        subject_.rank, subject_.ranks, Quote(subject_.scenario));
+    Metadata("process_name", kStepsTrack, fmt::format("rank {}", subject_.rank));
+    Track(kStepsTrack, "steps");
+    Track(kHostTrack, "host");
+    for (std::size_t i = 0; i < program_.streams.size(); ++i) {
+      Track(kFirstStreamTrack + static_cast<int>(i), program_.streams[i].name);
+    }
+  }
+
+  void Track(int track, const std::string& name) {
+    Metadata("thread_name", track, name);
+    Append(
+        "{}\n{{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": {}, \"tid\": {}, "
+        "\"args\": {{\"sort_index\": {}}}}}",
+        Separator(), subject_.rank, track, track);
+  }
+
+  void Metadata(const char* what, int track, const std::string& name) {
+    Append(
+        "{}\n{{\"ph\": \"M\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, "
+        "\"args\": {{\"name\": {}}}}}",
+        Separator(), what, subject_.rank, track, Quote(name));
+  }
+
+  // When the first step written begins.
+  Time Origin() const { return first_step_ == 0 ? Time() : timeline_.step_ends[first_step_ - 1]; }
+
+  void Steps() {
+    Time begin = Origin();
+    for (std::size_t i = first_step_; i < steps_; ++i) {
+      const Time end = timeline_.step_ends[i];
+      BeginSlice(fmt::format("\"ProfilerStep#{}\"", i), "user_annotation", kStepsTrack, begin, end);
+      Append("\"step\": {}, \"forecast\": {}}}}}", i, i == run_.first_step);
+      begin = end;
+    }
+  }
+
+  void BeginSlice(std::string_view quoted_name, const char* category, int track, Time start,
+                  Time end) {
+    Append(
+        "{}\n{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, "
+        "\"ts\": {}, \"dur\": {}, \"args\": {{",
+        Separator(), category, quoted_name, subject_.rank, track, Microseconds(start),
+        Microseconds(end - start));
+  }
+
+  void Operation(const program::OperationRecord& record) {
+    const Instruction& instruction = At(record.instruction);
+    switch (instruction.opcode) {
+      case Opcode::kKernel:
+        Issue("cudaLaunchKernel", run_.prices.issue_kernel, record);
+        StreamSlice(kernels_[instruction.operand], "kernel", record);
+        return;
+      case Opcode::kCopy:
+        Issue("cudaMemcpyAsync", run_.prices.issue_copy, record);
+        StreamSlice(copies_[instruction.operand], "gpu_memcpy", record);
+        return;
+      case Opcode::kCollective:
+        Issue("cudaLaunchKernelExC", run_.prices.issue_collective, record);
+        StreamSlice(collectives_[instruction.operand], "kernel", record);
+        return;
+      case Opcode::kHostTask:
+        BeginSlice(host_tasks_[instruction.operand].name, "cpu_op", kHostTrack, record.start,
+                   record.end);
+        EndArgs(record, instruction);
+        return;
+      default:
+        STEPCAST_CHECK(false, "only operations have operation records");
+    }
+  }
+
+  void StreamSlice(const Slice& slice, const char* category,
+                   const program::OperationRecord& record) {
+    const Instruction& instruction = At(record.instruction);
+    BeginSlice(slice.name, category, kFirstStreamTrack + instruction.stream, record.start,
+               record.end);
+    Append("\"stream\": {}, \"correlation\": {}{}, ", instruction.stream, Key(record), slice.args);
+    EndArgs(record, instruction);
+  }
+
+  void Issue(const char* name, Time cost, const program::OperationRecord& record) {
+    if (cost == Time()) return;
+    BeginSlice(fmt::format("\"{}\"", name), "cuda_runtime", kHostTrack, record.issued - cost,
+               record.issued);
+    Append("\"correlation\": {}}}}}", Key(record));
+  }
+
+  void EndArgs(const program::OperationRecord& record, const Instruction& instruction) {
+    Append("\"phase\": \"{}\", \"micro_batch\": {}, \"step\": {}", Name(instruction.phase),
+           instruction.micro_batch, record.step);
+    if (instruction.label != kNone) Append(", \"label\": {}", labels_[instruction.label]);
+    Append("}}}}");
+  }
+
+  void HostWait(const program::WaitRecord& record) {
+    const Instruction& instruction = At(record.instruction);
+    if (instruction.opcode != Opcode::kHostWaitEvent) return;
+    BeginSlice("\"cudaEventSynchronize\"", "cuda_runtime", kHostTrack, record.start, record.end);
+    Append("\"event\": {}, \"step\": {}}}}}", Quote(program_.events[instruction.operand].name),
+           record.step);
+  }
+
+  // The counters start with the buffers of the prologue and of steps that are not written.
+  void Memory() {
+    forecast::BytesByCategory alive{};
+    for (const Instruction& instruction : program_.prologue) Account(instruction, alive);
+    auto next = timeline_.memory.begin();
+    for (; next != timeline_.memory.end() && next->step < first_step_; ++next) {
+      Account(At(next->instruction), alive);
+    }
+    // The host may run ahead of the device: it allocates for a step before the last one ends.
+    Time time = Origin();
+    if (next != timeline_.memory.end()) time = std::min(time, next->time);
+    forecast::BytesByCategory shown{};
+    bool first = true;
+    const auto show = [&] {
+      for (std::size_t i = 0; i < alive.size(); ++i) {
+        if (!first && alive[i] == shown[i]) continue;
+        Append(
+            "{}\n{{\"ph\": \"C\", \"name\": \"memory: {}\", \"pid\": {}, \"ts\": {}, "
+            "\"args\": {{\"bytes\": {}}}}}",
+            Separator(), kCategoryNames[i], subject_.rank, Microseconds(time), alive[i].count());
+      }
+      shown = alive;
+      first = false;
+    };
+    for (; next != timeline_.memory.end(); ++next) {
+      // What happens at one instant is one change: the last value counts.
+      if (next->time != time) {
+        show();
+        time = next->time;
+      }
+      Account(At(next->instruction), alive);
+    }
+    show();
+  }
+
+  void Account(const Instruction& instruction, forecast::BytesByCategory& alive) const {
+    if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
+    const program::Buffer& buffer = program_.buffers[instruction.operand];
+    Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
+    if (instruction.opcode == Opcode::kAllocate) {
+      bytes += buffer.size;
+    } else {
+      bytes -= buffer.size;
+    }
+  }
+
+  // An event marks the last operation issued on its stream; who waits for the event waits for that.
+  void Arrows() {
+    const std::size_t streams = program_.streams.size();
+    std::vector<Index> last(streams, kNone);                   // records
+    std::vector<std::vector<Index>> waited_for(streams);       // records
+    std::vector<Index> marked(program_.events.size(), kNone);  // records
+    for (std::size_t step = 0; step < steps_; ++step) {
+      for (std::size_t i = 0; i < program_.step.size(); ++i) {
+        const Instruction& instruction = program_.step[i];
+        const std::size_t key = step * program_.step.size() + i;
+        if (RunsOnStream(instruction.opcode)) {
+          const Index here = records_[key];
+          if (here == kNone) continue;  // of a step that is not written
+          last[instruction.stream] = here;
+          for (const Index source : waited_for[instruction.stream]) Arrow(source, here);
+          waited_for[instruction.stream].clear();
+        } else if (instruction.opcode == Opcode::kRecordEvent) {
+          marked[instruction.operand] = last[instruction.stream];
+        } else if (instruction.opcode == Opcode::kWaitEvent) {
+          const Index source = marked[instruction.operand];
+          if (source != kNone && StreamOf(source) != instruction.stream) {
+            waited_for[instruction.stream].push_back(source);
+          }
+        } else if (instruction.opcode == Opcode::kHostWaitEvent) {
+          const Index source = marked[instruction.operand];
+          const Index wait = waits_[key];
+          if (source != kNone && wait != kNone) {
+            Arrow(source, timeline_.waits[wait].start, kHostTrack);
+          }
+        }
+      }
+    }
+  }
+
+  std::uint16_t StreamOf(Index record) const {
+    return program_.step[timeline_.operations[record].instruction].stream;
+  }
+
+  void Arrow(Index source, Index target) {
+    Arrow(source, timeline_.operations[target].start, kFirstStreamTrack + StreamOf(target));
+  }
+
+  // Arrows bind to the slice at their time; viewers draw them from that slice's end.
+  void Arrow(Index source, Time target_start, int target_track) {
+    constexpr const char* kForm =
+        "{}\n{{\"ph\": \"{}\", {}\"cat\": \"event\", \"name\": \"waits for\", \"id\": {}, "
+        "\"pid\": {}, \"tid\": {}, \"ts\": {}}}";
+    Append(kForm, Separator(), 's', "", arrows_, subject_.rank,
+           kFirstStreamTrack + StreamOf(source), Microseconds(timeline_.operations[source].start));
+    Append(kForm, Separator(), 'f', "\"bp\": \"e\", ", arrows_, subject_.rank, target_track,
+           Microseconds(target_start));
+    ++arrows_;
+  }
+
+  const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
+
+  template <typename... Args>
+  void Append(fmt::string_view form, const Args&... args) {
+    fmt::vformat_to(std::back_inserter(buffer_), form, fmt::make_format_args(args...));
+    constexpr std::size_t kEnough = 1 << 16;
+    if (buffer_.size() >= kEnough) Flush();
+  }
+
+  void Flush() {
+    if (!failure_) {
+      const auto result = sink_({buffer_.data(), buffer_.size()});
+      if (!result) failure_ = result.error();
+    }
+    buffer_.clear();
+  }
+
+  const forecast::Run& run_;
+  const program::Program& program_;
+  const program::Timeline& timeline_;
+  const TraceSubject& subject_;
+  const TraceSink& sink_;
+  const std::size_t steps_;
+  const std::uint32_t first_step_;  // earlier ones are not written
+
+  std::vector<Slice> kernels_, copies_, collectives_, host_tasks_;
+  std::vector<std::string> labels_;  // quoted
+  std::vector<Index> records_;       // by step and instruction: index into timeline operations
+  std::vector<Index> waits_;         // likewise, into timeline waits
+
+  fmt::memory_buffer buffer_;
+  bool first_event_ = true;
+  std::int64_t arrows_ = 0;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace
+
+tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
+                                           const TraceSink& sink) {
+  return Writer(run, subject, sink).Write();
+}
+
+}  // namespace stepcast::report
