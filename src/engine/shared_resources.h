@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/time.h"
+
+namespace stepcast::engine {
+
+// Activities that run at the same time and slow each other down where they use the same resources.
+//
+// The problem
+//   Activity a has work w_a: the time it takes when nothing hinders it. While it runs at rate
+//   x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses the part
+//   s_ar x_a of resource r, 0 <= s_ar <= 1 (its share). A resource cannot give more than it has:
+//
+//       sum over a of s_ar x_a  <=  1     for every resource r.
+//
+// The answer
+//   The rates are max-min fair: no activity can be made faster without making one slower that is no
+//   faster already. They are unique, and progressive filling finds them. Let the rates of all
+//   activities rise together from zero. When
+//
+//       level_r = (1 - what the fixed activities use of r) / (sum of s_ar over activities not
+//       fixed)
+//
+//   is the least over all resources (and below 1), resource r is used up: its activities stay at
+//   that level, the others rise on. When no resource is left that stops them, they run at rate 1.
+//   It is what SimGrid's linear max-min solver does (src/kernel/lmm of simgrid/simgrid), with equal
+//   weights and with 1 as the bound of every rate.
+//
+//   Example: a matrix product uses all the SMs (share 1), a collective a tenth of them (0.1). The
+//   level of the SMs is 1 / 1.1, so both run at rate 0.909; the product takes a tenth longer while
+//   the collective is there.
+//
+// What is solved
+//   A resource whose shares add up to no more than 1 stops nobody, for no rate exceeds 1. So only
+//   the over-subscribed resources count, and a start or finish concerns only the activities that
+//   are linked to it through such resources, one after the other. When there are none, the ordinary
+//   case, nothing is solved and no end moves.
+//
+// Numbers
+//   Shares are whole multiples of 2^-24 and rates of 2^-38, rounded down; remaining work is exact,
+//   in units of 2^-38 ps; ends are rounded up to a picosecond. Hence an activity that nobody slows
+//   ends at exactly start + work, work is neither lost nor won however often rates change, no
+//   resource is ever used beyond its capacity, and no end comes too early. Rounding a rate x down
+//   makes an end late by less than 4e-12 / x of the time it covers, a second by less than 4 ps at a
+//   rate near 1. There is no floating point, so every machine gives the same result.
+//
+// Use: activities and resources are numbers below those given to Reset. Start one, and ask for its
+// end(); when a Start or Finish changes the ends of others, moved() lists these. The owner calls
+// Finish when an activity's end has come. Nothing allocates once the lists have grown to the
+// longest they get.
+class SharedResources {
+ public:
+  using Activity = std::uint32_t;
+
+  // The part of a resource that an activity uses at rate 1.
+  struct Use {
+    std::uint32_t resource = 0;
+    std::uint32_t share = 0;  // in units of 2^-24, at most kWhole
+  };
+  static constexpr std::uint32_t kWhole = 1u << 24;
+  // A share from 0 to 1, rounded down so that parts of a whole never add up to more than it.
+  static std::uint32_t Share(double share);
+
+  SharedResources() = default;
+  SharedResources(std::uint32_t resources, std::uint32_t activities) {
+    Reset(resources, activities);
+  }
+  // Nothing runs; the activities are numbered below `activities`.
+  void Reset(std::uint32_t resources, std::uint32_t activities);
+
+  // `activity` begins at `now` with `work` left to do. It names a resource once at most, and `uses`
+  // must stay as they are until it finishes. Times given to Start and Finish never decrease.
+  void Start(Activity activity, Time now, Time work, std::span<const Use> uses);
+
+  // `activity` is over: it has reached its end, or is given up before.
+  void Finish(Activity activity, Time now);
+
+  bool running(Activity activity) const { return activities_[activity].running; }
+  // When it ends if nothing starts or finishes before.
+  Time end(Activity activity) const { return activities_[activity].end; }
+  // Its present rate.
+  double rate(Activity activity) const;
+
+  // The activities whose end the last Start or Finish changed, without the one it was called for.
+  std::span<const Activity> moved() const { return moved_; }
+
+ private:
+  // Work in units of 2^-38 ps: 64 bits would hold 67 us.
+  __extension__ using Work = unsigned __int128;
+
+  struct Running {
+    bool running = false;
+    std::uint32_t fixed_in = 0;    // the solve that gave it its rate
+    std::uint32_t reached_in = 0;  // the solve that concerns it
+    std::uint64_t rate = 0;        // in units of 2^-38
+    std::uint64_t new_rate = 0;
+    Work remaining = 0;  // at `since`
+    Time since;
+    Time end;
+    std::span<const Use> uses;
+  };
+  struct Resource {
+    std::uint64_t total = 0;  // shares of all who run, in units of 2^-24
+    std::uint32_t reached_in = 0;
+    std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
+    std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
+    std::vector<Activity> users;
+  };
+
+  void Reach(std::uint32_t resource);
+  void ReachThrough(Activity activity);
+  void Solve(Time now, Activity cause);
+  void Fix(Activity activity, std::uint64_t rate);
+  static void SetRate(Running& running, Time now, std::uint64_t rate);
+
+  std::vector<Running> activities_;
+  std::vector<Resource> resources_;
+  std::vector<Activity> moved_;
+  // What a solve concerns.
+  std::uint32_t solve_ = 0;
+  std::vector<std::uint32_t> reached_resources_;
+  std::vector<Activity> reached_activities_;
+};
+
+}  // namespace stepcast::engine
