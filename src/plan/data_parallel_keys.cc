@@ -1,0 +1,71 @@
+#include "src/plan/data_parallel_keys.h"
+
+namespace stepcast::plan {
+
+const char* Name(DataParallelKey key) {
+  switch (key) {
+    case DataParallelKey::kOverlap:
+      return "overlap";
+    case DataParallelKey::kBucketSize:
+      return "bucket_size";
+    case DataParallelKey::kFirstBucketSize:
+      return "first_bucket_size";
+    case DataParallelKey::kPrefetch:
+      return "prefetch";
+    case DataParallelKey::kReshardAfterForward:
+      return "reshard_after_forward";
+    case DataParallelKey::kAccumulateUnsharded:
+      return "accumulate_unsharded";
+    case DataParallelKey::kShardGroupSize:
+      return "shard_group_size";
+    case DataParallelKey::kGradientAsBucketView:
+      return "gradient_as_bucket_view";
+    case DataParallelKey::kFindUnusedParameters:
+      return "find_unused_parameters";
+  }
+  return "";
+}
+
+bool Has(Framework framework, DataParallelKey key) {
+  switch (framework) {
+    case Framework::kReference:
+      return true;
+    case Framework::kDdp:
+      return key == DataParallelKey::kBucketSize || key == DataParallelKey::kFirstBucketSize ||
+             key == DataParallelKey::kGradientAsBucketView ||
+             key == DataParallelKey::kFindUnusedParameters;
+    case Framework::kFsdp2:
+      return key == DataParallelKey::kPrefetch || key == DataParallelKey::kReshardAfterForward ||
+             key == DataParallelKey::kAccumulateUnsharded ||
+             key == DataParallelKey::kShardGroupSize;
+    case Framework::kFsdp1:
+    case Framework::kDeepSpeed:
+    case Framework::kMegatron:
+      return true;  // not modelled: the framework itself is refused, not its keys
+  }
+  return false;
+}
+
+bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
+  if (!Has(framework, key)) return false;
+  if (framework != Framework::kReference) return true;
+  switch (key) {
+    case DataParallelKey::kOverlap:
+    case DataParallelKey::kBucketSize:
+    case DataParallelKey::kFirstBucketSize:
+      return true;
+    case DataParallelKey::kPrefetch:
+    case DataParallelKey::kReshardAfterForward:
+      return zero_stage == 3;
+    case DataParallelKey::kAccumulateUnsharded:
+      return zero_stage >= 2;
+    case DataParallelKey::kShardGroupSize:
+      return zero_stage >= 1;
+    case DataParallelKey::kGradientAsBucketView:
+    case DataParallelKey::kFindUnusedParameters:
+      return false;  // DDP's copies; the textbook has none
+  }
+  return false;
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,334 @@
+#include "src/plan/legality.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/plan/data_parallel_keys.h"
+
+namespace stepcast::plan {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Request& request, const Facts& facts) : request_(request), facts_(facts) {}
+
+  std::vector<Violation> Run() {
+    CheckVersions();
+    CheckSequence();
+    CheckPrecision();
+    CheckAxes();
+    CheckDevices();
+    CheckBatch();
+    CheckFramework();
+    CheckKeys();
+    CheckBuckets();
+    CheckShards();
+    CheckReshard();
+    return std::move(violations_);
+  }
+
+ private:
+  void Add(std::string key, std::string code, std::string message, std::string hint) {
+    violations_.push_back({std::move(key), std::move(code), std::move(message), std::move(hint)});
+  }
+
+  bool Is(Framework framework) const { return request_.framework == framework; }
+
+  void CheckVersion(const char* name, std::optional<Version> version, Version oldest,
+                    Version newest) {
+    if (!version || (*version >= oldest && *version <= newest)) return;
+    Add(fmt::format("software.{}", name), "plan.version-not-modelled",
+        fmt::format("the rules of {} are known from {}.{} to {}.{}, not for {}.{}", name,
+                    oldest.major, oldest.minor, newest.major, newest.minor, version->major,
+                    version->minor),
+        "name the nearest version in that range");
+  }
+
+  void CheckVersions() {
+    CheckVersion("torch", request_.torch, kOldestTorch, kNewestTorch);
+    CheckVersion("nccl", request_.nccl, kOldestNccl, kNewestNccl);
+    // PyTorch 2.4 is the first release that lists fully_shard per parameter (as a prototype).
+    constexpr Version kFirstFsdp2{2, 4};
+    if (Is(Framework::kFsdp2) && request_.torch && *request_.torch >= kOldestTorch &&
+        *request_.torch < kFirstFsdp2) {
+      Add("software.torch", "plan.version-without-framework",
+          fmt::format("fsdp2 came with torch 2.4, not yet in {}.{}", request_.torch->major,
+                      request_.torch->minor),
+          "name torch 2.4 or later, or another framework");
+    }
+  }
+
+  void CheckSequence() {
+    if (!request_.sequence_length) return;
+    const std::int64_t sequence = *request_.sequence_length;
+    if (facts_.max_positions && *facts_.max_positions > 0 && sequence > *facts_.max_positions) {
+      Add("training.sequence_length", "plan.sequence-too-long",
+          fmt::format("the model has {} positions, sequence_length is {}", *facts_.max_positions,
+                      sequence),
+          fmt::format("use at most {}", *facts_.max_positions));
+    }
+    const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
+    if (sequence > kMostTokens / micro_batch) {
+      Add(micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length",
+          "plan.too-many-tokens",
+          fmt::format("a micro-batch of {} x {} tokens is more than {}", micro_batch, sequence,
+                      kMostTokens),
+          "use a smaller micro_batch_size or sequence_length");
+    }
+  }
+
+  void CheckPrecision() {
+    if (!request_.precision || facts_.computes[static_cast<std::size_t>(*request_.precision)]) {
+      return;
+    }
+    Add("training.precision", "plan.precision-not-of-device",
+        fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
+        "choose a precision whose peak the GPU's data sheet states");
+  }
+
+  void CheckAxes() {
+    const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
+        {"tensor", request_.tensor},
+        {"pipeline", request_.pipeline},
+        {"context", request_.context},
+        {"expert", request_.expert}};
+    for (const auto& [axis, degree] : axes) {
+      if (degree.value_or(1) <= 1) continue;
+      axes_supported_ = false;
+      Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported",
+          fmt::format("the {} axis is not supported yet: {}", axis, *degree),
+          "leave it at 1; the data axis is supported");
+    }
+  }
+
+  // data x tensor x pipeline x context x expert = devices.
+  void CheckDevices() {
+    if (!axes_supported_ || !facts_.devices || !request_.data) return;
+    const std::int64_t replica = request_.ranks_per_replica();
+    if (*request_.data * replica == *facts_.devices) return;
+    Add("parallelism.data", "plan.device-count",
+        fmt::format("data {} x tensor {} x pipeline {} x context {} x expert {} = {} ranks, but "
+                    "the cluster has {} devices",
+                    *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
+                    request_.context.value_or(1), request_.expert.value_or(1),
+                    *request_.data * replica, *facts_.devices),
+        fmt::format("write data: {}, or leave it out", *facts_.devices / replica));
+  }
+
+  // gbs = mbs x grad_acc x dp.
+  void CheckBatch() {
+    if (request_.gradient_accumulation && request_.global_batch_size) {
+      Add("training.global_batch_size", "plan.batch",
+          fmt::format("gradient_accumulation {} and global_batch_size {} are both given",
+                      *request_.gradient_accumulation, *request_.global_batch_size),
+          "keep one of them; the other follows from gbs = mbs x grad_acc x dp");
+      return;
+    }
+    if (request_.gradient_accumulation) {
+      CheckMicroBatches("training.gradient_accumulation", *request_.gradient_accumulation);
+      return;
+    }
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (!request_.global_batch_size || !request_.micro_batch_size || !data || !axes_supported_) {
+      return;
+    }
+    const std::int64_t global = *request_.global_batch_size;
+    const std::int64_t each = *request_.micro_batch_size * *data;
+    if (global % each == 0) {
+      CheckMicroBatches("training.global_batch_size", global / each);
+      return;
+    }
+    const std::int64_t below = global / each * each;
+    Add("training.global_batch_size", "plan.batch",
+        fmt::format("global_batch_size {} is not a multiple of micro_batch_size {} x data {} = {}",
+                    global, *request_.micro_batch_size, *data, each),
+        below > 0 ? fmt::format("the nearest are {} and {}", below, below + each)
+                  : fmt::format("the smallest is {}", each));
+  }
+
+  void CheckMicroBatches(const char* key, std::int64_t count) {
+    if (count <= kMostMicroBatches) return;
+    Add(key, "plan.too-many-micro-batches",
+        fmt::format("a step of {} micro-batches is more than {}", count, kMostMicroBatches),
+        "use a larger micro_batch_size or a smaller batch");
+  }
+
+  void CheckFramework() {
+    if (!request_.framework) return;
+    const char* name = plan::Name(*request_.framework);
+    switch (*request_.framework) {
+      case Framework::kReference:
+        return;
+      case Framework::kDdp:
+        if (request_.zero_stage.value_or(0) != 0) {
+          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+              fmt::format("ddp keeps full copies, which is stage 0, not zero_stage {}",
+                          *request_.zero_stage),
+              "write zero_stage: 0, or framework: reference or fsdp2");
+        }
+        CheckDdpTypes();
+        return;
+      case Framework::kFsdp2:
+        if (request_.zero_stage.value_or(3) < 2) {
+          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+              fmt::format("fsdp2 shards parameters, which is stage 3, or stage 2 without "
+                          "resharding, not zero_stage {}",
+                          *request_.zero_stage),
+              "write zero_stage: 3 or 2, or framework: reference or ddp");
+        }
+        return;
+      case Framework::kFsdp1:
+      case Framework::kDeepSpeed:
+      case Framework::kMegatron:
+        Add("data_parallel.framework", "plan.framework-not-supported",
+            fmt::format("this framework is not supported yet: {}", name),
+            "reference, ddp and fsdp2 are");
+        return;
+    }
+  }
+
+  // A communication hook that compresses is not modelled, so DDP reduces what it computed.
+  void CheckDdpTypes() {
+    const std::optional<DataType> parameters = request_.parameter_dtype ? request_.parameter_dtype
+                                               : request_.precision == DataType::kFp8
+                                                   ? std::optional(DataType::kBf16)
+                                                   : request_.precision;
+    if (!parameters) return;
+    const std::pair<const char*, std::optional<DataType>> types[] = {
+        {"gradient_dtype", request_.gradient_dtype}, {"reduce_dtype", request_.reduce_dtype}};
+    for (const auto& [key, type] : types) {
+      if (!type || *type == *parameters) continue;
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("ddp reduces gradients in the parameters' type, parameter_dtype is {} and "
+                      "{} is {}",
+                      Name(*parameters), key, Name(*type)),
+          fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
+    }
+  }
+
+  bool Given(DataParallelKey key) const {
+    switch (key) {
+      case DataParallelKey::kOverlap:
+        return request_.overlap.has_value();
+      case DataParallelKey::kBucketSize:
+        return request_.bucket_size.has_value();
+      case DataParallelKey::kFirstBucketSize:
+        return request_.first_bucket_size.has_value();
+      case DataParallelKey::kPrefetch:
+        return request_.prefetch.has_value();
+      case DataParallelKey::kReshardAfterForward:
+        return request_.reshard_after_forward.has_value();
+      case DataParallelKey::kAccumulateUnsharded:
+        return request_.accumulate_unsharded.has_value();
+      case DataParallelKey::kShardGroupSize:
+        return request_.shard_group_size.has_value();
+      case DataParallelKey::kGradientAsBucketView:
+        return request_.gradient_as_bucket_view.has_value();
+      case DataParallelKey::kFindUnusedParameters:
+        return request_.find_unused_parameters.has_value();
+    }
+    return false;
+  }
+
+  void CheckKeys() {
+    if (!request_.framework) return;
+    for (DataParallelKey key : kDataParallelKeys) {
+      if (!Given(key) || Has(*request_.framework, key)) continue;
+      std::string having;
+      for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp2}) {
+        if (!Has(other, key)) continue;
+        having += having.empty() ? "" : ", ";
+        having += plan::Name(other);
+      }
+      Add(fmt::format("data_parallel.{}", plan::Name(key)), "plan.key-not-of-framework",
+          fmt::format("{} has no setting {}", plan::Name(*request_.framework), plan::Name(key)),
+          fmt::format("remove it; frameworks that have it: {}", having));
+    }
+  }
+
+  void CheckBuckets() {
+    if (!request_.bucket_size || std::holds_alternative<Bytes>(*request_.bucket_size)) return;
+    if (!request_.framework || !request_.zero_stage) return;
+    if (Is(Framework::kReference) && request_.zero_stage == 3) return;
+    if (!Has(*request_.framework, DataParallelKey::kBucketSize)) return;  // already said
+    Add("data_parallel.bucket_size", "plan.bucket",
+        fmt::format("a bucket per unit belongs to stage 3 of reference, not to stage {} of {}",
+                    *request_.zero_stage, plan::Name(*request_.framework)),
+        "write a size such as 25 MiB");
+  }
+
+  void CheckShards() {
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (!request_.shard_group_size || !data || *data % *request_.shard_group_size == 0) return;
+    Add("data_parallel.shard_group_size", "plan.shard-group",
+        fmt::format("shard_group_size {} does not divide data {}", *request_.shard_group_size,
+                    *data),
+        "use a divisor of the data axis, such as the GPUs of a node");
+  }
+
+  void CheckReshard() {
+    if (!request_.reshard_after_forward || !request_.framework) return;
+    if (!Has(*request_.framework, DataParallelKey::kReshardAfterForward)) return;  // already said
+    const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
+    const bool reshards = whether == nullptr || *whether;
+    if (Is(Framework::kFsdp2) && request_.zero_stage == 2 && reshards) {
+      const std::string value =
+          whether != nullptr
+              ? "true"
+              : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
+      Add("data_parallel.reshard_after_forward", "plan.reshard",
+          fmt::format("stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
+                      "reshard_after_forward is {}",
+                      value),
+          "write zero_stage: 3, or reshard_after_forward: false");
+      return;
+    }
+    if (whether != nullptr) return;
+    const std::int64_t ranks = std::get<std::int64_t>(*request_.reshard_after_forward);
+    const std::optional<std::int64_t> shard = request_.shard_group_size
+                                                  ? request_.shard_group_size
+                                                  : DataDegree(request_, facts_.devices);
+    if (!shard || *shard % ranks == 0) return;
+    Add("data_parallel.reshard_after_forward", "plan.reshard",
+        fmt::format("reshard_after_forward {} does not divide shard_group_size {}", ranks, *shard),
+        "use a divisor, such as the GPUs of a node, or true or false");
+  }
+
+  const Request& request_;
+  const Facts& facts_;
+  bool axes_supported_ = true;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> Check(const Request& request, const Facts& facts) {
+  return Checker(request, facts).Run();
+}
+
+std::vector<std::string> KeysWithoutEffect(const Request& request) {
+  std::vector<std::string> sentences;
+  const auto add = [&](bool given, DataParallelKey key) {
+    if (!given || HasEffect(*request.framework, *request.zero_stage, key)) return;
+    sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
+                                    Name(key), Name(*request.framework), *request.zero_stage));
+  };
+  add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
+  add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
+  add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
+  add(request.shard_group_size.has_value(), DataParallelKey::kShardGroupSize);
+  add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
+  add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
+  // Without a bucket size there are no buckets of which one could be the first.
+  const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
+  const bool default_size =
+      !request.bucket_size && request.overlap.value_or(true) && *request.zero_stage <= 2;
+  if (request.framework == Framework::kReference && request.first_bucket_size && !sized &&
+      !default_size) {
+    sentences.emplace_back("data_parallel.first_bucket_size has no effect without bucket_size");
+  }
+  return sentences;
+}
+
+}  // namespace stepcast::plan

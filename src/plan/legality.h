@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/plan/plan.h"
+#include "src/plan/request.h"
+
+// Which plans can exist: the rules that tie a plan's settings to each other, to the model and to
+// the cluster. Whether a plan fits in memory is not a rule but a result.
+namespace stepcast::plan {
+
+// The versions whose rules are known. Software's defaults lie inside.
+inline constexpr Version kOldestTorch{1, 10}, kNewestTorch{2, 14};
+inline constexpr Version kOldestNccl{2, 10}, kNewestNccl{2, 30};
+
+// A micro-batch has at most this many tokens, and a step this many micro-batches; far beyond what
+// any device runs, near enough that no count of operations, bytes or instructions overflows.
+inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostMicroBatches = 2048;
+
+// What the rules need to know beside the request. What is not known is left out, and the rules
+// that need it are passed over: other files' mistakes must not hide a plan's.
+struct Facts {
+  std::optional<std::int64_t> devices;        // of the cluster
+  std::optional<std::int64_t> max_positions;  // longest sequence the model can take; 0: no limit
+  std::string device = "the device";          // the GPU type's name
+  std::array<bool, 4> computes = {true, true, true, true};  // by DataType: it has such a peak
+};
+
+struct Violation {
+  std::string key;   // of the scenario file, dotted: "parallelism.data"; the later one of a pair
+  std::string code;  // "plan.device-count"
+  std::string message;
+  std::string hint;
+};
+
+// Everything that is wrong with the request, in the order of the scenario file's keys. Values that
+// are missing from the request are the reader's business, not violations.
+std::vector<Violation> Check(const Request& request, const Facts& facts);
+
+// Sentences about what was requested and does nothing. The request must be legal.
+std::vector<std::string> KeysWithoutEffect(const Request& request);
+
+}  // namespace stepcast::plan

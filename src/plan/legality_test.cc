@@ -1,0 +1,212 @@
+#include "src/plan/legality.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::plan {
+namespace {
+
+Request Legal() {
+  Request request;
+  request.sequence_length = 1024;
+  request.micro_batch_size = 2;
+  request.gradient_accumulation = 4;
+  request.precision = DataType::kBf16;
+  request.optimizer = Optimizer::kAdamW;
+  request.zero_stage = 0;
+  request.framework = Framework::kReference;
+  return request;
+}
+
+Facts EightDevices() {
+  Facts facts;
+  facts.devices = 8;
+  facts.max_positions = 1024;
+  facts.device = "a100-sxm-40gb";
+  facts.computes[static_cast<std::size_t>(DataType::kFp8)] = false;
+  return facts;
+}
+
+TEST(Check, AcceptsEveryStageOfTheReferenceWithEveryKey) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    Request request = Legal();
+    request.zero_stage = stage;
+    request.overlap = false;
+    request.bucket_size = MiB(1);
+    request.first_bucket_size = MiB(1);
+    request.prefetch = 2;
+    request.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
+    request.accumulate_unsharded = true;
+    request.shard_group_size = 4;
+    request.gradient_as_bucket_view = true;
+    request.find_unused_parameters = true;
+    EXPECT_TRUE(Check(request, EightDevices()).empty()) << stage;
+  }
+}
+
+struct Case {
+  std::function<void(Request&)> change;
+  std::string key;
+  std::string code;
+  std::string message;
+};
+
+TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) {
+         r.torch = Version{1, 9};
+       },
+       "software.torch", "plan.version-not-modelled",
+       "the rules of torch are known from 1.10 to 2.14, not for 1.9"},
+      {[](Request& r) {
+         r.nccl = Version{3, 0};
+       },
+       "software.nccl", "plan.version-not-modelled",
+       "the rules of nccl are known from 2.10 to 2.30, not for 3.0"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.torch = Version{2, 3};
+       },
+       "software.torch", "plan.version-without-framework",
+       "fsdp2 came with torch 2.4, not yet in 2.3"},
+      {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
+       "plan.sequence-too-long", "the model has 1024 positions, sequence_length is 1025"},
+      {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
+       "plan.too-many-tokens",
+       // 2^24 / 1024 = 16,384
+       "a micro-batch of 16385 x 1024 tokens is more than 16777216"},
+      {[](Request& r) { r.precision = DataType::kFp8; }, "training.precision",
+       "plan.precision-not-of-device", "a100-sxm-40gb does not compute in fp8"},
+      {[](Request& r) { r.tensor = 2; }, "parallelism.tensor", "plan.axis-not-supported",
+       "the tensor axis is not supported yet: 2"},
+      {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
+       "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
+       "devices"},
+      {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
+       "gradient_accumulation 4 and global_batch_size 64 are both given"},
+      {[](Request& r) {
+         r.gradient_accumulation.reset();
+         r.global_batch_size = 40;
+       },
+       "training.global_batch_size", "plan.batch",
+       "global_batch_size 40 is not a multiple of micro_batch_size 2 x data 8 = 16"},
+      {[](Request& r) { r.gradient_accumulation = 2049; }, "training.gradient_accumulation",
+       "plan.too-many-micro-batches", "a step of 2049 micro-batches is more than 2048"},
+      {[](Request& r) {
+         r.framework = Framework::kDdp;
+         r.zero_stage = 1;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "ddp keeps full copies, which is stage 0, not zero_stage 1"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 1;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "fsdp2 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
+       "1"},
+      {[](Request& r) { r.framework = Framework::kMegatron; }, "data_parallel.framework",
+       "plan.framework-not-supported", "this framework is not supported yet: megatron"},
+      {[](Request& r) {
+         r.framework = Framework::kDdp;
+         r.reduce_dtype = DataType::kFp32;
+       },
+       "training.reduce_dtype", "plan.dtype-not-of-framework",
+       "ddp reduces gradients in the parameters' type, parameter_dtype is bf16 and reduce_dtype "
+       "is fp32"},
+      {[](Request& r) {
+         r.framework = Framework::kDdp;
+         r.parameter_dtype = DataType::kFp32;
+         r.gradient_dtype = DataType::kBf16;
+       },
+       "training.gradient_dtype", "plan.dtype-not-of-framework",
+       "ddp reduces gradients in the parameters' type, parameter_dtype is fp32 and "
+       "gradient_dtype is bf16"},
+      {[](Request& r) {
+         r.framework = Framework::kDdp;
+         r.prefetch = 1;
+       },
+       "data_parallel.prefetch", "plan.key-not-of-framework", "ddp has no setting prefetch"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.bucket_size = MiB(25);
+       },
+       "data_parallel.bucket_size", "plan.key-not-of-framework",
+       "fsdp2 has no setting bucket_size"},
+      {[](Request& r) { r.bucket_size = PerUnit{}; }, "data_parallel.bucket_size", "plan.bucket",
+       "a bucket per unit belongs to stage 3 of reference, not to stage 0 of reference"},
+      {[](Request& r) { r.shard_group_size = 3; }, "data_parallel.shard_group_size",
+       "plan.shard-group", "shard_group_size 3 does not divide data 8"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 2;
+         r.reshard_after_forward = ReshardAfterForward(true);
+       },
+       "data_parallel.reshard_after_forward", "plan.reshard",
+       "stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
+       "reshard_after_forward is true"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.shard_group_size = 4;
+         r.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
+       },
+       "data_parallel.reshard_after_forward", "plan.reshard",
+       "reshard_after_forward 8 does not divide shard_group_size 4"},
+  };
+  for (const Case& bad : cases) {
+    Request request = Legal();
+    bad.change(request);
+    const std::vector<Violation> violations = Check(request, EightDevices());
+    ASSERT_EQ(violations.size(), 1u) << bad.message;
+    EXPECT_EQ(violations[0].key, bad.key);
+    EXPECT_EQ(violations[0].code, bad.code);
+    EXPECT_EQ(violations[0].message, bad.message);
+    EXPECT_FALSE(violations[0].hint.empty());
+  }
+}
+
+TEST(Check, FindsSeveralAtOnce) {
+  Request request = Legal();
+  request.sequence_length = 4096;
+  request.data = 3;
+  request.shard_group_size = 2;
+  std::vector<std::string> codes;
+  for (const Violation& violation : Check(request, EightDevices())) codes.push_back(violation.code);
+  EXPECT_EQ(codes, (std::vector<std::string>{"plan.sequence-too-long", "plan.device-count",
+                                             "plan.shard-group"}));
+}
+
+TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
+  Request request = Legal();
+  request.sequence_length = 4096;
+  request.data = 7;
+  EXPECT_TRUE(Check(request, Facts()).empty());
+  EXPECT_TRUE(Check(Request(), EightDevices()).empty());
+}
+
+TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
+  Request request = Legal();
+  request.prefetch = 2;
+  request.gradient_as_bucket_view = true;
+  EXPECT_EQ(KeysWithoutEffect(request),
+            (std::vector<std::string>{
+                "data_parallel.prefetch has no effect with framework reference at stage 0",
+                "data_parallel.gradient_as_bucket_view has no effect with framework reference at "
+                "stage 0"}));
+  request.zero_stage = 3;
+  request.gradient_as_bucket_view.reset();
+  EXPECT_TRUE(KeysWithoutEffect(request).empty());
+  request.first_bucket_size = MiB(1);
+  EXPECT_EQ(KeysWithoutEffect(request),
+            (std::vector<std::string>{
+                "data_parallel.first_bucket_size has no effect without bucket_size"}));
+}
+
+}  // namespace
+}  // namespace stepcast::plan

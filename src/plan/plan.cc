@@ -1,0 +1,53 @@
+#include "src/plan/plan.h"
+
+namespace stepcast::plan {
+
+const char* Name(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kAdamW:
+      return "adamw";
+    case Optimizer::kSgd:
+      return "sgd";
+  }
+  return "";
+}
+
+const char* Name(OptimizerImplementation implementation) {
+  switch (implementation) {
+    case OptimizerImplementation::kFused:
+      return "fused";
+    case OptimizerImplementation::kForeach:
+      return "foreach";
+  }
+  return "";
+}
+
+const char* Name(Framework framework) {
+  switch (framework) {
+    case Framework::kReference:
+      return "reference";
+    case Framework::kDdp:
+      return "ddp";
+    case Framework::kFsdp1:
+      return "fsdp1";
+    case Framework::kFsdp2:
+      return "fsdp2";
+    case Framework::kDeepSpeed:
+      return "deepspeed";
+    case Framework::kMegatron:
+      return "megatron";
+  }
+  return "";
+}
+
+std::int64_t OptimizerBytesPerParameter(const Training& training) {
+  const std::int64_t moments = training.optimizer == Optimizer::kAdamW ? 2 : 1;
+  const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;
+  return (moments + master) * SizeOf(DataType::kFp32);
+}
+
+bool AccumulatesApart(const Training& training) {
+  return training.gradient_dtype != training.parameter_dtype;
+}
+
+}  // namespace stepcast::plan

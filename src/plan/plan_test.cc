@@ -1,0 +1,42 @@
+#include "src/plan/plan.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::plan {
+namespace {
+
+TEST(OptimizerBytesPerParameter, CountsMomentsAndTheMasterCopy) {
+  Training training;
+  training.optimizer = Optimizer::kAdamW;
+  training.parameter_dtype = DataType::kBf16;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 12);  // 4 + 4 and a master copy of 4
+  training.parameter_dtype = DataType::kFp32;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
+  training.optimizer = Optimizer::kSgd;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 4);  // momentum
+  training.parameter_dtype = DataType::kFp16;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
+}
+
+TEST(AccumulatesApart, HoldsWhenTheTypesDiffer) {
+  Training training;
+  training.parameter_dtype = DataType::kBf16;
+  training.gradient_dtype = DataType::kBf16;
+  EXPECT_FALSE(AccumulatesApart(training));
+  training.gradient_dtype = DataType::kFp32;
+  EXPECT_TRUE(AccumulatesApart(training));
+}
+
+TEST(Name, IsTheWordOfTheScenarioFile) {
+  EXPECT_STREQ(Name(Optimizer::kSgd), "sgd");
+  EXPECT_STREQ(Name(OptimizerImplementation::kForeach), "foreach");
+  EXPECT_STREQ(Name(Framework::kDeepSpeed), "deepspeed");
+}
+
+TEST(Version, ComparesByNumber) {
+  EXPECT_LT((Version{1, 13}), (Version{2, 0}));
+  EXPECT_LT((Version{2, 6}), (Version{2, 10}));
+}
+
+}  // namespace
+}  // namespace stepcast::plan

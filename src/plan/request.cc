@@ -1,0 +1,104 @@
+#include "src/plan/request.h"
+
+#include "src/base/check.h"
+
+namespace stepcast::plan {
+namespace {
+
+// torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25; c10d's kDefaultFirstBucketBytes.
+constexpr Bytes kDefaultBucket = MiB(25);
+constexpr Bytes kDdpFirstBucket = MiB(1);
+
+Training CompleteTraining(const Request& request, std::int64_t data) {
+  const bool reference = request.framework == Framework::kReference;
+  Training training;
+  training.sequence_length = *request.sequence_length;
+  training.micro_batch_size = *request.micro_batch_size;
+  training.gradient_accumulation =
+      request.gradient_accumulation
+          ? *request.gradient_accumulation
+          : *request.global_batch_size / (training.micro_batch_size * data);
+  training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
+  training.precision = *request.precision;
+  // Matrix products alone run in 8 bits; nothing is kept or reduced in them.
+  const DataType kept = training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
+  training.parameter_dtype = request.parameter_dtype.value_or(kept);
+  training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
+  training.reduce_dtype = request.reduce_dtype.value_or(
+      request.framework == Framework::kFsdp2 ? kept : training.parameter_dtype);
+  training.optimizer = *request.optimizer;
+  training.optimizer_implementation = request.optimizer_implementation.value_or(
+      reference ? OptimizerImplementation::kFused : OptimizerImplementation::kForeach);
+  training.activation_checkpointing =
+      request.activation_checkpointing.value_or(model::Checkpointing::kNone);
+  training.attention = request.attention.value_or(model::Attention::kFlash);
+  training.step_barrier = request.step_barrier.value_or(false);
+  return training;
+}
+
+void CompleteBuckets(const Request& request, DataParallel& data_parallel) {
+  const Bytes* given = request.bucket_size ? std::get_if<Bytes>(&*request.bucket_size) : nullptr;
+  if (data_parallel.framework == Framework::kReference) {
+    if (given != nullptr) {
+      data_parallel.bucket_size = *given;
+    } else if (data_parallel.overlap && data_parallel.zero_stage <= 2) {
+      data_parallel.bucket_size = kDefaultBucket;
+    }
+    data_parallel.first_bucket_size =
+        request.first_bucket_size ? request.first_bucket_size : data_parallel.bucket_size;
+  } else if (data_parallel.framework == Framework::kDdp) {
+    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
+    // torch/nn/parallel/distributed.py: since 2.0 a bucket_cap_mb that the user gives is the limit
+    // of the first bucket too; before, the first bucket always had the small limit.
+    const bool cap_holds_for_first =
+        given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
+    data_parallel.first_bucket_size = request.first_bucket_size.value_or(
+        cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  }
+}
+
+DataParallel CompleteDataParallel(const Request& request, std::int64_t data) {
+  DataParallel data_parallel;
+  data_parallel.zero_stage = *request.zero_stage;
+  data_parallel.framework = *request.framework;
+  data_parallel.overlap = request.overlap.value_or(true);
+  CompleteBuckets(request, data_parallel);
+  data_parallel.prefetch = request.prefetch.value_or(1);
+  // fsdp2 without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
+  const bool keeps_whole = data_parallel.framework == Framework::kFsdp2 && request.zero_stage == 2;
+  data_parallel.reshard_after_forward =
+      request.reshard_after_forward.value_or(ReshardAfterForward(!keeps_whole));
+  data_parallel.accumulate_unsharded = request.accumulate_unsharded.value_or(false);
+  data_parallel.shard_group_size = request.shard_group_size.value_or(data);
+  data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
+  data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
+  return data_parallel;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> DataDegree(const Request& request,
+                                       std::optional<std::int64_t> devices) {
+  if (request.data) return request.data;
+  if (!devices || *devices % request.ranks_per_replica() != 0) return std::nullopt;
+  return *devices / request.ranks_per_replica();
+}
+
+Plan Complete(const Request& request, std::int64_t devices) {
+  STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
+                     request.optimizer && request.zero_stage && request.framework &&
+                     (request.gradient_accumulation || request.global_batch_size),
+                 "a request is checked before it is completed");
+  const std::optional<std::int64_t> data = DataDegree(request, devices);
+  STEPCAST_CHECK(data.has_value(), "a request is checked before it is completed");
+  Plan plan;
+  plan.training = CompleteTraining(request, *data);
+  plan.parallelism = {*data, request.tensor.value_or(1), request.pipeline.value_or(1),
+                      request.context.value_or(1), request.expert.value_or(1)};
+  plan.data_parallel = CompleteDataParallel(request, *data);
+  plan.software = {request.torch.value_or(Software().torch),
+                   request.nccl.value_or(Software().nccl)};
+  return plan;
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,129 @@
+#include "src/plan/request.h"
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+
+namespace stepcast::plan {
+namespace {
+
+Request Minimal(Framework framework, int stage) {
+  Request request;
+  request.sequence_length = 1024;
+  request.micro_batch_size = 2;
+  request.gradient_accumulation = 4;
+  request.precision = DataType::kBf16;
+  request.optimizer = Optimizer::kAdamW;
+  request.zero_stage = stage;
+  request.framework = framework;
+  return request;
+}
+
+TEST(Complete, DerivesTheDataDegreeAndTheBatch) {
+  Request request = Minimal(Framework::kReference, 0);
+  Plan plan = Complete(request, 8);
+  EXPECT_EQ(plan.parallelism.data, 8);
+  EXPECT_EQ(plan.training.global_batch_size, 64);  // 2 x 4 x 8
+
+  request.gradient_accumulation.reset();
+  request.global_batch_size = 48;
+  plan = Complete(request, 8);
+  EXPECT_EQ(plan.training.gradient_accumulation, 3);  // 48 / (2 x 8)
+  EXPECT_EQ(plan.training.global_batch_size, 48);
+}
+
+// The 4M-token recipe: 1024 sequences of 4096 tokens, two at a time.
+TEST(Complete, GivesTheAccumulationOfTheFourMillionTokenRecipe) {
+  Request request = Minimal(Framework::kReference, 0);
+  request.gradient_accumulation.reset();
+  request.global_batch_size = 1024;
+  EXPECT_EQ(Complete(request, 128).training.gradient_accumulation, 4);
+  EXPECT_EQ(Complete(request, 512).training.gradient_accumulation, 1);
+}
+
+TEST(Complete, ChoosesTypesByPrecision) {
+  Request request = Minimal(Framework::kReference, 0);
+  request.precision = DataType::kFp8;
+  Training training = Complete(request, 1).training;
+  EXPECT_EQ(training.parameter_dtype, DataType::kBf16);
+  EXPECT_EQ(training.gradient_dtype, DataType::kBf16);
+  EXPECT_EQ(training.reduce_dtype, DataType::kBf16);
+
+  // Parameters in FP32 under bf16 compute: the textbook reduces what it keeps, fsdp2 what it
+  // computes.
+  request.precision = DataType::kBf16;
+  request.parameter_dtype = DataType::kFp32;
+  training = Complete(request, 1).training;
+  EXPECT_EQ(training.gradient_dtype, DataType::kFp32);
+  EXPECT_EQ(training.reduce_dtype, DataType::kFp32);
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  training = Complete(request, 1).training;
+  EXPECT_EQ(training.gradient_dtype, DataType::kFp32);
+  EXPECT_EQ(training.reduce_dtype, DataType::kBf16);
+}
+
+TEST(Complete, FusesTheUpdateOfTheTextbookOnly) {
+  EXPECT_EQ(Complete(Minimal(Framework::kReference, 0), 1).training.optimizer_implementation,
+            OptimizerImplementation::kFused);
+  EXPECT_EQ(Complete(Minimal(Framework::kDdp, 0), 1).training.optimizer_implementation,
+            OptimizerImplementation::kForeach);
+}
+
+TEST(Complete, BucketsOfTheReferenceDependOnOverlapAndStage) {
+  Request request = Minimal(Framework::kReference, 2);
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(25));
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(25));
+  request.overlap = false;
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, std::nullopt);
+  request.overlap = true;
+  request.zero_stage = 3;
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, std::nullopt);
+  request.bucket_size = MiB(5);
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(5));
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(5));
+  request.first_bucket_size = MiB(1);
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(1));
+}
+
+// torch 2.0 made an explicit bucket_cap_mb hold for the first bucket, too.
+TEST(Complete, FirstBucketOfDdpFollowsTheVersion) {
+  Request request = Minimal(Framework::kDdp, 0);
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(25));
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(1));
+  request.bucket_size = MiB(50);
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(50));
+  request.torch = Version{2, 0};
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(50));
+  request.torch = Version{1, 13};
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(1));
+  request.first_bucket_size = MiB(2);
+  EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(2));
+}
+
+TEST(Complete, Stage2OfFsdp2KeepsParametersWhole) {
+  EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 2), 8).data_parallel.reshard_after_forward,
+            ReshardAfterForward(false));
+  EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 3), 8).data_parallel.reshard_after_forward,
+            ReshardAfterForward(true));
+  EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 3), 8).data_parallel.shard_group_size, 8);
+}
+
+RC_GTEST_PROP(Complete, KeepsTheBatchEquation, ()) {
+  Request request = Minimal(Framework::kReference, *rc::gen::inRange(0, 4));
+  const std::int64_t devices = *rc::gen::inRange(1, 2000);
+  request.micro_batch_size = *rc::gen::inRange(1, 9);
+  const std::int64_t steps = *rc::gen::inRange(1, 100);
+  if (*rc::gen::arbitrary<bool>()) {
+    request.gradient_accumulation.reset();
+    request.global_batch_size = steps * *request.micro_batch_size * devices;
+  } else {
+    request.gradient_accumulation = steps;
+  }
+  const Training training = Complete(request, devices).training;
+  RC_ASSERT(training.gradient_accumulation == steps);
+  RC_ASSERT(training.global_batch_size ==
+            training.micro_batch_size * training.gradient_accumulation * devices);
+}
+
+}  // namespace
+}  // namespace stepcast::plan
