@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/rates.h"
+
+// What CUDA finds on this machine: the GPUs that this process may use and the versions of the
+// software between it and them. A machine without a GPU or a driver is an answer, not an error.
+namespace stepcast::runtime::cuda {
+
+struct Version {
+  int major = 0;
+  int minor = 0;
+  int patch = 0;  // always 0 for the driver and the runtime, which do not count patches
+
+  friend bool operator==(const Version&, const Version&) = default;
+};
+
+// One GPU as its driver describes it: peaks by specification, nothing measured.
+struct Device {
+  int ordinal = 0;   // CUDA's number for it in this process, which CUDA_VISIBLE_DEVICES changes
+  std::string name;  // "NVIDIA H100 80GB HBM3"
+  int compute_capability_major = 0;  // 9 and 0 for an H100, whose code is called sm_90
+  int compute_capability_minor = 0;
+  int multiprocessors = 0;  // streaming multiprocessors (SMs)
+  Bytes memory;             // all of it, whoever uses it at present
+  int memory_clock_khz = 0;
+  int memory_bus_bits = 0;
+  // Two transfers per clock over the whole bus: the peak of reads and writes together. Zero where
+  // the driver does not tell the clock or the width.
+  Bandwidth memory_bandwidth;
+};
+
+struct Inventory {
+  std::vector<Device> devices;  // by ordinal
+  // Why `devices` is empty ("no CUDA-capable device is detected"); empty when it is not. One GPU
+  // that does not answer makes the whole list empty: a plan for the others would be wrong too.
+  std::string no_devices_because;
+  Version driver;   // the newest CUDA that the driver serves; 0.0.0 without a driver
+  Version runtime;  // the CUDA runtime that is linked in
+  Version nccl;     // the NCCL library that was found when the program started
+};
+
+// Asks the driver and NCCL. Creates no context, so it takes no GPU memory. Several threads may
+// call it at once.
+Inventory ListDevices();
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,63 @@
+#include "src/runtime/cuda/devices.h"
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "src/base/bytes.h"
+#include "src/base/rates.h"
+
+namespace stepcast::runtime::cuda {
+namespace {
+
+// This file is built a second time as a test in whose environment no GPU is visible.
+bool GpusAreHidden() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && std::string_view(visible).empty();
+}
+
+// A program that was compiled with one NCCL and finds another at run time fails in ways that are
+// hard to read, so the rpath must lead to the one whose header was used.
+TEST(ListDevices, FindsTheNcclItWasCompiledWith) {
+  EXPECT_EQ(ListDevices().nccl, (Version{NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH}));
+}
+
+TEST(ListDevices, ReportsTheRuntimeThatIsLinkedIn) {
+  EXPECT_EQ(ListDevices().runtime, (Version{CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, 0}));
+}
+
+TEST(ListDevices, GivesDevicesOrTheReasonWhyThereAreNone) {
+  const Inventory inventory = ListDevices();
+  EXPECT_EQ(inventory.devices.empty(), !inventory.no_devices_because.empty())
+      << inventory.no_devices_because;
+}
+
+TEST(ListDevices, WithoutAVisibleGpuTheListIsEmpty) {
+  if (!GpusAreHidden()) GTEST_SKIP() << "this machine's GPUs are visible to this test";
+  const Inventory inventory = ListDevices();
+  EXPECT_TRUE(inventory.devices.empty());
+  EXPECT_NE(inventory.no_devices_because, "");
+}
+
+TEST(ListDevices, DescribesEveryVisibleGpu) {
+  const Inventory inventory = ListDevices();
+  if (inventory.devices.empty()) GTEST_SKIP() << inventory.no_devices_because;
+  EXPECT_NE(inventory.driver, Version{});
+  int ordinal = 0;
+  for (const Device& device : inventory.devices) {
+    EXPECT_EQ(device.ordinal, ordinal++);
+    EXPECT_NE(device.name, "");
+    EXPECT_GE(device.compute_capability_major, 5);
+    EXPECT_GT(device.multiprocessors, 0);
+    EXPECT_GT(device.memory, GiB(1));
+    // Every data-centre GPU from the A100 (1.5 TB/s) to the B200 (8 TB/s), with room around.
+    EXPECT_GT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(100));
+    EXPECT_LT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(20'000));
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::runtime::cuda
