@@ -9,7 +9,7 @@
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/planner/sweep_grid.h"
 
 // Forecasts every combination of a grid, on all cores.

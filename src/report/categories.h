@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "src/base/bytes.h"
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/program/program.h"
 
 namespace stepcast::report {

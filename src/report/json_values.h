@@ -2,7 +2,7 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/time.h"
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/scenario/resolved.h"
 
 // Values as the JSON documents hold them. For the .cc files of this room only.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
 // What `memory` shows: for each ZeRO stage, the textbook formula beside the simulated peak.

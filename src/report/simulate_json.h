@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::report {
