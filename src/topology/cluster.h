@@ -1,59 +1,32 @@
 #pragma once
 
-#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "boost/graph/adjacency_list.hpp"
 #include "src/base/bytes.h"
-#include "src/base/diagnostic.h"
-#include "src/base/rates.h"
-#include "src/base/time.h"
 #include "src/topology/communication_path.h"
 #include "src/topology/node_type.h"
 
-// What the job runs on: a graph of devices and links, and the ranks placed on it (rank r is GPU
-// r mod g of node r / g, with g GPUs a node).
+// What the job runs on: nodes of one type joined by a fabric, and the ranks placed on them (rank r
+// is GPU r mod g of node r / g, with g GPUs a node).
 namespace stepcast::topology {
 
-enum class DeviceKind : std::uint8_t {
-  kGpu,
-  kNvSwitch,
-  kPcieSwitch,
-  kCpu,
-  kNic,
-  kLeafSwitch,
-  kSpineSwitch,
-};
-
-enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
-
-struct Device {
-  DeviceKind kind = DeviceKind::kGpu;
-  std::string name;  // "node3/gpu1", "leaf0"
-  int node = -1;     // -1: part of the fabric
-  int index = 0;     // among its kind in the node or fabric
-};
-
-// One direction of a physical link.
-struct Link {
-  LinkKind kind = LinkKind::kNvLink;
-  Time latency;
-  Bandwidth bandwidth;
-};
-
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Device, Link>;
-
+// Immutable, but for a cache that is guarded: threads may share one.
 class Cluster {
  public:
-  // `nodes` nodes of one type joined by its fabric. Descriptions must satisfy Check()
-  // (node_type.h).
-  Cluster(NodeType node_type, Fabric fabric, int nodes);
+  class Implementation;  // cluster.cc
+
+  // `nodes` nodes of one type joined by its fabric, which a single node does not need. The
+  // description must be without faults (faults.h).
+  Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes);
   // `devices` devices, each a node of its own behind one non-blocking switch.
   explicit Cluster(FlatCluster flat);
+  ~Cluster();
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
 
-  const Graph& graph() const { return graph_; }
   int devices() const;
   int nodes() const;
   int gpus_per_node() const;
@@ -61,12 +34,25 @@ class Cluster {
   const std::string& gpu() const;  // the GPU type's name; empty on a flat cluster without one
   Bytes device_memory() const;
 
+  // The description. Null where it has no meaning: a flat cluster has no node type, any other no
+  // flat description.
+  const NodeType* node_type() const;
+  const Fabric* fabric() const;  // null, too, for a node that stands alone
+  const FlatCluster* flat_cluster() const;
+
   // What a group of ranks has between its members. `ranks` are distinct, in group order, at least
-  // one. Deterministic; cost grows with the links that the group's rings cross.
+  // one. Deterministic; depends on which GPUs of which nodes take part, and on the order in which
+  // the nodes first appear in the group, not on the order inside a node.
+  //
+  // Inside one node: rings.h. Across nodes: as many ring channels as the members have NICs, each
+  // entering and leaving every node by its rail. Links are divided among the channels that cross
+  // them. The uplinks of a leaf are divided among the nodes below it: a group that leaves its leaf
+  // counts on its nodes' share of them, because the other nodes' traffic leaves at the same time.
+  // On a fat tree with oversubscription k that is 1/k of what its NICs carry.
   CommunicationPath PathOf(std::span<const int> ranks) const;
 
  private:
-  Graph graph_;
+  std::unique_ptr<Implementation> implementation_;
 };
 
 }  // namespace stepcast::topology

@@ -25,7 +25,7 @@ struct CommunicationPath {
   Bandwidth ring_bandwidth;
 
   bool intra_is_nvlink = false;  // else PCIe
-  bool flat = false;  // a flat cluster: textbook costs on one kind of link
+  bool flat = false;             // a flat cluster: textbook costs on one kind of link
 };
 
 }  // namespace stepcast::topology

@@ -1,20 +1,89 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/topology/device.h"
 
-// Descriptions from which a cluster's graph is built: topologies/*.yaml as values.
+// Descriptions from which a cluster's graph is built: topologies/*.yaml as values. What makes one
+// usable is said, and checked, in faults.h.
 namespace stepcast::topology {
 
 struct LinkSpec {
   Time latency;
   Bandwidth bandwidth;  // one direction
 };
+
+// Devices of one kind in a node: "nvswitch[0, 3]".
+struct DeviceSet {
+  DeviceKind kind = DeviceKind::kGpu;
+  std::vector<int> indices;  // as written, none twice
+};
+
+// Which pairs of two sets are linked.
+enum class Join : std::uint8_t {
+  // The larger set is dealt out to the smaller in order, evenly: gpu[0..7] with pcie_switch[0..3]
+  // puts GPUs 0 and 1 on switch 0. Sets of one size pair up one to one.
+  kInOrder,
+  // Each with each; within one set, every pair once.
+  kAllToAll,
+};
+const char* Name(Join join);  // "in-order", "all-to-all"
+
+// Links between devices of a node, alike in everything. They run in both directions.
+struct LinkRule {
+  LinkKind kind = LinkKind::kNvLink;
+  DeviceSet from;
+  DeviceSet to;
+  Join join = Join::kInOrder;
+  int count = 1;  // parallel links of each pair
+  LinkSpec link;  // of one of them
+};
+
+// The pairs (index in `from`'s kind, index in `to`'s kind) that a rule links, in a fixed order.
+// A rule without faults has at least one.
+std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
+
+// One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
+struct NodeType {
+  std::string name;                             // "DGX H100"
+  std::string gpu;                              // names topologies/gpus/<gpu>.yaml
+  Bytes gpu_memory;                             // of each GPU, from that file
+  std::array<int, kNodeDeviceKinds> devices{};  // how many, indexed by DeviceKind
+  std::vector<LinkRule> links;
+
+  int Count(DeviceKind kind) const { return devices[static_cast<std::size_t>(kind)]; }
+};
+
+enum class FabricKind : std::uint8_t {
+  kOneSwitch,      // every NIC on one non-blocking switch
+  kRailOptimised,  // leaf i of a scalable unit connects NIC i of all its nodes; leaves meet in
+                   // spines
+  kFatTree,        // all NICs of a node on one leaf; leaves meet in spines
+};
+const char* Name(FabricKind kind);  // "one-switch", "rail-optimised", "fat-tree"
+
+// The network between nodes: two tiers at most.
+struct Fabric {
+  FabricKind kind = FabricKind::kOneSwitch;
+  LinkSpec link;           // NIC to switch, each direction
+  int nodes_per_unit = 0;  // rail-optimised: nodes of a scalable unit; fat-tree: nodes below a leaf
+  int rails = 0;           // rail-optimised: leaves of a unit; NIC i hangs on leaf i mod rails
+  int spines = 0;          // every leaf has one uplink to every spine
+  LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
+  double oversubscription = 1;  // fat-tree, for output: bandwidth below a leaf over that above it
+};
+
+// Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth to its nodes as
+// to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
+void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio);
 
 struct FlatCluster {
   int devices = 0;

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace stepcast::topology {
+
+// What a cluster's graph consists of. The kinds up to kNic stand inside a node; the switches after
+// them belong to the fabric.
+enum class DeviceKind : std::uint8_t {
+  kGpu,
+  kNvSwitch,
+  kPcieSwitch,
+  kCpu,
+  kNic,
+  kLeafSwitch,
+  kSpineSwitch,
+};
+inline constexpr int kNodeDeviceKinds = 5;
+
+enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
+
+// The names of topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine.
+constexpr std::string_view Name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kGpu:
+      return "gpu";
+    case DeviceKind::kNvSwitch:
+      return "nvswitch";
+    case DeviceKind::kPcieSwitch:
+      return "pcie_switch";
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kNic:
+      return "nic";
+    case DeviceKind::kLeafSwitch:
+      return "leaf";
+    case DeviceKind::kSpineSwitch:
+      return "spine";
+  }
+  return "";
+}
+
+// The names of topology files and output: nvlink, pcie, cpu-interconnect, network.
+constexpr std::string_view Name(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::kNvLink:
+      return "nvlink";
+    case LinkKind::kPcie:
+      return "pcie";
+    case LinkKind::kCpuInterconnect:
+      return "cpu-interconnect";
+    case LinkKind::kNetwork:
+      return "network";
+  }
+  return "";
+}
+
+// The devices and links that a node description may name.
+constexpr std::optional<DeviceKind> NodeDeviceKindFromName(std::string_view name) {
+  for (int i = 0; i < kNodeDeviceKinds; ++i) {
+    if (Name(static_cast<DeviceKind>(i)) == name) return static_cast<DeviceKind>(i);
+  }
+  return std::nullopt;
+}
+
+constexpr std::optional<LinkKind> NodeLinkKindFromName(std::string_view name) {
+  for (LinkKind kind : {LinkKind::kNvLink, LinkKind::kPcie, LinkKind::kCpuInterconnect}) {
+    if (Name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stepcast::topology

@@ -1,0 +1,269 @@
+#include "src/topology/faults.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "boost/graph/strong_components.hpp"
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/topology/graph.h"
+#include "src/topology/routes.h"
+
+namespace stepcast::topology {
+namespace {
+
+class Checker {
+ public:
+  Checker(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes)
+      : node_type_(node_type), fabric_(fabric), nodes_(nodes) {}
+
+  std::vector<Fault> Run() {
+    CheckCounts();
+    for (std::size_t i = 0; i < node_type_.links.size(); ++i) {
+      CheckRule(node_type_.links[i], fmt::format("node.links[{}]", i));
+    }
+    CheckFabric();
+    // Routes make sense only once everything they consist of does.
+    if (faults_.empty()) CheckConnections();
+    return std::move(faults_);
+  }
+
+ private:
+  void Add(std::string field, std::string message, std::string hint = "") {
+    faults_.push_back({std::move(field), std::move(message), std::move(hint)});
+  }
+
+  void CheckCounts() {
+    for (int i = 0; i < kNodeDeviceKinds; ++i) {
+      const auto kind = static_cast<DeviceKind>(i);
+      const int count = node_type_.Count(kind);
+      const std::string field = fmt::format("node.devices.{}", Name(kind));
+      if (count < 0 || count > kMostNodeDevices) {
+        Add(field, fmt::format("a node has 0 to {} of them: {}", kMostNodeDevices, count));
+      }
+    }
+    const int gpus = node_type_.Count(DeviceKind::kGpu);
+    if (gpus == 0) Add("node.devices.gpu", "a node needs at least one GPU: 0");
+    if (nodes_ < 1) Add("nodes", fmt::format("a cluster needs at least one node: {}", nodes_));
+    if (gpus > 0 && nodes_ > kMostDevices / gpus) {
+      Add("nodes",
+          fmt::format("{} nodes of {} GPUs are more than the {} devices a cluster can have", nodes_,
+                      gpus, kMostDevices));
+    }
+    if (nodes_ > 1 && node_type_.Count(DeviceKind::kNic) == 0) {
+      Add("node.devices.nic", "several nodes communicate over NICs, and the node has none",
+          "add NICs and their links, or set nodes to 1");
+    }
+  }
+
+  void CheckSet(const DeviceSet& set, const std::string& field) {
+    const int count = node_type_.Count(set.kind);
+    if (set.indices.empty()) {
+      Add(field, fmt::format("names no {}", Name(set.kind)),
+          fmt::format("node.devices.{} says how many there are", Name(set.kind)));
+    }
+    std::vector<bool> seen(static_cast<std::size_t>(std::max(count, 0)));
+    for (int index : set.indices) {
+      if (index < 0 || index >= count) {
+        Add(field, fmt::format("there is no such device: {}{}", Name(set.kind), index),
+            fmt::format("the node has {} of kind {}, counted from 0", count, Name(set.kind)));
+        return;
+      }
+      if (seen[static_cast<std::size_t>(index)]) {
+        Add(field, fmt::format("a device is named twice: {}{}", Name(set.kind), index));
+        return;
+      }
+      seen[static_cast<std::size_t>(index)] = true;
+    }
+  }
+
+  void CheckLink(const LinkSpec& link, const std::string& field) {
+    if (link.latency < Time() || link.latency > kMostLatency) {
+      Add(field + ".latency", fmt::format("a link's latency lies between 0 and {}: {}",
+                                          FormatTime(kMostLatency), FormatTime(link.latency)));
+    }
+    CheckBandwidth(link.bandwidth, field + ".bandwidth");
+  }
+
+  void CheckBandwidth(Bandwidth bandwidth, const std::string& field) {
+    if (bandwidth <= Bandwidth()) {
+      Add(field, "a link needs a bandwidth above zero: " + FormatBandwidth(bandwidth),
+          "leave a link out if it is not there");
+    } else if (bandwidth > kMostBandwidth) {
+      Add(field, fmt::format("no link is faster than {}: {}", FormatBandwidth(kMostBandwidth),
+                             FormatBandwidth(bandwidth)));
+    }
+  }
+
+  void CheckRule(const LinkRule& rule, const std::string& field) {
+    const std::size_t before = faults_.size();
+    CheckSet(rule.from, field + ".from");
+    CheckSet(rule.to, field + ".to");
+    CheckLink(rule.link, field);
+    if (rule.count < 1 || rule.count > kMostParallelLinks) {
+      Add(field + ".count", fmt::format("between 1 and {} parallel links join a pair: {}",
+                                        kMostParallelLinks, rule.count));
+    }
+    if (faults_.size() > before) return;
+
+    const std::size_t from = rule.from.indices.size();
+    const std::size_t to = rule.to.indices.size();
+    const std::size_t pairs = rule.join == Join::kInOrder ? std::max(from, to) : from * to;
+    if (rule.join == Join::kInOrder && (from % to != 0 && to % from != 0)) {
+      Add(field + ".join",
+          fmt::format("{} devices cannot be dealt out evenly among {}", std::max(from, to),
+                      std::min(from, to)),
+          "make one count a multiple of the other, or write 'join: all-to-all'");
+      return;
+    }
+    links_ += static_cast<std::int64_t>(pairs);
+    if (links_ > kMostNodeLinks) {
+      if (links_ - static_cast<std::int64_t>(pairs) <= kMostNodeLinks) {
+        Add(field, fmt::format("a node has at most {} links", kMostNodeLinks));
+      }
+      return;
+    }
+    const std::vector<std::pair<int, int>> linked = PairsOf(rule);
+    if (linked.empty()) {
+      Add(field, "a device cannot be linked to itself",
+          "name two devices, or two sets of them, in 'from' and 'to'");
+    }
+    for (const auto& [a, b] : linked) {
+      if (rule.from.kind == rule.to.kind && a == b) {
+        Add(field,
+            fmt::format("a device cannot be linked to itself: {}{}", Name(rule.from.kind), a),
+            "write 'join: all-to-all' to link the devices of one set with each other");
+        return;
+      }
+    }
+  }
+
+  void CheckFabric() {
+    if (!fabric_) {
+      if (nodes_ > 1) {
+        Add("fabric", fmt::format("{} nodes need a fabric between them", nodes_),
+            "add a 'fabric' section, or set nodes to 1");
+      }
+      return;
+    }
+    const Fabric& fabric = *fabric_;
+    const std::size_t before = faults_.size();
+    CheckLink(fabric.link, "fabric.link");
+    if (fabric.kind == FabricKind::kOneSwitch) return;
+    if (fabric.nodes_per_unit < 1 || fabric.nodes_per_unit > kMostDevices) {
+      Add("fabric.nodes_per_unit",
+          fmt::format("a leaf has at least one node below it: {}", fabric.nodes_per_unit));
+    }
+    if (fabric.spines < 1 || fabric.spines > kMostSpines) {
+      Add("fabric.spines",
+          fmt::format("leaves meet in 1 to {} spines: {}", kMostSpines, fabric.spines));
+    }
+    if (fabric.kind == FabricKind::kRailOptimised &&
+        (fabric.rails < 1 || fabric.rails > kMostNodeDevices)) {
+      Add("fabric.rails",
+          fmt::format("a unit has 1 to {} rails: {}", kMostNodeDevices, fabric.rails));
+    }
+    if (fabric.kind == FabricKind::kFatTree &&
+        !(fabric.oversubscription > 0 && std::isfinite(fabric.oversubscription))) {
+      Add("fabric.oversubscription",
+          fmt::format("the ratio must be above zero: {}", fabric.oversubscription));
+    }
+    // A fat tree's uplink bandwidth follows from the rest, so it is only worth a word when that is
+    // right and it still is out of range.
+    if (fabric.kind == FabricKind::kRailOptimised) {
+      CheckLink(fabric.uplink, "fabric.uplink");
+    } else if (faults_.size() == before && node_type_.Count(DeviceKind::kNic) > 0) {
+      CheckLink({fabric.uplink.latency, kMostBandwidth}, "fabric.uplink");
+      CheckBandwidth(fabric.uplink.bandwidth, "fabric.oversubscription");
+    }
+  }
+
+  void CheckConnections() {
+    const Graph graph = BuildNodeGraph(node_type_);
+    // Every link runs both ways, so strongly connected is connected.
+    std::vector<int> part(boost::num_vertices(graph));
+    const int parts = boost::strong_components(
+        graph,
+        boost::make_iterator_property_map(part.begin(), boost::get(boost::vertex_index, graph)));
+    if (parts > 1) {
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        if (part[i] == part[0]) continue;
+        const Device& device = graph[static_cast<Vertex>(i)];
+        Add("node.links",
+            fmt::format("the node's graph is in {} parts: no links lead from gpu0 to {}{}", parts,
+                        Name(device.kind), device.index),
+            "link every device, directly or over switches and CPUs");
+        return;
+      }
+    }
+    const NodeRoutes routes(node_type_);
+    for (int to = 1; to < routes.gpus(); ++to) {
+      for (int from = 0; from < to; ++from) {
+        if (routes.Connected(from, to)) continue;
+        Add("node.links",
+            fmt::format("the only way from gpu{} to gpu{} leads through another GPU or a NIC, "
+                        "which do not forward",
+                        from, to),
+            "add their PCIe links");
+        return;
+      }
+    }
+    for (int gpu = 0; nodes_ > 1 && gpu < routes.gpus(); ++gpu) {
+      if (!routes.NicsOf(gpu).empty()) continue;
+      Add("node.links",
+          fmt::format("no way leads from gpu{} to a NIC without another GPU between", gpu),
+          "several nodes communicate over NICs: link the GPU with one over PCIe");
+      return;
+    }
+  }
+
+  const NodeType& node_type_;
+  const std::optional<Fabric>& fabric_;
+  const int nodes_;
+  std::int64_t links_ = 0;
+  std::vector<Fault> faults_;
+};
+
+}  // namespace
+
+std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabric>& fabric,
+                            int nodes) {
+  return Checker(node_type, fabric, nodes).Run();
+}
+
+std::vector<Fault> FaultsOf(const FlatCluster& flat) {
+  std::vector<Fault> faults;
+  if (flat.devices < 1 || flat.devices > kMostDevices) {
+    faults.push_back({"devices",
+                      fmt::format("a cluster has 1 to {} devices: {}", kMostDevices, flat.devices),
+                      ""});
+  }
+  if (flat.memory <= Bytes()) {
+    faults.push_back({"memory", "a device needs memory: " + FormatBytes(flat.memory), ""});
+  }
+  if (flat.link && flat.link->bandwidth <= Bandwidth()) {
+    faults.push_back(
+        {"link.bandwidth",
+         "a link needs a bandwidth above zero: " + FormatBandwidth(flat.link->bandwidth),
+         "leave 'link' out if collectives are priced from tables alone"});
+  }
+  if (flat.link && flat.link->bandwidth > kMostBandwidth) {
+    faults.push_back({"link.bandwidth",
+                      fmt::format("no link is faster than {}: {}", FormatBandwidth(kMostBandwidth),
+                                  FormatBandwidth(flat.link->bandwidth)),
+                      ""});
+  }
+  if (flat.link && (flat.link->latency < Time() || flat.link->latency > kMostLatency)) {
+    faults.push_back({"link.latency",
+                      fmt::format("a link's latency lies between 0 and {}: {}",
+                                  FormatTime(kMostLatency), FormatTime(flat.link->latency)),
+                      ""});
+  }
+  return faults;
+}
+
+}  // namespace stepcast::topology

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/topology/node_type.h"
+
+namespace stepcast::topology {
+
+// What is impossible about a description. `field` is the dotted path that a topology file uses
+// ("node.links[3].bandwidth", "fabric.spines", "nodes").
+struct Fault {
+  std::string field;
+  std::string message;
+  std::string hint;
+};
+
+// Limits that keep a description buildable and its sums inside 64 bits.
+inline constexpr int kMostNodeDevices = 1024;   // of one kind in a node
+inline constexpr int kMostNodeLinks = 100'000;  // pairs linked in a node
+inline constexpr int kMostParallelLinks = 1024;
+inline constexpr int kMostDevices = 1'000'000;  // of a cluster
+inline constexpr int kMostSpines = 1024;
+constexpr Time kMostLatency = Seconds(1);
+constexpr Bandwidth kMostBandwidth = Bandwidth::GigabytesPerSecond(1'000'000);
+
+// All that is wrong with `nodes` nodes of this type on this fabric; a Cluster can be made of a
+// description without faults. Nothing about the GPU type's name, which is a file.
+std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabric>& fabric,
+                            int nodes);
+std::vector<Fault> FaultsOf(const FlatCluster& flat);
+
+}  // namespace stepcast::topology

@@ -1,0 +1,117 @@
+#include "src/topology/graph.h"
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::topology {
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(graph) {}
+
+  void AddNode(const NodeType& node_type, int node) {
+    for (int kind = 0; kind < kNodeDeviceKinds; ++kind) {
+      for (int i = 0; i < node_type.devices[static_cast<std::size_t>(kind)]; ++i) {
+        boost::add_vertex(Device{static_cast<DeviceKind>(kind), node, i}, graph_);
+      }
+    }
+  }
+
+  // Both directions.
+  void AddLink(Vertex from, Vertex to, LinkKind kind, const LinkSpec& link, int count) {
+    const Bandwidth all = Bandwidth::BytesPerSecond(link.bandwidth.bytes_per_second() * count);
+    boost::add_edge(from, to, Link{kind, link.latency, all, count, next_id_}, graph_);
+    boost::add_edge(to, from, Link{kind, link.latency, all, count, next_id_ + 1}, graph_);
+    next_id_ += 2;
+  }
+
+ private:
+  Graph& graph_;
+  int next_id_ = 0;
+};
+
+std::size_t DevicesOf(const NodeType& node_type) {
+  std::size_t devices = 0;
+  for (int count : node_type.devices) devices += static_cast<std::size_t>(count);
+  return devices;
+}
+
+}  // namespace
+
+std::string Name(const Device& device) {
+  if (device.node < 0) return fmt::format("{}{}", Name(device.kind), device.index);
+  return fmt::format("node{}/{}{}", device.node, Name(device.kind), device.index);
+}
+
+Vertex VertexOf(const NodeType& node_type, DeviceKind kind, int index) {
+  Vertex vertex = static_cast<Vertex>(index);
+  for (int before = 0; before < static_cast<int>(kind); ++before) {
+    vertex += static_cast<Vertex>(node_type.devices[static_cast<std::size_t>(before)]);
+  }
+  return vertex;
+}
+
+Graph BuildNodeGraph(const NodeType& node_type) {
+  return BuildClusterGraph(node_type, std::nullopt, 1);
+}
+
+Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes) {
+  Graph graph;
+  Builder builder(graph);
+  const std::size_t stride = DevicesOf(node_type);
+  for (int node = 0; node < nodes; ++node) builder.AddNode(node_type, node);
+  for (int node = 0; node < nodes; ++node) {
+    const Vertex first = stride * static_cast<std::size_t>(node);
+    for (const LinkRule& rule : node_type.links) {
+      for (const auto& [from, to] : PairsOf(rule)) {
+        builder.AddLink(first + VertexOf(node_type, rule.from.kind, from),
+                        first + VertexOf(node_type, rule.to.kind, to), rule.kind, rule.link,
+                        rule.count);
+      }
+    }
+  }
+  if (!fabric) return graph;
+
+  const Vertex first_leaf = boost::num_vertices(graph);
+  const int leaves = LeafCount(*fabric, nodes);
+  const int spines = fabric->kind == FabricKind::kOneSwitch ? 0 : fabric->spines;
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    boost::add_vertex(Device{DeviceKind::kLeafSwitch, -1, leaf}, graph);
+  }
+  for (int spine = 0; spine < spines; ++spine) {
+    boost::add_vertex(Device{DeviceKind::kSpineSwitch, -1, spine}, graph);
+  }
+  for (int node = 0; node < nodes; ++node) {
+    for (int nic = 0; nic < node_type.Count(DeviceKind::kNic); ++nic) {
+      builder.AddLink(
+          stride * static_cast<std::size_t>(node) + VertexOf(node_type, DeviceKind::kNic, nic),
+          first_leaf + static_cast<Vertex>(LeafOf(*fabric, node, nic)), LinkKind::kNetwork,
+          fabric->link, 1);
+    }
+  }
+  const Vertex first_spine = first_leaf + static_cast<Vertex>(leaves);
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    for (int spine = 0; spine < spines; ++spine) {
+      builder.AddLink(first_leaf + static_cast<Vertex>(leaf),
+                      first_spine + static_cast<Vertex>(spine), LinkKind::kNetwork, fabric->uplink,
+                      1);
+    }
+  }
+  return graph;
+}
+
+int LeafCount(const Fabric& fabric, int nodes) {
+  if (fabric.kind == FabricKind::kOneSwitch) return 1;
+  STEPCAST_CHECK(fabric.nodes_per_unit > 0, "a leaf has nodes below it");
+  const int units = (nodes + fabric.nodes_per_unit - 1) / fabric.nodes_per_unit;
+  return fabric.kind == FabricKind::kFatTree ? units : units * fabric.rails;
+}
+
+int LeafOf(const Fabric& fabric, int node, int nic) {
+  if (fabric.kind == FabricKind::kOneSwitch) return 0;
+  const int unit = node / fabric.nodes_per_unit;
+  return fabric.kind == FabricKind::kFatTree ? unit : unit * fabric.rails + nic % fabric.rails;
+}
+
+}  // namespace stepcast::topology
