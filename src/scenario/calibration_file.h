@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/diagnostic.h"
+#include "src/calibration/calibration.h"
+#include "src/scenario/document.h"
+
+// Calibration profiles as YAML.
+//
+//   name: h100-sxm
+//   provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
+//   kernels:                                   # each section may be missing, none of its keys may
+//     gemm:                                    # the data types that somebody measured, at least
+//     one
+//       bf16: {max_efficiency: 0.795, half_flops: 3900000000}
+//     attention_forward_efficiency: 0.35
+//     attention_backward_efficiency: 0.28
+//     memory_efficiency: 0.85
+//     start_latency: 2 us
+//     launch: 5 us
+//     collective_launch: 20 us
+//   links:
+//     nvlink_efficiency: 0.824
+//     pcie_efficiency: 0.75
+//     network_efficiency: 0.92
+//     ring: {base: 8.4 us, nvlink_hop: 3.4 us, pcie_hop: 5.7 us, network_hop: 14 us}
+//     tree: {base: 8.4 us, nvlink_hop: 4 us, pcie_hop: 4 us, network_hop: 14 us}
+//   memory:
+//     context: 512 MiB
+//     first_communicator: 717 MiB
+//     next_communicator: 512 MiB
+//     gemm_workspace: 32 MiB
+//   collectives:                               # sizes as nccl-tests counts them, ascending
+//     - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
+//
+// Besides what documents report in general: calibration.no-provenance, calibration.no-gemm (an
+// empty `gemm`), calibration.bad-point (not [size, time]) and calibration.implausible
+// (calibration/plausible.h), each at the value.
+namespace stepcast::scenario {
+
+std::optional<calibration::Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics);
+Result<calibration::Calibration> LoadCalibration(const std::string& path);
+
+}  // namespace stepcast::scenario

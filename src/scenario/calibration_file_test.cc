@@ -1,0 +1,211 @@
+#include "src/scenario/calibration_file.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/base/data_type.h"
+#include "src/calibration/plausible.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using calibration::Calibration;
+
+// "line:column code" of each, in order.
+std::vector<std::string> Summary(const Diagnostics& diagnostics) {
+  std::vector<std::string> lines;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    lines.push_back(fmt::format("{}:{} {}", diagnostic.location.line, diagnostic.location.column,
+                                diagnostic.code));
+  }
+  return lines;
+}
+
+std::optional<Calibration> Read(std::string_view text, Diagnostics& diagnostics) {
+  const std::optional<Node> root = ParseDocument(text, "profile.yaml", diagnostics);
+  return root ? ReadCalibration(*root, diagnostics) : std::nullopt;
+}
+
+std::vector<std::string> Mistakes(std::string_view text) {
+  Diagnostics diagnostics;
+  const bool read = Read(text, diagnostics).has_value();
+  EXPECT_EQ(read, diagnostics.empty());
+  return Summary(diagnostics);
+}
+
+using Lines = std::vector<std::string>;
+
+constexpr std::string_view kWhole = R"(name: cluster
+provenance: {machine: two boxes, when: "2026-05"}
+kernels:
+  gemm:
+    bf16: {max_efficiency: 0.75, half_flops: 3000000000}
+  attention_forward_efficiency: 0.5
+  attention_backward_efficiency: 0.4
+  memory_efficiency: 0.8
+  start_latency: 2 us
+  launch: 5 us
+  collective_launch: 20 us
+links:
+  nvlink_efficiency: 0.824
+  pcie_efficiency: 0.75
+  network_efficiency: 0.92
+  ring: {base: 8.4 us, nvlink_hop: 3.4 us, pcie_hop: 5.7 us, network_hop: 14 us}
+  tree: {base: 8.5 us, nvlink_hop: 4 us, pcie_hop: 4.5 us, network_hop: 15 us}
+memory:
+  context: 512 MiB
+  first_communicator: 717 MiB
+  next_communicator: 0 B
+  gemm_workspace: 8519680 B
+collectives:
+  - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
+  - {collective: broadcast, ranks: 8, nodes: 1, points: [[1 MiB, 1 ms]]}
+)";
+
+// kWhole with one piece replaced, which must be there.
+std::string With(std::string_view piece, std::string_view other) {
+  std::string text(kWhole);
+  const std::size_t at = text.find(piece);
+  EXPECT_NE(at, std::string::npos) << piece;
+  return text.replace(at, piece.size(), other);
+}
+
+TEST(CalibrationFileTest, ReadsEverySection) {
+  Diagnostics diagnostics;
+  const auto profile = Read(kWhole, diagnostics);
+  ASSERT_TRUE(profile.has_value()) << Format(diagnostics);
+  EXPECT_EQ(profile->name, "cluster");
+  EXPECT_EQ(profile->location.file, "profile.yaml");
+  EXPECT_EQ(profile->provenance, (std::vector<std::pair<std::string, std::string>>{
+                                     {"machine", "two boxes"}, {"when", "2026-05"}}));
+  ASSERT_TRUE(profile->kernels.has_value());
+  EXPECT_EQ(profile->kernels->gemm[static_cast<std::size_t>(DataType::kBf16)],
+            (calibration::GemmEfficiency{.max_efficiency = 0.75, .half_flops = 3e9}));
+  EXPECT_EQ(profile->kernels->gemm[static_cast<std::size_t>(DataType::kFp8)],
+            calibration::GemmEfficiency());
+  EXPECT_EQ(profile->kernels->attention_backward_efficiency, 0.4);
+  EXPECT_EQ(profile->kernels->collective_launch, Microseconds(20));
+  ASSERT_TRUE(profile->links.has_value());
+  EXPECT_EQ(profile->links->ring_base, Nanoseconds(8400));
+  EXPECT_EQ(profile->links->tree_base, Nanoseconds(8500));
+  EXPECT_EQ(profile->links->ring_pcie_hop, Nanoseconds(5700));
+  EXPECT_EQ(profile->links->tree_network_hop, Microseconds(15));
+  ASSERT_TRUE(profile->memory.has_value());
+  EXPECT_EQ(profile->memory->first_communicator, MiB(717));
+  EXPECT_EQ(profile->memory->gemm_workspace, Bytes(8519680));
+  ASSERT_EQ(profile->collectives.size(), 2u);
+  const calibration::CollectiveTable& table = profile->collectives[0];
+  EXPECT_EQ(table.collective, CollectiveKind::kAllReduce);
+  EXPECT_EQ(table.ranks, 4);
+  EXPECT_EQ(table.nodes, 4);
+  EXPECT_EQ(table.location.line, 24);
+  EXPECT_EQ(table.points, (std::vector<std::pair<Bytes, Time>>{{KiB(4), Microseconds(1800)},
+                                                               {MiB(1), Microseconds(13100)}}));
+}
+
+TEST(CalibrationFileTest, SectionsMayBeMissing) {
+  Diagnostics diagnostics;
+  const auto profile = Read("name: bare\nprovenance: {how: guessed}\n", diagnostics);
+  ASSERT_TRUE(profile.has_value()) << Format(diagnostics);
+  EXPECT_FALSE(profile->kernels || profile->links || profile->memory);
+  EXPECT_TRUE(profile->collectives.empty());
+}
+
+TEST(CalibrationFileTest, NameAndProvenanceMayNot) {
+  EXPECT_EQ(Mistakes("collectives: []\n"),
+            (Lines{"1:1 input.missing-key", "1:1 input.missing-key"}));
+  EXPECT_EQ(Mistakes("name: x\nprovenance: {}\n"), Lines{"2:13 calibration.no-provenance"});
+  EXPECT_EQ(Mistakes("name: x\nprovenance: measured\n"), Lines{"2:13 input.wrong-kind"});
+  EXPECT_EQ(Mistakes("name: x\nprovenance: {how: [a]}\n"), Lines{"2:19 input.wrong-kind"});
+}
+
+TEST(CalibrationFileTest, SectionsAreWhole) {
+  EXPECT_EQ(Mistakes(With("  launch: 5 us\n", "")), Lines{"4:3 input.missing-key"});
+  EXPECT_EQ(Mistakes(With("network_hop: 14 us", "net_hop: 14 us")),
+            (Lines{"16:9 input.missing-key", "16:62 input.unknown-key"}));
+}
+
+TEST(CalibrationFileTest, TimesNeedUnitsAndEfficienciesStayBelowOne) {
+  EXPECT_EQ(Mistakes(With("launch: 5 us", "launch: 5")), Lines{"10:11 input.bad-quantity"});
+  EXPECT_EQ(Mistakes(With("memory_efficiency: 0.8", "memory_efficiency: 80")),
+            Lines{"8:22 calibration.implausible"});
+  EXPECT_EQ(Mistakes(With("max_efficiency: 0.75", "max_efficiency: 1.2")),
+            Lines{"5:28 calibration.implausible"});
+  EXPECT_EQ(Mistakes(With("base: 8.5 us", "base: 8.5 s")), Lines{"17:16 calibration.implausible"});
+}
+
+TEST(CalibrationFileTest, ADataTypeWithoutFiguresIsLeftOut) {
+  EXPECT_EQ(Mistakes(With("{max_efficiency: 0.75, half_flops: 3000000000}",
+                          "{max_efficiency: 0, half_flops: 0}")),
+            Lines{"5:28 calibration.implausible"});
+  EXPECT_EQ(Mistakes(With("\n    bf16: {max_efficiency: 0.75, half_flops: 3000000000}", " {}")),
+            Lines{"4:9 calibration.no-gemm"});
+  EXPECT_EQ(Mistakes(With("    bf16:", "    bf17:")), Lines{"5:5 input.unknown-key"});
+}
+
+TEST(CalibrationFileTest, PointsAscend) {
+  EXPECT_EQ(
+      Mistakes(With("[[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]", "[[4 MiB, 1.8 ms], [1 MiB, 13.1 ms]]")),
+      Lines{"24:76 calibration.implausible"});
+  EXPECT_EQ(Mistakes(With("[[1 MiB, 1 ms]]", "[]")), Lines{"25:57 calibration.implausible"});
+}
+
+TEST(CalibrationFileTest, APointIsASizeAndATime) {
+  EXPECT_EQ(Mistakes(With("[[1 MiB, 1 ms]]", "[[1 MiB]]")), Lines{"25:58 calibration.bad-point"});
+  EXPECT_EQ(Mistakes(With("[[1 MiB, 1 ms]]", "[[1 ms, 1 MiB]]")),
+            (Lines{"25:59 input.bad-quantity", "25:65 input.bad-quantity"}));
+  EXPECT_EQ(Mistakes(With("[[1 MiB, 1 ms]]", "[[-1 MiB, 1 ms]]")),
+            Lines{"25:59 input.bad-quantity"});
+}
+
+TEST(CalibrationFileTest, TablesAreNotRepeated) {
+  EXPECT_EQ(Mistakes(With("broadcast, ranks: 8, nodes: 1", "all_reduce, ranks: 4, nodes: 4")),
+            Lines{"25:5 calibration.implausible"});
+}
+
+TEST(CalibrationFileTest, UnknownCollectives) {
+  EXPECT_EQ(Mistakes(With("broadcast", "broadcats")), Lines{"25:18 input.unknown-word"});
+}
+
+TEST(CalibrationFileTest, ReportsUnreadableAndImplausibleValuesTogether) {
+  std::string text = With("memory_efficiency: 0.8", "memory_efficiency: 8");
+  text.replace(text.find("launch: 5 us"), 12, "launch: 5 ux");
+  text.replace(text.find("ranks: 8"), 8, "ranks: x");
+  text.replace(text.find("[1 MiB, 13.1 ms]"), 16, "[2 KiB, 13.1 ms]");
+  EXPECT_EQ(Mistakes(text),
+            (Lines{"10:11 input.bad-quantity", "25:36 input.not-an-integer",
+                   "8:22 calibration.implausible", "24:76 calibration.implausible"}));
+}
+
+TEST(CalibrationFileTest, ReportsAMissingFile) {
+  const auto profile = LoadCalibration("calibration/no-such-device.yaml");
+  ASSERT_FALSE(profile.has_value());
+  EXPECT_EQ(profile.error().size(), 1u);
+}
+
+class ShippedProfileTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ShippedProfileTest, IsWholeAndPlausible) {
+  const auto profile = LoadCalibration(fmt::format("calibration/{}.yaml", GetParam()));
+  ASSERT_TRUE(profile.has_value()) << Format(profile.error());
+  EXPECT_EQ(profile->name, GetParam());
+  EXPECT_TRUE(profile->kernels && profile->links && profile->memory);
+  EXPECT_TRUE(calibration::Check(*profile).empty());
+  // Every one of these devices multiplies in 16 bits, and none beats the best product that anybody
+  // found: 87 % of the peak (A100 SXM).
+  const auto& fp16 = profile->kernels->gemm[static_cast<std::size_t>(DataType::kFp16)];
+  EXPECT_GT(fp16.max_efficiency, 0.4);
+  EXPECT_LT(fp16.max_efficiency, 0.87);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryGpu, ShippedProfileTest,
+                         ::testing::Values("v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb",
+                                           "a100-pcie-80gb", "h100-sxm", "h100-pcie", "h800-sxm",
+                                           "h200", "b200", "gb200", "l40s", "mi300x"));
+
+}  // namespace
+}  // namespace stepcast::scenario
