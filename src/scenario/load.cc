@@ -1,0 +1,361 @@
+#include "src/scenario/load.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/plan/legality.h"
+#include "src/plan/request.h"
+#include "src/scenario/calibration_file.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/document.h"
+#include "src/scenario/gpu_file.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/overrides.h"
+#include "src/scenario/resolved_scenario.h"
+#include "src/scenario/scenario_file.h"
+#include "src/scenario/shared_inputs.h"
+#include "src/scenario/topology_file.h"
+
+namespace stepcast::scenario {
+
+// A file's tree, and what was wrong without keeping it from having one.
+struct Document {
+  std::optional<Node> root;
+  Diagnostics mistakes;
+};
+
+struct InputCache::Contents {
+  SharedInputs<Document> documents;
+  SharedInputs<model::Model> models;
+  SharedInputs<topology::Cluster> clusters;
+  SharedInputs<topology::Gpu> gpus;
+  SharedInputs<calibration::Calibration> calibrations;
+};
+
+InputCache::InputCache() : contents_(std::make_unique<Contents>()) {}
+InputCache::~InputCache() = default;
+
+namespace {
+
+using Contents = InputCache::Contents;
+
+// Of the files beside the one that was not found, the one that may have been meant.
+std::string NearestFile(std::string_view path) {
+  const std::string folder = FolderOf(path);
+  const std::string root = DataRoot();
+  if (root.empty() || folder.empty() || folder[0] == '/') return "";
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root + "/" + folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());  // the same hint on every machine
+  const std::string_view nearest =
+      NearestWord(path.substr(folder.size() + 1), {names.begin(), names.end()});
+  return nearest.empty() ? "" : fmt::format("{}/{}", folder, nearest);
+}
+
+// Orders mistakes as the user meets them: file by file, each from top to bottom.
+void SortByPosition(Diagnostics& diagnostics) {
+  std::map<std::string, std::size_t> rank_of_file;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    rank_of_file.emplace(diagnostic.location.file, rank_of_file.size());
+  }
+  const auto key = [&](const Diagnostic& diagnostic) {
+    return std::tuple(rank_of_file.at(diagnostic.location.file), diagnostic.location.line,
+                      diagnostic.location.column);
+  };
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
+}
+
+// The nearest position to a dotted key: its value, or the innermost mapping on the way to it.
+Location LocationOf(const YamlTree& root, std::string_view key) {
+  const YamlNode* node = root.get();
+  while (!key.empty()) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const std::string_view word = key.substr(0, dot);
+    key.remove_prefix(std::min(dot + 1, key.size()));
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [&](const auto& candidate) { return candidate.key == word; });
+    if (entry == node->entries.end()) break;
+    node = entry->value.get();
+  }
+  return node->position.location();
+}
+
+class Loader {
+ public:
+  Loader(YamlTree root, std::string file, Diagnostics diagnostics, Contents& contents)
+      : root_(std::move(root)),
+        file_(std::move(file)),
+        folder_(FolderOf(file_)),
+        diagnostics_(std::move(diagnostics)),
+        contents_(contents) {}
+
+  Result<Scenario> Run() {
+    const ScenarioFile file = ReadScenarioFile(Node(root_, ""), diagnostics_);
+    LoadModel(file);
+    LoadCluster(file);
+    LoadCalibration(file);
+    CheckTogether(file);
+    if (!diagnostics_.empty()) {
+      SortByPosition(diagnostics_);
+      return tl::make_unexpected(std::move(diagnostics_));
+    }
+    scenario_.name = file.name.value_or(DefaultName());
+    scenario_.algorithm = file.algorithm.value_or(
+        scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
+    scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
+    Warn(file);
+    scenario_.resolved = Resolve(scenario_, sources_);
+    return std::move(scenario_);
+  }
+
+ private:
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    diagnostics_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // The file that a source names; reported at the source when there is none.
+  std::optional<std::string> FileOf(const Node& source) {
+    const std::string& path = source.scalar();
+    std::optional<std::string> found = FindInput(path, folder_);
+    if (!found.has_value()) {
+      const std::string nearest = NearestFile(path);
+      Report("file.not-found", source.location(),
+             fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
+                         Quoted(path)),
+             nearest.empty() ? PlacesTried(path, folder_)
+                             : fmt::format("did you mean '{}'?", nearest));
+    }
+    return found;
+  }
+
+  // What a source stands for: the file that it names, or the mapping itself.
+  template <typename T, typename LoadFile, typename ReadNode>
+  std::shared_ptr<const T> Shared(SharedInputs<T>& inputs, const Node& source,
+                                  const std::string& variant, LoadFile load, ReadNode read) {
+    if (source.kind() == NodeKind::kMapping) {
+      // A mapping's mistakes have positions, which are not part of its content.
+      Diagnostics mistakes;
+      auto value = inputs.Get("{" + variant + CanonicalText(*source.tree()), [&]() -> Result<T> {
+        std::optional<T> made = read(source, mistakes);
+        if (made.has_value()) return *std::move(made);
+        return tl::make_unexpected(mistakes);
+      });
+      if (value.has_value()) return *value;
+      if (mistakes.empty()) read(source, mistakes);
+      diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
+      return nullptr;
+    }
+    const std::optional<std::string> path = FileOf(source);
+    if (!path.has_value()) return nullptr;
+    return SharedFile(inputs, variant + *path, [&] { return load(*path); });
+  }
+
+  template <typename T, typename LoadFile>
+  std::shared_ptr<const T> SharedFile(SharedInputs<T>& inputs, const std::string& key,
+                                      LoadFile load) {
+    const auto value = inputs.Get(key, load);
+    if (value.has_value()) return *value;
+    diagnostics_.insert(diagnostics_.end(), value.error().begin(), value.error().end());
+    return nullptr;
+  }
+
+  void LoadModel(const ScenarioFile& file) {
+    if (!file.model.has_value()) return;
+    sources_.model = ToResolved(*file.model->tree());
+    scenario_.model = Shared(
+        contents_.models, *file.model, "", scenario::LoadModel,
+        [](const Node& node, Diagnostics& diagnostics) { return ReadModel(node, diagnostics); });
+  }
+
+  void LoadCalibration(const ScenarioFile& file) {
+    std::optional<Node> source = file.calibration;
+    if (!source.has_value()) {
+      // A given one that is wrong has been reported; the default must not hide that.
+      if (HasKey("calibration") || !scenario_.gpu.has_value()) {
+        scenario_.calibration = std::make_shared<const calibration::Calibration>();
+        return;
+      }
+      source = DefaultCalibration();
+      if (!FindInput(source->scalar(), folder_).has_value()) {
+        Report("calibration.none-for-gpu", LocationOf(root_, "cluster.topology"),
+               fmt::format("there is no calibration profile for this GPU type: {}",
+                           Quoted(scenario_.gpu->name)),
+               "name one with calibration:");
+        return;
+      }
+    }
+    sources_.calibration = ToResolved(*source->tree());
+    scenario_.calibration = Shared(contents_.calibrations, *source, "", scenario::LoadCalibration,
+                                   [](const Node& node, Diagnostics& diagnostics) {
+                                     return ReadCalibration(node, diagnostics);
+                                   });
+    if (scenario_.calibration != nullptr && scenario_.gpu.has_value()) FillSections(*source);
+  }
+
+  // `calibration: calibration/<gpu>.yaml`, as the user could have written it.
+  Node DefaultCalibration() const {
+    auto path = std::make_shared<YamlNode>();
+    path->kind = NodeKind::kScalar;
+    path->position = {std::make_shared<const std::string>(file_), 0, 0};
+    path->scalar = fmt::format("calibration/{}.yaml", scenario_.gpu->name);
+    return Node(std::move(path), "calibration");
+  }
+
+  // A profile that holds, say, only the tables somebody measured takes the rest from the one of the
+  // GPU type.
+  void FillSections(const Node& source) {
+    const auto missing = [](const calibration::Calibration& profile) {
+      std::vector<std::string_view> sections;
+      if (!profile.kernels.has_value()) sections.emplace_back("kernels");
+      if (!profile.links.has_value()) sections.emplace_back("links");
+      if (!profile.memory.has_value()) sections.emplace_back("memory");
+      return sections;
+    };
+    const std::vector<std::string_view> sections = missing(*scenario_.calibration);
+    if (sections.empty()) return;
+    const Node shipped = DefaultCalibration();
+    const std::optional<std::string> path = FindInput(shipped.scalar(), folder_);
+    std::shared_ptr<const calibration::Calibration> defaults;
+    if (path.has_value()) {
+      defaults = SharedFile(contents_.calibrations, *path,
+                            [&] { return scenario::LoadCalibration(*path); });
+      if (defaults == nullptr) return;
+    }
+    auto filled = std::make_shared<calibration::Calibration>(*scenario_.calibration);
+    if (defaults != nullptr) {
+      if (!filled->kernels.has_value()) filled->kernels = defaults->kernels;
+      if (!filled->links.has_value()) filled->links = defaults->links;
+      if (!filled->memory.has_value()) filled->memory = defaults->memory;
+    }
+    const std::vector<std::string_view> lacking = missing(*filled);
+    if (!lacking.empty()) {
+      Report("calibration.missing-section", source.location(),
+             fmt::format("the profile has no {}, and neither has one of GPU type {}",
+                         fmt::join(lacking, ", "), Quoted(scenario_.gpu->name)),
+             "add the sections to the profile");
+      return;
+    }
+    scenario_.calibration = std::move(filled);
+    scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
+                                             fmt::join(sections, ", "), shipped.scalar()));
+  }
+
+  bool HasKey(std::string_view key) const {
+    return std::any_of(root_->entries.begin(), root_->entries.end(),
+                       [&](const auto& entry) { return entry.key == key; });
+  }
+
+  // The rules that tie plan, model and cluster to each other.
+  void CheckTogether(const ScenarioFile& file) {
+    plan::Facts facts;
+    const model::Architecture* architecture =
+        scenario_.model == nullptr ? nullptr
+                                   : std::get_if<model::Architecture>(&scenario_.model->source);
+    if (architecture != nullptr && architecture->position == model::Position::kLearned) {
+      facts.max_positions = architecture->max_positions;
+    }
+    if (scenario_.cluster != nullptr) facts.devices = scenario_.cluster->devices();
+    if (architecture != nullptr && scenario_.gpu.has_value()) {
+      facts.device = scenario_.gpu->name;
+      for (std::size_t type = 0; type < facts.computes.size(); ++type) {
+        facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
+      }
+    }
+    for (plan::Violation& violation : plan::Check(file.request, facts)) {
+      Report(std::move(violation.code), LocationOf(root_, violation.key),
+             std::move(violation.message), std::move(violation.hint));
+    }
+    if (architecture != nullptr && scenario_.cluster != nullptr &&
+        scenario_.cluster->gpu().empty()) {
+      Report("cluster.no-gpu", LocationOf(root_, "cluster.topology"),
+             fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
+                         Quoted(scenario_.model->name)),
+             "add gpu: to the flat cluster, or give layer times in a layer list");
+    }
+  }
+
+  void Warn(const ScenarioFile& file) {
+    for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
+      scenario_.warnings.push_back(std::move(sentence));
+    }
+    if (!scenario_.model->is_layer_list()) return;
+    const auto warn = [&](bool given, std::string_view key) {
+      if (!given) return;
+      scenario_.warnings.push_back(fmt::format(
+          "training.{} has no effect on a layer list, whose times and activations are given", key));
+    };
+    warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
+    warn(file.request.attention.has_value(), "attention");
+  }
+
+  // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
+  std::string DefaultName() const {
+    const std::filesystem::path path(file_);
+    const std::string stem = path.stem().string();
+    const std::string folder = path.parent_path().filename().string();
+    return stem == "scenario" && !folder.empty() ? folder : stem;
+  }
+
+  const YamlTree root_;
+  const std::string file_;
+  const std::string folder_;
+  Diagnostics diagnostics_;
+  Contents& contents_;
+  Scenario scenario_;
+  Sources sources_;
+};
+
+Result<Scenario> LoadTree(const std::optional<Node>& document, Diagnostics diagnostics,
+                          const std::string& file, const std::vector<std::string>& overrides,
+                          Contents& contents) {
+  if (!document.has_value()) return tl::make_unexpected(std::move(diagnostics));
+  YamlTree root = document->tree();
+  for (const std::string& option : overrides) {
+    if (std::optional<YamlTree> changed = WithOverride(root, option, diagnostics)) {
+      root = *std::move(changed);
+    }
+  }
+  return Loader(std::move(root), file, std::move(diagnostics), contents).Run();
+}
+
+}  // namespace
+
+Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
+                      InputCache& cache) {
+  const std::optional<std::string> found = FindInput(path, "");
+  if (!found.has_value()) {
+    return tl::make_unexpected(Diagnostics{
+        {"file.not-found", {path, 0, 0}, "there is no such file", PlacesTried(path, "")}});
+  }
+  const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
+    Document read;
+    read.root = ReadDocument(*found, read.mistakes);
+    return read;
+  });
+  return LoadTree((*document)->root, (*document)->mistakes, *found, overrides, cache.contents());
+}
+
+Result<Scenario> Load(const std::string& path) {
+  InputCache cache;
+  return Load(path, {}, cache);
+}
+
+Result<Scenario> LoadText(std::string_view text, const std::string& file,
+                          const std::vector<std::string>& overrides, InputCache& cache) {
+  Diagnostics mistakes;
+  const std::optional<Node> root = ParseDocument(text, file, mistakes);
+  return LoadTree(root, std::move(mistakes), file, overrides, cache.contents());
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/scenario/scenario.h"
+
+// Reads scenarios: the file, what it names, and the rules that tie them together. Format:
+// docs/formats.md; every Diagnostic: docs/errors/README.md.
+namespace stepcast::scenario {
+
+// Inputs that several scenarios use, read and built once: documents, models, clusters, GPUs and
+// calibration profiles. After the first scenario of a file, another variant of it loads in a small
+// fraction of a millisecond. Thread-safe.
+class InputCache {
+ public:
+  InputCache();
+  ~InputCache();
+  InputCache(const InputCache&) = delete;
+  InputCache& operator=(const InputCache&) = delete;
+
+  struct Contents;
+  Contents& contents() { return *contents_; }
+
+ private:
+  std::unique_ptr<Contents> contents_;
+};
+
+// The scenario in the file at `path` (relative to the working directory, or to the data root) with
+// `overrides` applied in order, each a "KEY=VALUE" of `--set` (overrides.h); or every mistake of
+// every file involved, by file and position.
+Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
+                      InputCache& cache);
+Result<Scenario> Load(const std::string& path);
+
+// The same for text that stands in no file; `file` names it in positions, and paths in it are
+// relative to that file's folder.
+Result<Scenario> LoadText(std::string_view text, const std::string& file,
+                          const std::vector<std::string>& overrides, InputCache& cache);
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,176 @@
+#include "src/scenario/resolved_scenario.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/plan/data_parallel_keys.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using Mapping = Resolved::Mapping;
+
+Resolved Text(std::string_view text) { return {std::string(text)}; }
+Resolved Integer(std::int64_t value) { return {value}; }
+Resolved Boolean(bool value) { return {value}; }
+
+Resolved VersionText(const plan::Version& version) {
+  return Text(fmt::format("{}.{}", version.major, version.minor));
+}
+
+const char* Name(CollectiveAlgorithm algorithm) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::kAuto:
+      return "auto";
+    case CollectiveAlgorithm::kRing:
+      return "ring";
+    case CollectiveAlgorithm::kTree:
+      return "tree";
+  }
+  return "";
+}
+
+Mapping Cluster(const Scenario& scenario, const Sources& sources) {
+  Mapping cluster;
+  cluster.emplace_back("topology", sources.topology);
+  if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(scenario.cluster->nodes()));
+  cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
+  return cluster;
+}
+
+Mapping Training(const plan::Training& training, bool layer_times_given) {
+  Mapping mapping;
+  mapping.emplace_back("sequence_length", Integer(training.sequence_length));
+  mapping.emplace_back("micro_batch_size", Integer(training.micro_batch_size));
+  mapping.emplace_back("gradient_accumulation", Integer(training.gradient_accumulation));
+  mapping.emplace_back("precision", Text(stepcast::Name(training.precision)));
+  mapping.emplace_back("parameter_dtype", Text(stepcast::Name(training.parameter_dtype)));
+  mapping.emplace_back("gradient_dtype", Text(stepcast::Name(training.gradient_dtype)));
+  mapping.emplace_back("reduce_dtype", Text(stepcast::Name(training.reduce_dtype)));
+  mapping.emplace_back("optimizer", Text(plan::Name(training.optimizer)));
+  mapping.emplace_back("optimizer_implementation",
+                       Text(plan::Name(training.optimizer_implementation)));
+  if (!layer_times_given) {
+    mapping.emplace_back("activation_checkpointing",
+                         Text(model::Name(training.activation_checkpointing)));
+    mapping.emplace_back("attention", Text(model::Name(training.attention)));
+  }
+  mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
+  return mapping;
+}
+
+Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
+  if (const bool* whether = std::get_if<bool>(&reshard)) return Boolean(*whether);
+  return Integer(std::get<std::int64_t>(reshard));
+}
+
+Mapping DataParallel(const Scenario& scenario) {
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  Mapping mapping;
+  mapping.emplace_back("zero_stage", Integer(data_parallel.zero_stage));
+  mapping.emplace_back("framework", Text(plan::Name(data_parallel.framework)));
+  const auto add = [&](plan::DataParallelKey key, Resolved value) {
+    if (!plan::HasEffect(data_parallel.framework, data_parallel.zero_stage, key)) return;
+    mapping.emplace_back(plan::Name(key), std::move(value));
+  };
+  add(plan::DataParallelKey::kOverlap, Boolean(data_parallel.overlap));
+  if (data_parallel.bucket_size.has_value()) {
+    add(plan::DataParallelKey::kBucketSize, Text(ExactBytes(*data_parallel.bucket_size)));
+    if (data_parallel.first_bucket_size.has_value()) {
+      add(plan::DataParallelKey::kFirstBucketSize,
+          Text(ExactBytes(*data_parallel.first_bucket_size)));
+    }
+  } else if (data_parallel.zero_stage == 3) {
+    add(plan::DataParallelKey::kBucketSize, Text("unit"));
+  } else {
+    // One bucket that takes every gradient: one that is full exactly when it has them all.
+    const Bytes all =
+        BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype);
+    add(plan::DataParallelKey::kBucketSize, Text(ExactBytes(all)));
+    add(plan::DataParallelKey::kFirstBucketSize, Text(ExactBytes(all)));
+  }
+  add(plan::DataParallelKey::kPrefetch, Integer(data_parallel.prefetch));
+  add(plan::DataParallelKey::kReshardAfterForward,
+      ReshardValue(data_parallel.reshard_after_forward));
+  add(plan::DataParallelKey::kAccumulateUnsharded, Boolean(data_parallel.accumulate_unsharded));
+  add(plan::DataParallelKey::kShardGroupSize, Integer(data_parallel.shard_group_size));
+  add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
+  add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
+  return mapping;
+}
+
+void AppendText(std::string_view text, std::string& out) {
+  out += '"';
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+void Append(const Resolved& resolved, std::string& out) {
+  if (const bool* boolean = std::get_if<bool>(&resolved.value)) {
+    out += *boolean ? "true" : "false";
+  } else if (const auto* integer = std::get_if<std::int64_t>(&resolved.value)) {
+    out += fmt::format("{}", *integer);
+  } else if (const auto* text = std::get_if<std::string>(&resolved.value)) {
+    AppendText(*text, out);
+  } else if (const auto* sequence = std::get_if<Resolved::Sequence>(&resolved.value)) {
+    out += '[';
+    for (std::size_t i = 0; i < sequence->size(); ++i) {
+      if (i > 0) out += ", ";
+      Append((*sequence)[i], out);
+    }
+    out += ']';
+  } else if (const auto* mapping = std::get_if<Mapping>(&resolved.value)) {
+    out += '{';
+    for (std::size_t i = 0; i < mapping->size(); ++i) {
+      if (i > 0) out += ", ";
+      AppendText((*mapping)[i].first, out);
+      out += ": ";
+      Append((*mapping)[i].second, out);
+    }
+    out += '}';
+  } else {
+    out += "null";
+  }
+}
+
+}  // namespace
+
+Resolved Resolve(const Scenario& scenario, const Sources& sources) {
+  const plan::Plan& plan = scenario.plan;
+  Mapping root;
+  root.emplace_back("stepcast", Integer(1));
+  root.emplace_back("name", Text(scenario.name));
+  root.emplace_back("model", sources.model);
+  root.emplace_back("cluster", Resolved{Cluster(scenario, sources)});
+  if (sources.calibration.has_value()) root.emplace_back("calibration", *sources.calibration);
+  root.emplace_back("software", Resolved{Mapping{{"torch", VersionText(plan.software.torch)},
+                                                 {"nccl", VersionText(plan.software.nccl)}}});
+  root.emplace_back("training", Resolved{Training(plan.training, scenario.model->is_layer_list())});
+  root.emplace_back("parallelism",
+                    Resolved{Mapping{{"data", Integer(plan.parallelism.data)},
+                                     {"tensor", Integer(plan.parallelism.tensor)},
+                                     {"pipeline", Integer(plan.parallelism.pipeline)},
+                                     {"context", Integer(plan.parallelism.context)},
+                                     {"expert", Integer(plan.parallelism.expert)}}});
+  root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
+  return {std::move(root)};
+}
+
+std::string ToJson(const Resolved& resolved) {
+  std::string text;
+  Append(resolved, text);
+  return text;
+}
+
+}  // namespace stepcast::scenario

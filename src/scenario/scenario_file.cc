@@ -1,0 +1,209 @@
+#include "src/scenario/scenario_file.h"
+
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr std::int64_t kFormatVersion = 1;
+
+// Generous: no machine is larger, and products of them stay inside 64 bits.
+constexpr IntegerRange kRanks = {1, 10'000'000};
+constexpr IntegerRange kSequences = {1, 1'000'000'000};
+constexpr IntegerRange kTokens = {1, std::int64_t{1} << 22};
+constexpr IntegerRange kUnits = {0, 1'000'000};
+
+// The types that values are kept and reduced in; 8 bits are for computing only.
+std::optional<DataType> ReadKeptType(MappingReader& reader, std::string_view key) {
+  return reader.ReadWord<DataType>(
+      key, Need::kOptional,
+      {{"fp32", DataType::kFp32}, {"bf16", DataType::kBf16}, {"fp16", DataType::kFp16}});
+}
+
+void ReadFormatVersion(MappingReader& reader, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("stepcast", Need::kRequired, "the version of the format, 1");
+  if (!node.has_value()) return;
+  const auto version = ReadInteger(*node, {0, 1'000'000}, diagnostics);
+  if (version.has_value() && *version != kFormatVersion) {
+    reader.Report("stepcast", "scenario.version",
+                  fmt::format("this program reads version {} of the scenario format, not {}",
+                              kFormatVersion, *version),
+                  fmt::format("write stepcast: {}", kFormatVersion));
+  }
+}
+
+// A path, or the mapping that could stand in that file.
+std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need need,
+                               Diagnostics& diagnostics) {
+  const std::optional<Node> node = reader.ReadNode(key, need, "a path, or a mapping");
+  if (!node.has_value() || node->kind() == NodeKind::kMapping) return node;
+  if (node->kind() == NodeKind::kScalar) {
+    if (!ReadText(*node, diagnostics).has_value()) return std::nullopt;
+    return node;
+  }
+  reader.Report(key, node->kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+                fmt::format("{} needs a path or a mapping, not {}", Quoted(reader.PathOf(key)),
+                            node->Described()),
+                "name a file, or write the mapping in its place");
+  return std::nullopt;
+}
+
+void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
+  file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
+  file.nodes = reader.ReadInteger("nodes", Need::kOptional, {1, 100'000});
+  file.algorithm = reader.ReadWord<CollectiveAlgorithm>("collective_algorithm", Need::kOptional,
+                                                        {{"auto", CollectiveAlgorithm::kAuto},
+                                                         {"ring", CollectiveAlgorithm::kRing},
+                                                         {"tree", CollectiveAlgorithm::kTree}});
+  reader.Finish();
+}
+
+std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> numbers) {
+  if (!numbers.has_value()) return std::nullopt;
+  return plan::Version{numbers->first, numbers->second};
+}
+
+void ReadSoftware(MappingReader& reader, plan::Request& request) {
+  request.torch = ToVersion(reader.ReadVersion("torch", Need::kOptional));
+  request.nccl = ToVersion(reader.ReadVersion("nccl", Need::kOptional));
+  reader.Finish();
+}
+
+void ReadTraining(MappingReader& reader, plan::Request& request) {
+  request.sequence_length = reader.ReadInteger("sequence_length", Need::kRequired, kTokens);
+  request.micro_batch_size = reader.ReadInteger("micro_batch_size", Need::kRequired, kSequences);
+  request.gradient_accumulation =
+      reader.ReadInteger("gradient_accumulation", Need::kOptional, kSequences);
+  request.global_batch_size = reader.ReadInteger("global_batch_size", Need::kOptional, kSequences);
+  if (reader.node().kind() == NodeKind::kMapping && !reader.Has("gradient_accumulation") &&
+      !reader.Has("global_batch_size")) {
+    reader.Report(
+        "gradient_accumulation", "input.missing-key",
+        fmt::format("missing key: {} or {}", Quoted(reader.PathOf("gradient_accumulation")),
+                    Quoted(reader.PathOf("global_batch_size"))),
+        "add one of them with an integer; gbs = mbs x grad_acc x dp");
+  }
+  request.precision = reader.ReadWord<DataType>("precision", Need::kRequired,
+                                                {{"bf16", DataType::kBf16},
+                                                 {"fp16", DataType::kFp16},
+                                                 {"fp32", DataType::kFp32},
+                                                 {"fp8", DataType::kFp8}});
+  request.parameter_dtype = ReadKeptType(reader, "parameter_dtype");
+  request.gradient_dtype = ReadKeptType(reader, "gradient_dtype");
+  request.reduce_dtype = ReadKeptType(reader, "reduce_dtype");
+  request.optimizer = reader.ReadWord<plan::Optimizer>(
+      "optimizer", Need::kRequired,
+      {{"adamw", plan::Optimizer::kAdamW}, {"sgd", plan::Optimizer::kSgd}});
+  request.optimizer_implementation = reader.ReadWord<plan::OptimizerImplementation>(
+      "optimizer_implementation", Need::kOptional,
+      {{"fused", plan::OptimizerImplementation::kFused},
+       {"foreach", plan::OptimizerImplementation::kForeach}});
+  request.activation_checkpointing =
+      reader.ReadWord<model::Checkpointing>("activation_checkpointing", Need::kOptional,
+                                            {{"none", model::Checkpointing::kNone},
+                                             {"selective", model::Checkpointing::kSelective},
+                                             {"full", model::Checkpointing::kFull}});
+  request.attention = reader.ReadWord<model::Attention>(
+      "attention", Need::kOptional,
+      {{"flash", model::Attention::kFlash}, {"math", model::Attention::kMath}});
+  request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
+  reader.Finish();
+}
+
+void ReadParallelism(MappingReader& reader, plan::Request& request) {
+  request.data = reader.ReadInteger("data", Need::kOptional, kRanks);
+  // Smaller, so that the product of all five stays inside 64 bits.
+  constexpr IntegerRange kAxis = {1, 10'000};
+  request.tensor = reader.ReadInteger("tensor", Need::kOptional, kAxis);
+  request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);
+  request.context = reader.ReadInteger("context", Need::kOptional, kAxis);
+  request.expert = reader.ReadInteger("expert", Need::kOptional, kAxis);
+  reader.Finish();
+}
+
+// `bucket_size`: a size, or the word `unit`.
+void ReadBucketSize(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or unit");
+  if (!node.has_value()) return;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "unit") {
+    request.bucket_size = plan::PerUnit{};
+  } else if (const auto bytes = ReadBytes(*node, Zero::kAllowed, diagnostics)) {
+    request.bucket_size = *bytes;
+  }
+}
+
+// `reshard_after_forward`: true, false, or a number of ranks.
+void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("reshard_after_forward", Need::kOptional, "true, false or a number of ranks");
+  if (!node.has_value()) return;
+  const bool number =
+      node->kind() == NodeKind::kScalar && !node->scalar().empty() &&
+      (node->scalar()[0] == '-' || (node->scalar()[0] >= '0' && node->scalar()[0] <= '9'));
+  if (number) {
+    if (const auto ranks = ReadInteger(*node, kRanks, diagnostics)) {
+      request.reshard_after_forward = plan::ReshardAfterForward(*ranks);
+    }
+  } else if (const auto whether = ReadBoolean(*node, diagnostics)) {
+    request.reshard_after_forward = plan::ReshardAfterForward(*whether);
+  }
+}
+
+void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
+    request.zero_stage = static_cast<int>(*stage);
+  }
+  request.framework = reader.ReadWord<plan::Framework>("framework", Need::kRequired,
+                                                       {{"reference", plan::Framework::kReference},
+                                                        {"ddp", plan::Framework::kDdp},
+                                                        {"fsdp1", plan::Framework::kFsdp1},
+                                                        {"fsdp2", plan::Framework::kFsdp2},
+                                                        {"deepspeed", plan::Framework::kDeepSpeed},
+                                                        {"megatron", plan::Framework::kMegatron}});
+  request.overlap = reader.ReadBoolean("overlap", Need::kOptional);
+  ReadBucketSize(reader, request, diagnostics);
+  request.first_bucket_size =
+      reader.ReadBytes("first_bucket_size", Need::kOptional, Zero::kAllowed);
+  request.prefetch = reader.ReadInteger("prefetch", Need::kOptional, kUnits);
+  ReadReshard(reader, request, diagnostics);
+  request.accumulate_unsharded = reader.ReadBoolean("accumulate_unsharded", Need::kOptional);
+  request.shard_group_size = reader.ReadInteger("shard_group_size", Need::kOptional, kRanks);
+  request.gradient_as_bucket_view = reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
+  request.find_unused_parameters = reader.ReadBoolean("find_unused_parameters", Need::kOptional);
+  reader.Finish();
+}
+
+}  // namespace
+
+ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
+  ScenarioFile file;
+  MappingReader reader(root, diagnostics);
+  ReadFormatVersion(reader, diagnostics);
+  file.name = reader.ReadText("name", Need::kOptional);
+  file.model = ReadSource(reader, "model", Need::kRequired, diagnostics);
+  if (auto cluster = reader.ReadMapping("cluster", Need::kRequired)) {
+    ReadCluster(*cluster, file, diagnostics);
+  }
+  file.calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
+  if (auto software = reader.ReadMapping("software", Need::kOptional)) {
+    ReadSoftware(*software, file.request);
+  }
+  if (auto training = reader.ReadMapping("training", Need::kRequired)) {
+    ReadTraining(*training, file.request);
+  }
+  if (auto parallelism = reader.ReadMapping("parallelism", Need::kOptional)) {
+    ReadParallelism(*parallelism, file.request);
+  }
+  if (auto data_parallel = reader.ReadMapping("data_parallel", Need::kRequired)) {
+    ReadDataParallel(*data_parallel, file.request, diagnostics);
+  }
+  reader.Finish();
+  return file;
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/base/diagnostic.h"
+#include "src/plan/request.h"
+#include "src/scenario/document.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::scenario {
+
+// A scenario file as it was written (docs/formats.md, version 1): each value checked by itself, the
+// files it names not yet read.
+struct ScenarioFile {
+  std::optional<std::string> name;
+  // A path, or a mapping in its place; never of another kind.
+  std::optional<Node> model;
+  std::optional<Node> topology;
+  std::optional<Node> calibration;
+  std::optional<std::int64_t> nodes;
+  std::optional<CollectiveAlgorithm> algorithm;
+  plan::Request request;
+};
+
+// Reads a scenario file's tree. What is wrong is appended and left out of the result, so that the
+// rest can be checked together.
+ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics);
+
+}  // namespace stepcast::scenario
