@@ -1,0 +1,265 @@
+#include "src/program/dump.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
+#include "src/program/description.h"
+#include "src/program/wait_target.h"
+
+namespace stepcast::program {
+namespace {
+
+// Lines of cells, each column as wide as its widest cell. Two spaces stand in front of and between
+// columns; nothing follows the last cell of a line.
+class Table {
+ public:
+  explicit Table(std::string title) : title_(std::move(title)) {}
+
+  void Add(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()), 0);
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      widths_[c] = std::max(widths_[c], cells[c].size());
+    }
+    rows_.push_back(std::move(cells));
+  }
+
+  // Columns of numbers.
+  void AlignRight(std::size_t column) { right_.push_back(column); }
+
+  void AppendTo(std::string& text) const {
+    if (rows_.empty()) return;
+    text += title_;
+    text += '\n';
+    for (const std::vector<std::string>& row : rows_) {
+      std::string line;
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        if (widths_[c] == 0) continue;
+        const bool right = std::find(right_.begin(), right_.end(), c) != right_.end();
+        line += right ? fmt::format("  {:>{}}", row[c], widths_[c])
+                      : fmt::format("  {:<{}}", row[c], widths_[c]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line;
+      text += '\n';
+    }
+  }
+
+ private:
+  std::string title_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::size_t> right_;
+};
+
+std::string Number(std::size_t number) { return fmt::format("{}", number); }
+
+// "0-7", "0-56 by 8", "0, 1, 4": evenly spaced ranks are the rule.
+std::string RankList(const std::vector<int>& ranks) {
+  if (ranks.size() > 2) {
+    const int stride = ranks[1] - ranks[0];
+    bool even = stride > 0;
+    for (std::size_t i = 2; i < ranks.size(); ++i) even &= ranks[i] - ranks[i - 1] == stride;
+    if (even && stride == 1) return fmt::format("{}-{}", ranks.front(), ranks.back());
+    if (even) return fmt::format("{}-{} by {}", ranks.front(), ranks.back(), stride);
+  }
+  return fmt::format("{}", fmt::join(ranks, ", "));
+}
+
+std::string_view KindName(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kGemm:
+      return "gemm";
+    case KernelKind::kAttention:
+      return "attention";
+    case KernelKind::kMemoryBound:
+      return "memory-bound";
+    case KernelKind::kOptimizer:
+      return "optimizer";
+    case KernelKind::kGiven:
+      return "given";
+  }
+  return "";
+}
+
+std::string KernelFigures(const Kernel& kernel) {
+  if (kernel.kind == KernelKind::kGiven) return ExactTime(kernel.given);
+  std::string text;
+  if (kernel.kind == KernelKind::kGemm) {
+    text = fmt::format("{}x{}x{}", kernel.m, kernel.n, kernel.k);
+    if (kernel.batch != 1) text += fmt::format(" batch {}", kernel.batch);
+    text += ", ";
+  }
+  return text + fmt::format("{} flops, reads {}, writes {}", kernel.flops, ExactBytes(kernel.read),
+                            ExactBytes(kernel.written));
+}
+
+std::string InstructionBytes(const Program& program, const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kKernel: {
+      const Kernel& kernel = program.kernels[instruction.operand];
+      const Bytes traffic = kernel.read + kernel.written;
+      return traffic == Bytes(0) ? "" : ExactBytes(traffic);
+    }
+    case Opcode::kCopy:
+      return ExactBytes(program.copies[instruction.operand].bytes);
+    case Opcode::kCollective:
+      return ExactBytes(program.collectives[instruction.operand].bytes);
+    case Opcode::kAllocate:
+    case Opcode::kRelease:
+      return ExactBytes(program.buffers[instruction.operand].size);
+    default:
+      return "";
+  }
+}
+
+std::string OperandText(const Program& program, const Instruction& instruction) {
+  std::string text = OperandName(program, instruction);
+  if (instruction.opcode == Opcode::kCollective) {
+    const Collective& collective = program.collectives[instruction.operand];
+    text += fmt::format(" on {}", program.communicators[collective.communicator].name);
+  }
+  return text;
+}
+
+std::string WaitText(const WaitTarget& target) {
+  std::string text;
+  if (target.record != kNone) {
+    text = fmt::format("after step[{}]", target.record);
+    if (target.step_before) text += " of the step before";
+    if (target.prologue_record != kNone) {
+      text += fmt::format(", at first prologue[{}]", target.prologue_record);
+    }
+    return text;
+  }
+  if (target.prologue_record != kNone)
+    return fmt::format("after prologue[{}]", target.prologue_record);
+  return "after nothing";
+}
+
+std::string UseText(const Program& program, const Instruction& instruction) {
+  std::string text;
+  for (std::size_t i = 0; i < instruction.use_count; ++i) {
+    const BufferUse& use = program.uses[instruction.first_use + i];
+    const Buffer& buffer = program.buffers[use.buffer];
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", use.write ? "w" : "r", buffer.name);
+    if (use.offset != Bytes(0) || use.size != buffer.size) {
+      text += fmt::format("[{}, {})", use.offset.count(), (use.offset + use.size).count());
+    }
+  }
+  return text;
+}
+
+void AddInstructions(const Program& program, const std::vector<Instruction>& instructions,
+                     const std::vector<WaitTarget>& targets, std::string title, std::string& text) {
+  Table table(std::move(title));
+  table.AlignRight(0);
+  table.AlignRight(7);
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    const Opcode opcode = instruction.opcode;
+    const bool waits = opcode == Opcode::kWaitEvent || opcode == Opcode::kHostWaitEvent;
+    const bool on_host = opcode == Opcode::kHostTask || opcode == Opcode::kHostWaitEvent ||
+                         opcode == Opcode::kRelease;
+    table.Add({Number(i), Name(instruction.phase), fmt::format("mb{}", instruction.micro_batch),
+               instruction.label == kNone ? "-" : program.labels[instruction.label],
+               on_host ? "host" : program.streams[instruction.stream].name, Name(opcode),
+               OperandText(program, instruction), InstructionBytes(program, instruction),
+               waits ? WaitText(targets[i]) : UseText(program, instruction)});
+  }
+  table.AppendTo(text);
+}
+
+}  // namespace
+
+std::string Dump(const Program& program) {
+  std::string text;
+
+  Table streams("streams");
+  for (std::size_t i = 0; i < program.streams.size(); ++i) {
+    streams.Add({Number(i), program.streams[i].name});
+  }
+  streams.AppendTo(text);
+
+  Table groups("groups");
+  for (std::size_t i = 0; i < program.groups.size(); ++i) {
+    const ProcessGroup& group = program.groups[i];
+    groups.Add({Number(i), group.name,
+                fmt::format("{} {}: {}", group.ranks.size(),
+                            group.ranks.size() == 1 ? "rank" : "ranks", RankList(group.ranks))});
+  }
+  groups.AppendTo(text);
+
+  Table communicators("communicators");
+  for (std::size_t i = 0; i < program.communicators.size(); ++i) {
+    const Communicator& communicator = program.communicators[i];
+    communicators.Add({Number(i), communicator.name,
+                       fmt::format("group {}", program.groups[communicator.group].name)});
+  }
+  communicators.AppendTo(text);
+
+  Table events("events");
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    events.Add({Number(i), program.events[i].name});
+  }
+  events.AppendTo(text);
+
+  Table buffers("buffers");
+  buffers.AlignRight(2);
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    buffers.Add({Number(i), buffer.name, ExactBytes(buffer.size), Name(buffer.category),
+                 buffer.padding == Bytes(0)
+                     ? ""
+                     : fmt::format("{} of them padding", ExactBytes(buffer.padding))});
+  }
+  buffers.AppendTo(text);
+
+  Table kernels("kernels");
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    const Kernel& kernel = program.kernels[i];
+    kernels.Add({Number(i), kernel.name, std::string(KindName(kernel.kind)),
+                 std::string(Name(kernel.data_type)), KernelFigures(kernel)});
+  }
+  kernels.AppendTo(text);
+
+  Table collectives("collectives");
+  collectives.AlignRight(3);
+  for (std::size_t i = 0; i < program.collectives.size(); ++i) {
+    const Collective& collective = program.collectives[i];
+    collectives.Add({Number(i), std::string(Name(collective.kind)),
+                     fmt::format("on {}", program.communicators[collective.communicator].name),
+                     ExactBytes(collective.bytes), std::string(Name(collective.data_type))});
+  }
+  collectives.AppendTo(text);
+
+  Table copies("copies");
+  for (std::size_t i = 0; i < program.copies.size(); ++i) {
+    const Copy& copy = program.copies[i];
+    copies.Add({Number(i), Name(copy.direction), ExactBytes(copy.bytes)});
+  }
+  copies.AppendTo(text);
+
+  Table host_tasks("host tasks");
+  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
+    const HostTask& task = program.host_tasks[i];
+    host_tasks.Add({Number(i), task.name, ExactTime(task.duration)});
+  }
+  host_tasks.AppendTo(text);
+
+  WaitTargets targets;
+  FindWaitTargets(program, targets);
+  AddInstructions(program, program.prologue, targets.prologue, "prologue", text);
+  AddInstructions(program, program.step, targets.step, "step", text);
+  return text;
+}
+
+}  // namespace stepcast::program

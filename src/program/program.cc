@@ -1,0 +1,73 @@
+#include "src/program/program.h"
+
+namespace stepcast::program {
+
+const char* Name(Category category) {
+  switch (category) {
+    case Category::kParameter:
+      return "parameters";
+    case Category::kGradient:
+      return "gradients";
+    case Category::kOptimizer:
+      return "optimizer";
+    case Category::kActivation:
+      return "activations";
+    case Category::kCommunication:
+      return "communication";
+    case Category::kWorkspace:
+      return "workspace";
+  }
+  return "";
+}
+
+const char* Name(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kOptimizer:
+      return "optimizer";
+  }
+  return "";
+}
+
+const char* Name(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kKernel:
+      return "kernel";
+    case Opcode::kCopy:
+      return "copy";
+    case Opcode::kCollective:
+      return "collective";
+    case Opcode::kHostTask:
+      return "host-task";
+    case Opcode::kRecordEvent:
+      return "record-event";
+    case Opcode::kWaitEvent:
+      return "wait-event";
+    case Opcode::kHostWaitEvent:
+      return "host-wait-event";
+    case Opcode::kAllocate:
+      return "allocate";
+    case Opcode::kRelease:
+      return "release";
+    case Opcode::kRecordStream:
+      return "record-stream";
+  }
+  return "";
+}
+
+const char* Name(CopyDirection direction) {
+  switch (direction) {
+    case CopyDirection::kDeviceToDevice:
+      return "device-to-device";
+    case CopyDirection::kHostToDevice:
+      return "host-to-device";
+    case CopyDirection::kDeviceToHost:
+      return "device-to-host";
+  }
+  return "";
+}
+
+}  // namespace stepcast::program
