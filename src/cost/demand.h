@@ -8,6 +8,12 @@
 // What an operation asks of the machine. Cost code answers with demands and says where they come
 // from; only the engine turns demands into an end time, because rates change when operations share
 // a resource.
+//
+// A demand has two parts, one after the other: a fixed `latency`, in which the operation holds its
+// stream and nothing else, and `work`, in which it uses resources. Alone it takes latency + work.
+// An operation's share of a resource is what it uses of the rate that it could reach there alone:
+// the resource that limits it has share 1, and one that it would need for 30 % of its time has 0.3.
+// Two operations whose shares of some resource add up to more than 1 cannot both run at full rate.
 namespace stepcast::cost {
 
 // Where a figure comes from, best first.
@@ -15,25 +21,24 @@ enum class Provenance : std::uint8_t {
   kGiven,         // an input of the scenario (layer lists)
   kMeasured,      // a measured point of a profile
   kInterpolated,  // between measured points
-  kExtrapolated,  // beyond the last measured point
+  kExtrapolated,  // below the first or beyond the last measured point
   kModelled,      // a formula with sourced constants
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
 
-// What the operations of one device share. A share is the fraction of the resource that the
-// operation uses while it runs at its full rate.
+// What the operations of one device share.
 enum class Resource : std::uint8_t {
-  kCompute,  // streaming multiprocessors
-  kMemory,   // device memory bandwidth
-  kScaleUp,  // NVLink or PCIe to the GPUs of the node, egress
-  kNetwork,  // the GPU's share of the node's NICs, egress
-  kHostLink, // PCIe between host and device
+  kCompute,   // streaming multiprocessors
+  kMemory,    // device memory bandwidth
+  kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
+  kNetwork,   // the GPU's share of the node's NICs, egress
+  kHostLink,  // PCIe between host and device
 };
 inline constexpr int kResources = 5;
 
 struct Demand {
-  Time latency{};  // fixed part: start-up, hops; uses nothing
-  Time work{};     // time of the rest when nothing else runs
+  Time latency{};                          // fixed part: start-up, hops; uses nothing
+  Time work{};                             // time of the rest when nothing else runs
   std::array<double, kResources> share{};  // while in `work`; each in [0, 1]
   Provenance provenance = Provenance::kModelled;
 

@@ -1,0 +1,206 @@
+#include "src/cost/collective_price.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "src/base/check.h"
+#include "src/base/rates.h"
+#include "src/cost/collective_table.h"
+#include "src/cost/exact_time.h"
+
+namespace stepcast::cost {
+namespace {
+
+using scenario::CollectiveAlgorithm;
+using topology::CommunicationPath;
+
+// What the pipelining of a tree costs of the bus bandwidth (NVIDIA/nccl 2.30.7,
+// src/graph/tuning.cc): 2 S / (0.92 B), as a fraction of S / B.
+constexpr Fraction kTreeAllReduce = {.numerator = 200, .denominator = 92};
+
+// The part of the buffer that the busiest rank of a ring sends.
+Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return {2 * (ranks - 1), ranks};
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather:
+      return {ranks - 1, ranks};
+    case CollectiveKind::kBroadcast:
+      return {1, 1};
+  }
+  return {};
+}
+
+int RingRounds(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
+
+bool HasTree(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast;
+}
+
+std::int64_t CeilLog2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+std::int64_t FloorLog2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+
+struct AlgorithmTime {
+  Time latency;
+  Time work;
+  Time total() const { return latency + work; }
+};
+
+AlgorithmTime FlatRing(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  return {.latency = RingRounds(kind) * std::int64_t{path.ranks - 1} * path.inter_latency,
+          .work = TimeOf(RingPart(kind, path.ranks), bytes, path.ring_bandwidth)};
+}
+
+AlgorithmTime FlatTree(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  const int passes = RingRounds(kind);
+  return {.latency = passes * CeilLog2(path.ranks) * path.inter_latency,
+          .work = TimeOf({passes, 1}, bytes, path.ring_bandwidth)};
+}
+
+// The links of a path as software uses them; a bandwidth that does not exist stays zero.
+struct AchievedLinks {
+  Bandwidth intra;
+  Bandwidth inter;
+  Bandwidth narrowest() const {
+    if (intra == Bandwidth()) return inter;
+    return inter == Bandwidth() ? intra : std::min(intra, inter);
+  }
+};
+
+AchievedLinks LinksOf(const CommunicationPath& path, const calibration::LinkCosts& links) {
+  const auto part = [](Bandwidth wire, double efficiency) {
+    return wire == Bandwidth() ? wire : Achieved(wire, efficiency);
+  };
+  return {.intra = part(path.intra_bandwidth,
+                        path.intra_is_nvlink ? links.nvlink_efficiency : links.pcie_efficiency),
+          .inter = part(path.inter_bandwidth, links.network_efficiency)};
+}
+
+AlgorithmTime RealRing(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
+                       const calibration::LinkCosts& links, Bandwidth bandwidth) {
+  const Time intra = std::max(path.intra_is_nvlink ? links.ring_nvlink_hop : links.ring_pcie_hop,
+                              path.intra_latency);
+  const Time inter = links.ring_network_hop + path.inter_latency;
+  const std::int64_t inter_hops = path.nodes - 1;
+  const std::int64_t intra_hops = path.ranks - 1 - inter_hops;
+  return {.latency = links.ring_base + RingRounds(kind) * (intra_hops * intra + inter_hops * inter),
+          .work = TimeOf(RingPart(kind, path.ranks), bytes, bandwidth)};
+}
+
+AlgorithmTime RealTreeAllReduce(Bytes bytes, const CommunicationPath& path,
+                                const calibration::LinkCosts& links, Bandwidth bandwidth) {
+  const Time intra = std::max(path.intra_is_nvlink ? links.tree_nvlink_hop : links.tree_pcie_hop,
+                              path.intra_latency);
+  const Time inter = links.tree_network_hop + path.inter_latency;
+  return {.latency = links.tree_base + 2 * (std::int64_t{path.ranks_per_node - 1} * intra +
+                                            FloorLog2(path.nodes) * inter),
+          .work = TimeOf(kTreeAllReduce, bytes, bandwidth)};
+}
+
+void SetShares(Demand& demand, const CommunicationPath& path, const calibration::LinkCosts* links) {
+  if (demand.work == Time()) return;
+  double& scale_up = demand.share[static_cast<std::size_t>(Resource::kScaleUp)];
+  double& network = demand.share[static_cast<std::size_t>(Resource::kNetwork)];
+  if (path.flat || links == nullptr) {
+    (path.nodes > 1 ? network : scale_up) = 1;
+    return;
+  }
+  const AchievedLinks achieved = LinksOf(path, *links);
+  const auto narrowest = static_cast<double>(achieved.narrowest().bytes_per_second());
+  const auto part = [&](Bandwidth bandwidth) {
+    return bandwidth == Bandwidth() ? 0
+                                    : narrowest / static_cast<double>(bandwidth.bytes_per_second());
+  };
+  scale_up = part(achieved.intra);
+  network = part(achieved.inter);
+}
+
+}  // namespace
+
+double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks) {
+  const double rounds = RingRounds(kind);
+  return rounds * (ranks - 1) * static_cast<double>(bytes.count()) / ranks;
+}
+
+Time BandwidthBound(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  if (path.ranks == 1 || path.ring_bandwidth == Bandwidth()) return Time();
+  return TimeOf(RingPart(kind, path.ranks), bytes, path.ring_bandwidth);
+}
+
+Time MeasurementBound(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  if (path.flat) return BandwidthBound(kind, bytes, path);
+  const bool several_nodes = path.nodes > 1;
+  const std::int64_t parties = several_nodes ? path.nodes : path.ranks;
+  const Bandwidth bandwidth = several_nodes ? path.inter_bandwidth : path.intra_bandwidth;
+  if (parties == 1 || bandwidth == Bandwidth()) return Time();
+  return TimeOf(
+      kind == CollectiveKind::kBroadcast ? Fraction{1, 1} : Fraction{parties - 1, parties}, bytes,
+      bandwidth);
+}
+
+CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
+                                        const CommunicationPath& path,
+                                        const calibration::LinkCosts* links,
+                                        CollectiveAlgorithm algorithm) {
+  CollectivePrice price;
+  if (path.ranks == 1) {
+    price.algorithm = "none";
+    return price;
+  }
+  STEPCAST_CHECK(path.flat || links != nullptr, "links have costs on a real topology");
+  STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(), "a modelled collective needs a link");
+
+  AlgorithmTime ring;
+  std::optional<AlgorithmTime> tree;
+  if (path.flat) {
+    ring = FlatRing(kind, bytes, path);
+    if (HasTree(kind) && algorithm == CollectiveAlgorithm::kTree) {
+      tree = FlatTree(kind, bytes, path);
+    }
+  } else {
+    const Bandwidth bandwidth = LinksOf(path, *links).narrowest();
+    ring = RealRing(kind, bytes, path, *links, bandwidth);
+    if (kind == CollectiveKind::kAllReduce && algorithm != CollectiveAlgorithm::kRing) {
+      tree = RealTreeAllReduce(bytes, path, *links, bandwidth);
+    }
+  }
+  const bool take_tree =
+      tree && (algorithm == CollectiveAlgorithm::kTree || tree->total() < ring.total());
+  const AlgorithmTime& time = take_tree ? *tree : ring;
+
+  price.algorithm = take_tree ? "tree" : "ring";
+  price.demand.latency = time.latency;
+  price.demand.work = time.work;
+  price.demand.provenance = Provenance::kModelled;
+  SetShares(price.demand, path, links);
+  price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
+  price.bandwidth_bound = BandwidthBound(kind, bytes, path);
+  STEPCAST_CHECK(price.demand.alone() >= price.bandwidth_bound,
+                 "no collective is faster than its bandwidth bound");
+  return price;
+}
+
+CollectivePrice PriceTabulatedCollective(Bytes bytes, const CommunicationPath& path,
+                                         const calibration::LinkCosts* links,
+                                         const calibration::CollectiveTable& table) {
+  CollectivePrice price;
+  const TableTime measured = TimeFromTable(table, bytes);
+  price.algorithm = "table";
+  price.demand.latency = std::min(measured.time, table.points.front().second);
+  price.demand.work = measured.time - price.demand.latency;
+  price.demand.provenance = measured.provenance;
+  SetShares(price.demand, path, links);
+  price.wire_bytes_per_rank = WireBytesPerRank(table.collective, bytes, path.ranks);
+  price.bandwidth_bound = MeasurementBound(table.collective, bytes, path);
+  // Points that keep the bound keep it in between: a rising logarithm lies above its chord, and a
+  // falling one above its end. The allowed difference is that of rounding.
+  STEPCAST_CHECK(price.demand.alone() + Picoseconds(1) >= price.bandwidth_bound,
+                 "no measured collective is faster than the wire");
+  return price;
+}
+
+}  // namespace stepcast::cost

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/time.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/demand.h"
+#include "src/scenario/scenario.h"
+#include "src/topology/communication_path.h"
+
+// Collectives from the latency and bandwidth of the links they cross (the alpha-beta model), with
+// N ranks on n nodes and S bytes by the convention of nccl-tests. docs/collectives.md derives steps
+// and bytes on the wire.
+//
+//   algorithm             steps (latency)   sent and received by the busiest rank
+//   ring all-reduce       2 (N - 1)         2 (N - 1) / N S
+//   ring reduce-scatter,  N - 1             (N - 1) / N S
+//        all-gather
+//   ring broadcast        N - 1             S          (pipelined: chunks follow one another)
+//   tree all-reduce       2 depth           2 S        (double binary tree, both directions)
+//   tree broadcast        depth             S
+//
+// Reduce-scatter and all-gather have no tree: they run as rings whatever is asked for.
+//
+// The double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
+// broadcast, reduction and scan"): two trees over the ranks, each carrying half of the buffer,
+// made so that a rank is an inner node in at most one of them. Such a rank receives S/2 from each
+// of two children and sends S/2 up, and sends its other half up as a leaf of the other tree: S in
+// and S out to reduce, the same again to spread the result. Pipelined over the depth of the trees,
+// that is 2 S on a link and two traversals.
+//
+// Flat cluster: exactly these formulas, with depth = ceil(log2 N), a = the link's latency per step
+// and B = its bandwidth. Nothing of the profile applies. Left to itself (kAuto) it takes the ring.
+//
+// Real topology: what NCCL's own model has for its Simple protocol (NVIDIA/nccl 2.30.7,
+// src/graph/tuning.cc), with the profile's constants:
+//   B               = min(intra bandwidth x NVLink or PCIe efficiency,
+//                         inter bandwidth x network efficiency), what exists of them
+//   intra hop       = ring_nvlink_hop or ring_pcie_hop, at least the wire's latency; tree alike
+//   inter hop       = ring_network_hop + the wire's latency; tree alike
+//   ring            = ring_base + (N - n) intra hops + (n - 1) inter hops (none when n = 1), twice
+//                     that many hops for all-reduce; bytes as above over B
+//   tree all-reduce = tree_base + 2 ((ranks per node - 1) intra hops + floor(log2 n) inter hops)
+//                     + 2 S / (0.92 B): a chain inside each node, trees between nodes; NCCL gives
+//                     trees 0.92 of the ring's bus bandwidth, and half of a bus bandwidth is the
+//                     algorithm bandwidth
+//   broadcast       = ring: NCCL has no other
+// kAuto takes the faster of the two, the ring on a tie. NCCL's LL and LL128 protocols, NVLS and
+// in-network reduction are not modelled; small messages and all-reduce inside NVSwitch nodes
+// therefore come out too slow.
+//
+// Shares: the hop that limits B has share 1 of kScaleUp (inside nodes) or kNetwork (between them),
+// the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes
+// from kernels beside it are not counted.
+namespace stepcast::cost {
+
+struct CollectivePrice {
+  Demand demand;
+  const char* algorithm = "ring";  // "ring", "tree", "table", "none" (one rank)
+  // Bytes that a rank sends on the wire, mean over the group; what the textbook algorithm sends.
+  double wire_bytes_per_rank = 0;
+  // What the busiest rank must send or receive, over what it can; see BandwidthBound. Checked.
+  Time bandwidth_bound;
+};
+
+// Bytes that a rank sends, mean over the group, ring and tree alike: all-reduce 2 (N - 1) / N S,
+// the others (N - 1) / N S. Zero for one rank.
+double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
+
+// The time below which a collective that sends through the ring's links cannot come, at the
+// links' raw bandwidth: 2 (N - 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter
+// and all-gather, S / B for broadcast. Zero for one rank or an unknown bandwidth.
+Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
+
+// The time below which no measurement can be right. On a flat cluster that is BandwidthBound. On
+// real fabrics switches may reduce and copy for the ranks, so only what each rank, or each node
+// where there are several, must hand over once counts: (N - 1) / N S, respectively (n - 1) / n S,
+// over the links' raw bandwidth; for broadcast S.
+Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
+
+// The price by formula. Requires path.ranks = 1, or path.ring_bandwidth > 0 and, unless the path is
+// flat, `links`.
+CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
+                                        const topology::CommunicationPath& path,
+                                        const calibration::LinkCosts* links,
+                                        scenario::CollectiveAlgorithm algorithm);
+
+// The price by a measured table of the same kind and group shape. The time of the table's first
+// point, but no more than the whole, is latency. `links` may be null; they only shape the shares.
+// Requires table points no faster than MeasurementBound.
+CollectivePrice PriceTabulatedCollective(Bytes bytes, const topology::CommunicationPath& path,
+                                         const calibration::LinkCosts* links,
+                                         const calibration::CollectiveTable& table);
+
+}  // namespace stepcast::cost

@@ -1,0 +1,38 @@
+#include "src/cost/copy_price.h"
+
+#include <cstddef>
+
+#include "src/base/check.h"
+#include "src/cost/exact_time.h"
+
+namespace stepcast::cost {
+namespace {
+
+Demand CopyDemand(Time latency, Time work, Resource resource) {
+  Demand demand;
+  demand.latency = latency;
+  demand.work = work;
+  if (work > Time()) demand.share[static_cast<std::size_t>(resource)] = 1;
+  return demand;
+}
+
+}  // namespace
+
+Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
+                       const calibration::KernelCosts& kernels) {
+  const Time work =
+      TimeOf({2, 1}, bytes, Achieved(gpu.memory_bandwidth, kernels.memory_efficiency));
+  STEPCAST_CHECK(work >= TimeOf({2, 1}, bytes, gpu.memory_bandwidth),
+                 "a copy is never faster than the device's memory");
+  return CopyDemand(kernels.start_latency, work, Resource::kMemory);
+}
+
+Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
+                     const calibration::LinkCosts& links) {
+  const Time work = TimeOf({1, 1}, bytes, Achieved(link.bandwidth, links.pcie_efficiency));
+  STEPCAST_CHECK(work >= TimeOf({1, 1}, bytes, link.bandwidth),
+                 "a copy is never faster than the link to the host");
+  return CopyDemand(kernels.start_latency + link.latency, work, Resource::kHostLink);
+}
+
+}  // namespace stepcast::cost

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "src/base/bytes.h"
+#include "src/base/rates.h"
+#include "src/base/time.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/demand.h"
+#include "src/topology/gpu.h"
+
+// Copies by the bandwidth of what they cross.
+//
+//   device to device   start_latency, then 2 x bytes (read and written) over memory bandwidth x
+//                      memory_efficiency
+//   to or from host    start_latency and the wire's latency, then bytes over PCIe bandwidth x
+//                      pcie_efficiency
+namespace stepcast::cost {
+
+// PCIe between a device and its host, one direction.
+struct HostLink {
+  Time latency;
+  Bandwidth bandwidth;
+};
+
+Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
+                       const calibration::KernelCosts& kernels);
+
+Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
+                     const calibration::LinkCosts& links);
+
+}  // namespace stepcast::cost

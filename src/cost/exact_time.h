@@ -1,0 +1,68 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "src/base/bytes.h"
+#include "src/base/check.h"
+#include "src/base/rates.h"
+#include "src/base/time.h"
+
+// Quotients of cost formulas in integers, rounded up once, at the end: 2 (N - 1) / N S / B comes
+// out to the picosecond whatever N is.
+namespace stepcast::cost {
+
+// What is longer counts as this long: a byte a second over a large model would not fit a Time.
+// Price() reports operations that come near it.
+inline constexpr Time kLongestTime = Seconds(86'400);
+
+namespace internal {
+// Products stay below 2^127 for parts of 10^7, 10^15 bytes and rates of 10^18 bytes/s.
+__extension__ using Wide = __int128;
+
+inline Time CeilingTime(Wide numerator, Wide denominator) {
+  const Wide picoseconds = (numerator + denominator - 1) / denominator;
+  if (picoseconds >= kLongestTime.picoseconds()) return kLongestTime;
+  return Picoseconds(static_cast<std::int64_t>(picoseconds));
+}
+}  // namespace internal
+
+// A number of times that a whole buffer crosses a link: `numerator` / `denominator`.
+struct Fraction {
+  std::int64_t numerator = 0;
+  std::int64_t denominator = 1;
+};
+
+// The time that `part` of `bytes` takes at `rate`, rounded up. Requires rate > 0.
+inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
+  STEPCAST_CHECK(rate > Bandwidth() && part.denominator > 0 && part.numerator >= 0,
+                 "a transfer needs a positive rate");
+  constexpr internal::Wide kPicosecondsPerSecond = 1'000'000'000'000;
+  return internal::CeilingTime(
+      static_cast<internal::Wide>(part.numerator) * bytes.count() * kPicosecondsPerSecond,
+      static_cast<internal::Wide>(part.denominator) * rate.bytes_per_second());
+}
+
+// The time that `flops` operations take at `rate`, rounded up. Requires rate > 0.
+inline Time TimeOf(std::int64_t flops, FlopRate rate) {
+  STEPCAST_CHECK(rate > FlopRate() && flops >= 0, "arithmetic needs a positive rate");
+  constexpr internal::Wide kPicosecondsPerSecond = 1'000'000'000'000;
+  return internal::CeilingTime(static_cast<internal::Wide>(flops) * kPicosecondsPerSecond,
+                               rate.flops_per_second());
+}
+
+// The part of a positive peak that an efficiency above 0 leaves; never nothing.
+inline Bandwidth Achieved(Bandwidth peak, double efficiency) {
+  return std::max(peak.Scaled(efficiency), Bandwidth::BytesPerSecond(1));
+}
+inline FlopRate Achieved(FlopRate peak, double efficiency) {
+  return std::max(peak.Scaled(efficiency), FlopRate::FlopsPerSecond(1));
+}
+
+// time x numerator / denominator, rounded up.
+inline Time ScaledTime(Time time, std::int64_t numerator, std::int64_t denominator) {
+  return internal::CeilingTime(static_cast<internal::Wide>(time.picoseconds()) * numerator,
+                               denominator);
+}
+
+}  // namespace stepcast::cost

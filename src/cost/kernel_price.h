@@ -1,0 +1,50 @@
+#pragma once
+
+#include "src/base/kernel.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/demand.h"
+#include "src/topology/gpu.h"
+#include "tl/expected.hpp"
+
+// Kernels by roofline (Williams, Waterman and Patterson 2009): a kernel takes as long as the slower
+// of its arithmetic and its memory traffic, each at the part of the peak that such kernels reach,
+// after the shortest time that any kernel takes.
+//
+//   latency = start_latency
+//   work    = max(arithmetic, traffic)
+//   traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
+//
+//   kind           arithmetic
+//   kGemm          (flops + half_flops) / (peak of the data type x max_efficiency)
+//   kAttention     flops / (peak of the data type x attention efficiency of its direction)
+//   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
+//   kOptimizer
+//   kGiven         the time itself is the price: no latency, no roofline, any device or none
+//
+// half_flops lets efficiency rise with the size of the product, as measured (calibration.h). Every
+// quotient rounds up to a picosecond; efficiencies are at most 1, so no kernel beats the data
+// sheet, which is checked.
+namespace stepcast::cost {
+
+// Why a kernel has no price.
+enum class KernelFault : std::uint8_t {
+  kNoPeak,        // the device cannot compute in the data type
+  kNoEfficiency,  // the profile says nothing about products of the data type
+};
+
+struct KernelSetting {
+  const topology::Gpu& gpu;
+  const calibration::KernelCosts& costs;
+  // False for textbook programs: the start of a kernel is then part of the launch cost that they
+  // leave out.
+  bool start_latency = true;
+};
+
+// `backward` chooses between the two attention efficiencies and means nothing to other kinds.
+tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, bool backward,
+                                              const KernelSetting& setting);
+
+// The price of a kernel whose time is an input. Requires kind kGiven.
+Demand PriceGivenKernel(const Kernel& kernel);
+
+}  // namespace stepcast::cost

@@ -1,0 +1,174 @@
+#include "src/cost/kernel_price.h"
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+
+namespace stepcast::cost {
+namespace {
+
+// A device with round figures: 100 Tflop/s in BF16, 10 Tflop/s in FP32, 1 TB/s.
+topology::Gpu RoundGpu() {
+  topology::Gpu gpu;
+  gpu.name = "round";
+  gpu.memory = GiB(80);
+  gpu.memory_bandwidth = Bandwidth::GigabytesPerSecond(1000);
+  gpu.peak[static_cast<std::size_t>(DataType::kBf16)] = FlopRate::TeraflopsPerSecond(100);
+  gpu.peak[static_cast<std::size_t>(DataType::kFp32)] = FlopRate::TeraflopsPerSecond(10);
+  gpu.multiprocessors = 100;
+  return gpu;
+}
+
+calibration::KernelCosts RoundCosts() {
+  calibration::KernelCosts costs;
+  costs.gemm[static_cast<std::size_t>(DataType::kBf16)] = {.max_efficiency = 0.8,
+                                                           .half_flops = 4e9};
+  costs.gemm[static_cast<std::size_t>(DataType::kFp16)] = {.max_efficiency = 0.8,
+                                                           .half_flops = 4e9};
+  costs.attention_forward_efficiency = 0.5;
+  costs.attention_backward_efficiency = 0.25;
+  costs.memory_efficiency = 0.5;
+  costs.start_latency = Microseconds(2);
+  return costs;
+}
+
+class KernelPriceTest : public ::testing::Test {
+ protected:
+  Demand Price(const Kernel& kernel, bool backward = false, bool start_latency = true) const {
+    const auto demand = PriceKernel(kernel, backward,
+                                    {.gpu = gpu_, .costs = costs_, .start_latency = start_latency});
+    EXPECT_TRUE(demand.has_value());
+    return demand.value_or(Demand());
+  }
+
+  static double Share(const Demand& demand, Resource resource) {
+    return demand.share[static_cast<std::size_t>(resource)];
+  }
+
+  const topology::Gpu gpu_ = RoundGpu();
+  const calibration::KernelCosts costs_ = RoundCosts();
+};
+
+Kernel Gemm(std::int64_t flops, Bytes read, Bytes written) {
+  Kernel kernel;
+  kernel.name = "q_proj";
+  kernel.kind = KernelKind::kGemm;
+  kernel.flops = flops;
+  kernel.read = read;
+  kernel.written = written;
+  return kernel;
+}
+
+TEST_F(KernelPriceTest, LargeProductIsBoundByArithmetic) {
+  // (76e9 + 4e9) flops / (100e12 x 0.8 flop/s) = 1 ms.
+  // (100e6 + 50e6) B / (1e12 x 0.5 B/s) = 300 us: 0.3 of the time.
+  const Demand demand = Price(Gemm(76'000'000'000, Bytes(100'000'000), Bytes(50'000'000)));
+  EXPECT_EQ(demand.latency, Microseconds(2));
+  EXPECT_EQ(demand.work, Milliseconds(1));
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kCompute), 1);
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kMemory), 0.3);
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kNetwork), 0);
+  EXPECT_EQ(demand.provenance, Provenance::kModelled);
+}
+
+TEST_F(KernelPriceTest, HalfFlopsIsWhereHalfOfTheBestSpeedIsReached) {
+  // 4e9 flops at full efficiency would take 50 us; at half_flops = 4e9 they take 100 us.
+  EXPECT_EQ(Price(Gemm(4'000'000'000, Bytes(0), Bytes(0))).work, Microseconds(100));
+}
+
+TEST_F(KernelPriceTest, ThinProductIsBoundByMemory) {
+  // (0.4e9 + 4e9) / 80e12 = 55 us; 50e6 B / 0.5e12 B/s = 100 us.
+  const Demand demand = Price(Gemm(400'000'000, Bytes(50'000'000), Bytes(0)));
+  EXPECT_EQ(demand.work, Microseconds(100));
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kCompute), 0.55);
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kMemory), 1);
+}
+
+TEST_F(KernelPriceTest, AttentionHasAnEfficiencyForEachDirection) {
+  Kernel kernel;
+  kernel.kind = KernelKind::kAttention;
+  kernel.flops = 100'000'000'000;
+  EXPECT_EQ(Price(kernel, /*backward=*/false).work, Milliseconds(2));  // 1e11 / (1e14 x 0.5)
+  EXPECT_EQ(Price(kernel, /*backward=*/true).work, Milliseconds(4));   // 1e11 / (1e14 x 0.25)
+}
+
+TEST_F(KernelPriceTest, NormalisationIsBoundByMemory) {
+  Kernel kernel;
+  kernel.kind = KernelKind::kMemoryBound;
+  kernel.flops = 250'000'000;  // 25 us at the FP32 peak
+  kernel.read = Bytes(30'000'000);
+  kernel.written = Bytes(20'000'000);
+  const Demand demand = Price(kernel);
+  EXPECT_EQ(demand.work, Microseconds(100));
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kCompute), 0.25);
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kMemory), 1);
+}
+
+TEST_F(KernelPriceTest, AdamMovesTwentyEightBytesForEachParameter) {
+  Kernel kernel;
+  kernel.kind = KernelKind::kOptimizer;
+  kernel.data_type = DataType::kFp32;
+  kernel.read = Bytes(16 * 1'000'000);
+  kernel.written = Bytes(12 * 1'000'000);
+  EXPECT_EQ(Price(kernel).work, Microseconds(56));  // 28e6 / 0.5e12
+}
+
+TEST_F(KernelPriceTest, NothingToDoStillStarts) {
+  const Demand demand = Price({});
+  EXPECT_EQ(demand.alone(), Microseconds(2));
+  EXPECT_EQ(demand.share, (std::array<double, kResources>{}));
+}
+
+TEST_F(KernelPriceTest, TextbookKernelsStartAtOnce) {
+  const Demand demand = Price(Gemm(76'000'000'000, Bytes(0), Bytes(0)), false, false);
+  EXPECT_EQ(demand.latency, Time());
+  EXPECT_EQ(demand.work, Milliseconds(1));
+}
+
+TEST_F(KernelPriceTest, GivenTimeIsExact) {
+  Kernel kernel;
+  kernel.kind = KernelKind::kGiven;
+  kernel.given = Picoseconds(10'000'000'001);
+  for (const Demand& demand : {Price(kernel), PriceGivenKernel(kernel)}) {
+    EXPECT_EQ(demand.latency, Time());
+    EXPECT_EQ(demand.work, Picoseconds(10'000'000'001));
+    EXPECT_DOUBLE_EQ(Share(demand, Resource::kCompute), 1);
+    EXPECT_EQ(demand.provenance, Provenance::kGiven);
+  }
+}
+
+TEST_F(KernelPriceTest, SaysWhyThereIsNoPrice) {
+  Kernel kernel = Gemm(1'000'000, Bytes(0), Bytes(0));
+  kernel.data_type = DataType::kFp8;  // no peak
+  auto demand = PriceKernel(kernel, false, {.gpu = gpu_, .costs = costs_});
+  ASSERT_FALSE(demand.has_value());
+  EXPECT_EQ(demand.error(), KernelFault::kNoPeak);
+
+  kernel.data_type = DataType::kFp32;  // a peak, and no efficiency
+  demand = PriceKernel(kernel, false, {.gpu = gpu_, .costs = costs_});
+  ASSERT_FALSE(demand.has_value());
+  EXPECT_EQ(demand.error(), KernelFault::kNoEfficiency);
+}
+
+RC_GTEST_FIXTURE_PROP(KernelPriceTest, IsNeverFasterThanTheDevice, ()) {
+  Kernel kernel = Gemm(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000'000),
+                       Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)),
+                       Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)));
+  kernel.kind = *rc::gen::element(KernelKind::kGemm, KernelKind::kAttention,
+                                  KernelKind::kMemoryBound, KernelKind::kOptimizer);
+  const Demand demand = Price(kernel, *rc::gen::arbitrary<bool>());
+  RC_ASSERT(demand.alone() >= TimeFor(kernel.flops, gpu_.PeakOf(DataType::kBf16)));
+  RC_ASSERT(demand.alone() >= (kernel.read + kernel.written) / gpu_.memory_bandwidth);
+  for (double share : demand.share) RC_ASSERT(share >= 0 && share <= 1);
+}
+
+RC_GTEST_FIXTURE_PROP(KernelPriceTest, MoreWorkTakesMoreTime, ()) {
+  const auto flops = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000);
+  const auto bytes = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000);
+  const auto more = *rc::gen::inRange<std::int64_t>(0, 1'000'000'000);
+  const Time time = Price(Gemm(flops, Bytes(bytes), Bytes(0))).alone();
+  RC_ASSERT(Price(Gemm(flops + more, Bytes(bytes), Bytes(0))).alone() >= time);
+  RC_ASSERT(Price(Gemm(flops, Bytes(bytes), Bytes(more))).alone() >= time);
+}
+
+}  // namespace
+}  // namespace stepcast::cost

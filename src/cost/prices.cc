@@ -1,0 +1,293 @@
+#include "src/cost/prices.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/quantity.h"
+#include "src/cost/collective_table.h"
+#include "src/cost/copy_price.h"
+#include "src/cost/exact_time.h"
+#include "src/cost/kernel_price.h"
+#include "src/topology/cluster.h"
+
+namespace stepcast::cost {
+namespace {
+
+using program::Index;
+using program::Program;
+using scenario::Scenario;
+using topology::CommunicationPath;
+
+// Which attention kernels compute gradients, by kernel. They run in backward alone, and so do
+// recomputed forward kernels where the program lists them apart; those do the arithmetic of a
+// forward kernel, and a gradient does 2.5 times as much (five products for two, Dao 2023, arXiv
+// 2307.08691).
+std::vector<bool> AttentionGradients(const Program& program) {
+  std::vector<bool> gradient(program.kernels.size(), false);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = program.kernels[i].kind == KernelKind::kAttention;
+  }
+  std::vector<std::int64_t> forward_flops;
+  for (const auto* instructions : {&program.prologue, &program.step}) {
+    for (const program::Instruction& instruction : *instructions) {
+      if (instruction.opcode != program::Opcode::kKernel || !gradient[instruction.operand] ||
+          instruction.phase == program::Phase::kBackward) {
+        continue;
+      }
+      gradient[instruction.operand] = false;
+      forward_flops.push_back(program.kernels[instruction.operand].flops);
+    }
+  }
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    if (!gradient[i]) continue;
+    gradient[i] = std::find(forward_flops.begin(), forward_flops.end(), program.kernels[i].flops) ==
+                  forward_flops.end();
+  }
+  return gradient;
+}
+
+// What joins a GPU to its node's CPUs: PCIe, mostly through a switch.
+std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
+  using topology::DeviceKind;
+  if (node == nullptr) return std::nullopt;
+  const auto leads_to_host = [](DeviceKind kind) {
+    return kind == DeviceKind::kPcieSwitch || kind == DeviceKind::kCpu;
+  };
+  for (const topology::LinkRule& rule : node->links) {
+    if ((rule.from.kind == DeviceKind::kGpu && leads_to_host(rule.to.kind)) ||
+        (rule.to.kind == DeviceKind::kGpu && leads_to_host(rule.from.kind))) {
+      return HostLink{.latency = rule.link.latency,
+                      .bandwidth = Bandwidth::BytesPerSecond(
+                          rule.link.bandwidth.bytes_per_second() * rule.count)};
+    }
+  }
+  return std::nullopt;
+}
+
+class Pricer {
+ public:
+  Pricer(const Program& program, const Scenario& scenario)
+      : program_(program), scenario_(scenario) {
+    if (scenario.calibration != nullptr) {
+      profile_ = scenario.calibration->location;
+      if (scenario.calibration->links) links_ = &*scenario.calibration->links;
+      if (scenario.gpu && scenario.calibration->kernels) kernels_ = &*scenario.calibration->kernels;
+    }
+    reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
+  }
+
+  Result<Prices> Run() {
+    PriceKernels();
+    PriceCollectives();
+    PriceCopies();
+    if (kernels_ != nullptr && !reference_) {
+      prices_.issue_kernel = kernels_->launch;
+      prices_.issue_copy = kernels_->launch;
+      prices_.issue_collective = kernels_->collective_launch;
+    }
+    if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
+    return std::move(prices_);
+  }
+
+ private:
+  // One cause is reported once, at the first operation that it hits.
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    const bool known =
+        std::any_of(diagnostics_.begin(), diagnostics_.end(), [&](const Diagnostic& diagnostic) {
+          return diagnostic.code == code && diagnostic.message == message;
+        });
+    if (known) return;
+    diagnostics_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // `what` names the operation in the message.
+  void RefuseEndless(const Demand& demand, const std::string& what) {
+    if (demand.alone() < kLongestTime) return;
+    Report("cost.too-long", {}, fmt::format("a single operation takes a day or more: {}", what),
+           "check the units of the bandwidths and latencies it needs");
+  }
+
+  void PriceKernels() {
+    prices_.kernels.reserve(program_.kernels.size());
+    const std::vector<bool> attention_gradient = AttentionGradients(program_);
+    bool unpriceable = false;
+    for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
+      const Kernel& kernel = program_.kernels[i];
+      Demand demand;
+      if (kernel.kind == KernelKind::kGiven) {
+        demand = PriceGivenKernel(kernel);
+      } else if (kernels_ != nullptr) {
+        demand = PriceOnGpu(kernel, attention_gradient[i]);
+        RefuseEndless(demand, kernel.name);
+      } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
+        unpriceable = true;
+        RefuseKernel(kernel);
+      }
+      prices_.kernels.push_back(demand);
+    }
+  }
+
+  Demand PriceOnGpu(const Kernel& kernel, bool backward) {
+    const auto demand =
+        PriceKernel(kernel, backward,
+                    {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
+    if (demand) return *demand;
+    if (demand.error() == KernelFault::kNoPeak) {
+      Report("cost.no-peak", {},
+             fmt::format("{} does not compute in {}", scenario_.gpu->name, Name(kernel.data_type)),
+             "set training.precision to a type that this GPU has");
+    } else {
+      Report("cost.no-efficiency", profile_,
+             fmt::format("profile '{}' has no figures for matrix products in {}",
+                         scenario_.calibration->name, Name(kernel.data_type)),
+             fmt::format("add kernels.gemm.{}, or set training.precision to a type that it has",
+                         Name(kernel.data_type)));
+    }
+    return {};
+  }
+
+  void RefuseKernel(const Kernel& kernel) {
+    if (!scenario_.gpu) {
+      Report("cost.no-gpu", {},
+             fmt::format("without a GPU only layer lists can be simulated; nothing says how long "
+                         "a kernel takes: {}",
+                         kernel.name),
+             "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as a list of "
+             "layers with times");
+    } else {
+      Report("cost.no-kernel-costs", profile_,
+             fmt::format("the calibration has no 'kernels' section; nothing says how long a kernel "
+                         "takes: {}",
+                         kernel.name),
+             fmt::format("add the section, or leave out 'calibration' for the profile of {}",
+                         scenario_.gpu->name));
+    }
+  }
+
+  const CommunicationPath& PathOf(Index communicator) {
+    const Index group = program_.communicators[communicator].group;
+    if (paths_.empty()) paths_.resize(program_.groups.size());
+    std::optional<CommunicationPath>& path = paths_[group];
+    if (!path) path = scenario_.cluster->PathOf(program_.groups[group].ranks);
+    return *path;
+  }
+
+  void PriceCollectives() {
+    prices_.collectives.reserve(program_.collectives.size());
+    for (const program::Collective& collective : program_.collectives) {
+      const CommunicationPath& path = PathOf(collective.communicator);
+      prices_.collectives.push_back(PriceOneCollective(collective, path));
+      RefuseEndless(prices_.collectives.back().demand,
+                    fmt::format("{} over {} ranks", Name(collective.kind), path.ranks));
+    }
+  }
+
+  CollectivePrice PriceOneCollective(const program::Collective& collective,
+                                     const CommunicationPath& path) {
+    if (path.ranks > 1) {
+      if (const auto* table = TableFor(collective.kind, path)) {
+        if (!Believable(*table, path)) return {};
+        return PriceTabulatedCollective(collective.bytes, path, links_, *table);
+      }
+      if (path.ring_bandwidth == Bandwidth()) {
+        Report("cost.no-link", {},
+               fmt::format("the cluster has no link, and the calibration no table for {} over {} "
+                           "ranks on {} nodes",
+                           Name(collective.kind), path.ranks, path.nodes),
+               "give the flat cluster a link ('link: {latency: 5 us, bandwidth: 25 GB/s}'), or "
+               "the profile a table for this collective and group");
+        return {};
+      }
+      if (!path.flat && links_ == nullptr) {
+        ReportNoLinkCosts(fmt::format("{} over {} ranks on {} nodes", Name(collective.kind),
+                                      path.ranks, path.nodes));
+        return {};
+      }
+    }
+    return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
+                                   scenario_.algorithm);
+  }
+
+  void ReportNoLinkCosts(const std::string& what) {
+    Report("cost.no-link-costs", profile_,
+           fmt::format("the calibration has no 'links' section and no table for: {}", what),
+           "add the section, or a table for exactly this collective, ranks and nodes");
+  }
+
+  const calibration::CollectiveTable* TableFor(CollectiveKind kind,
+                                               const CommunicationPath& path) const {
+    if (scenario_.calibration == nullptr) return nullptr;
+    return FindTable(scenario_.calibration->collectives, kind, path.ranks, path.nodes);
+  }
+
+  bool Believable(const calibration::CollectiveTable& table, const CommunicationPath& path) {
+    for (const auto& [size, time] : table.points) {
+      const Time bound = MeasurementBound(table.collective, size, path);
+      if (time >= bound) continue;
+      Report("cost.faster-than-wire", table.location,
+             fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, the "
+                         "table has {}",
+                         Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
+                         FormatBytes(size), FormatTime(time)),
+             "sizes are those of nccl-tests; the profile may belong to another cluster");
+      return false;
+    }
+    return true;
+  }
+
+  void PriceCopies() {
+    prices_.copies.reserve(program_.copies.size());
+    for (const program::Copy& copy : program_.copies) {
+      prices_.copies.push_back(PriceOneCopy(copy));
+      RefuseEndless(prices_.copies.back(), fmt::format("a copy of {}", FormatBytes(copy.bytes)));
+    }
+  }
+
+  Demand PriceOneCopy(const program::Copy& copy) {
+    if (kernels_ == nullptr) return {};
+    Demand demand;
+    if (copy.direction == program::CopyDirection::kDeviceToDevice) {
+      demand = PriceDeviceCopy(copy.bytes, *scenario_.gpu, *kernels_);
+    } else {
+      if (!host_link_) host_link_ = FindHostLink(scenario_.cluster->node_type());
+      if (!host_link_) {
+        Report("cost.no-host-link", {},
+               "the plan copies between device and host, and nothing joins the two",
+               "use a topology with PCIe, or keep everything on the device");
+        return {};
+      }
+      if (links_ == nullptr) {
+        ReportNoLinkCosts("a copy between device and host");
+        return {};
+      }
+      demand = PriceHostCopy(copy.bytes, *host_link_, *kernels_, *links_);
+    }
+    if (reference_) demand.latency -= kernels_->start_latency;
+    return demand;
+  }
+
+  const Program& program_;
+  const Scenario& scenario_;
+  const calibration::KernelCosts* kernels_ = nullptr;  // null: nothing can be priced by roofline
+  const calibration::LinkCosts* links_ = nullptr;
+  Location profile_;
+  bool reference_ = false;
+  std::vector<std::optional<CommunicationPath>> paths_;  // by group
+  std::optional<HostLink> host_link_;
+  Diagnostics diagnostics_;
+  Prices prices_;
+};
+
+}  // namespace
+
+Result<Prices> Price(const Program& program, const Scenario& scenario) {
+  return Pricer(program, scenario).Run();
+}
+
+}  // namespace stepcast::cost

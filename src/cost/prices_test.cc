@@ -1,0 +1,410 @@
+#include "src/cost/prices.h"
+
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+
+namespace stepcast::cost {
+namespace {
+
+using program::CopyDirection;
+using program::Opcode;
+using program::Phase;
+using program::Program;
+using scenario::Scenario;
+
+Kernel Given(Time time) {
+  Kernel kernel;
+  kernel.name = "block forward";
+  kernel.kind = KernelKind::kGiven;
+  kernel.given = time;
+  return kernel;
+}
+
+Kernel OfKind(KernelKind kind, std::int64_t flops, Bytes read) {
+  Kernel kernel;
+  kernel.name = "self_attn.q_proj";
+  kernel.kind = kind;
+  kernel.flops = flops;
+  kernel.read = read;
+  return kernel;
+}
+
+// 100 Tflop/s in BF16 and 1 TB/s of memory.
+topology::Gpu RoundGpu() {
+  topology::Gpu gpu;
+  gpu.name = "round";
+  gpu.memory_bandwidth = Bandwidth::GigabytesPerSecond(1000);
+  gpu.peak[static_cast<std::size_t>(DataType::kBf16)] = FlopRate::TeraflopsPerSecond(100);
+  gpu.peak[static_cast<std::size_t>(DataType::kFp16)] = FlopRate::TeraflopsPerSecond(100);
+  return gpu;
+}
+
+calibration::Calibration RoundProfile() {
+  calibration::Calibration profile;
+  profile.name = "round";
+  profile.location = {.file = "round.yaml", .line = 1, .column = 1};
+  auto& kernels = profile.kernels.emplace();
+  kernels.gemm[static_cast<std::size_t>(DataType::kBf16)].max_efficiency = 0.5;
+  kernels.attention_forward_efficiency = 0.5;
+  kernels.attention_backward_efficiency = 0.25;
+  kernels.memory_efficiency = 0.5;
+  kernels.start_latency = Microseconds(2);
+  kernels.launch = Microseconds(5);
+  kernels.collective_launch = Microseconds(20);
+  auto& links = profile.links.emplace();
+  links.nvlink_efficiency = 0.5;
+  links.pcie_efficiency = 0.5;
+  links.network_efficiency = 0.5;
+  links.ring_nvlink_hop = Microseconds(3);
+  links.ring_network_hop = Microseconds(14);
+  return profile;
+}
+
+calibration::CollectiveTable TableOf(CollectiveKind kind, int ranks,
+                                     std::vector<std::pair<Bytes, Time>> points) {
+  calibration::CollectiveTable table;
+  table.location = {.file = "round.yaml", .line = 30, .column = 5};
+  table.collective = kind;
+  table.ranks = ranks;
+  table.nodes = ranks;
+  table.points = std::move(points);
+  return table;
+}
+
+const topology::LinkSpec kLink = {.latency = Microseconds(5),
+                                  .bandwidth = Bandwidth::GigabytesPerSecond(25)};
+
+Scenario FlatScenario(int devices, std::optional<topology::LinkSpec> link = kLink) {
+  Scenario scenario;
+  scenario.cluster = std::make_shared<topology::Cluster>(
+      topology::FlatCluster{.devices = devices, .memory = GiB(80), .gpu = "", .link = link});
+  scenario.plan.data_parallel.framework = plan::Framework::kDdp;
+  return scenario;
+}
+
+void SetProfile(Scenario& scenario, calibration::Calibration profile) {
+  scenario.calibration = std::make_shared<calibration::Calibration>(std::move(profile));
+}
+
+Scenario GpuScenario(int devices) {
+  Scenario scenario = FlatScenario(devices);
+  scenario.gpu = RoundGpu();
+  SetProfile(scenario, RoundProfile());
+  return scenario;
+}
+
+// Two GPUs a node on 100 GB/s of NVLink, PCIe of 40 GB/s to the CPU and its NIC, 50 GB/s of
+// network.
+Scenario NodesScenario(int nodes) {
+  using topology::DeviceKind;
+  topology::NodeType node;
+  node.name = "pair";
+  node.gpu = "round";
+  node.gpu_memory = GiB(80);
+  node.devices = {2, 0, 0, 1, 1};
+  const topology::LinkSpec nvlink = {.latency = Microseconds(1),
+                                     .bandwidth = Bandwidth::GigabytesPerSecond(100)};
+  const topology::LinkSpec pcie = {.latency = Microseconds(1),
+                                   .bandwidth = Bandwidth::GigabytesPerSecond(40)};
+  const topology::DeviceSet gpus = {.kind = DeviceKind::kGpu, .indices = {0, 1}};
+  const topology::DeviceSet cpu = {.kind = DeviceKind::kCpu, .indices = {0}};
+  const topology::DeviceSet nic = {.kind = DeviceKind::kNic, .indices = {0}};
+  node.links = {{.kind = topology::LinkKind::kNvLink,
+                 .from = gpus,
+                 .to = gpus,
+                 .join = topology::Join::kAllToAll,
+                 .link = nvlink},
+                {.kind = topology::LinkKind::kPcie, .from = gpus, .to = cpu, .link = pcie},
+                {.kind = topology::LinkKind::kPcie, .from = nic, .to = cpu, .link = pcie}};
+  topology::Fabric fabric;
+  fabric.link = {.latency = Microseconds(1), .bandwidth = Bandwidth::GigabytesPerSecond(50)};
+  Scenario scenario = GpuScenario(1);
+  scenario.cluster = std::make_shared<topology::Cluster>(
+      node, nodes > 1 ? std::optional(fabric) : std::nullopt, nodes);
+  return scenario;
+}
+
+// A program over one group of the ranks 0 to ranks - 1.
+Program WithGroup(int ranks) {
+  Program program;
+  program.streams = {{"compute"}};
+  program.groups.push_back({"data", std::vector<int>(static_cast<std::size_t>(ranks))});
+  std::iota(program.groups[0].ranks.begin(), program.groups[0].ranks.end(), 0);
+  program.communicators.push_back({"data", 0});
+  return program;
+}
+
+void AddCollective(Program& program, CollectiveKind kind, Bytes bytes,
+                   program::Index communicator = 0) {
+  program.collectives.push_back(
+      {.kind = kind, .communicator = communicator, .bytes = bytes, .data_type = DataType::kBf16});
+}
+
+void Issue(Program& program, program::Index kernel, Phase phase) {
+  program.step.push_back({.opcode = Opcode::kKernel, .phase = phase, .operand = kernel});
+}
+
+Prices MustPrice(const Program& program, const Scenario& scenario) {
+  auto prices = Price(program, scenario);
+  EXPECT_TRUE(prices.has_value()) << Format(prices.error());
+  return prices.value_or(Prices());
+}
+
+std::vector<std::string> Codes(const Program& program, const Scenario& scenario) {
+  std::vector<std::string> codes;
+  const auto prices = Price(program, scenario);
+  if (prices) return codes;
+  for (const Diagnostic& diagnostic : prices.error()) codes.push_back(diagnostic.code);
+  return codes;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(PricesTest, LayerListOnAFlatClusterWithoutGpu) {
+  Program program = WithGroup(4);
+  program.kernels = {Given(Milliseconds(10)), OfKind(KernelKind::kMemoryBound, 0, MiB(25))};
+  program.copies = {{CopyDirection::kDeviceToDevice, MiB(25)},
+                    {CopyDirection::kHostToDevice, MiB(25)}};
+  AddCollective(program, CollectiveKind::kAllReduce, Bytes(1'000'000'000));
+  const Prices prices = MustPrice(program, FlatScenario(4));
+  ASSERT_EQ(prices.kernels.size(), 2u);
+  EXPECT_EQ(prices.kernels[0].alone(), Milliseconds(10));
+  EXPECT_EQ(prices.kernels[0].provenance, Provenance::kGiven);
+  EXPECT_EQ(prices.kernels[1].alone(), Time());
+  ASSERT_EQ(prices.copies.size(), 2u);
+  EXPECT_EQ(prices.copies[0].alone(), Time());
+  EXPECT_EQ(prices.copies[1].alone(), Time());
+  EXPECT_EQ(prices.issue_kernel, Time());
+  EXPECT_EQ(prices.issue_copy, Time());
+  EXPECT_EQ(prices.issue_collective, Time());
+  // 2 x 3 x 5 us + 2 x 3/4 x 1e9 / 25e9.
+  ASSERT_EQ(prices.collectives.size(), 1u);
+  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(30) + Milliseconds(60));
+}
+
+RC_GTEST_PROP(PricesTest, FlatRingIsTheClosedForm, ()) {
+  const int ranks = *rc::gen::inRange(2, 600);
+  const topology::LinkSpec link = {
+      .latency = Nanoseconds(*rc::gen::inRange(0, 100'000)),
+      .bandwidth = Bandwidth::GigabytesPerSecond(*rc::gen::inRange(1, 1000))};
+  // A buffer that divides into chunks, so that the closed form has no fraction of a byte.
+  const Bytes chunk(*rc::gen::inRange<std::int64_t>(0, 10'000'000));
+  Program program = WithGroup(ranks);
+  AddCollective(program, CollectiveKind::kAllReduce, chunk * ranks);
+  AddCollective(program, CollectiveKind::kReduceScatter, chunk * ranks);
+  const Prices prices = MustPrice(program, FlatScenario(ranks, link));
+  const std::int64_t steps = ranks - 1;
+  RC_ASSERT(prices.collectives[0].demand.alone() ==
+            2 * steps * link.latency + 2 * steps * chunk / link.bandwidth);
+  RC_ASSERT(prices.collectives[1].demand.alone() ==
+            steps * link.latency + steps * chunk / link.bandwidth);
+  RC_ASSERT(prices.collectives[0].wire_bytes_per_rank ==
+            static_cast<double>((2 * steps * chunk).count()));
+}
+
+TEST(PricesTest, KernelsNeedAGpuAndSaySoOnce) {
+  Program program = WithGroup(1);
+  program.kernels = {OfKind(KernelKind::kGemm, 1000, KiB(1)),
+                     OfKind(KernelKind::kAttention, 1000, KiB(1)),
+                     OfKind(KernelKind::kOptimizer, 0, KiB(1))};
+  EXPECT_EQ(Codes(program, FlatScenario(1)), Names{"cost.no-gpu"});
+}
+
+TEST(PricesTest, KernelsNeedAProfileWithKernels) {
+  Program program = WithGroup(1);
+  program.kernels = {Given(Milliseconds(1))};
+  Scenario scenario = GpuScenario(1);
+  calibration::Calibration profile = RoundProfile();
+  profile.kernels.reset();
+  SetProfile(scenario, profile);
+  EXPECT_EQ(MustPrice(program, scenario).issue_kernel, Time());
+  program.kernels.push_back(OfKind(KernelKind::kGemm, 1000, KiB(1)));
+  const auto prices = Price(program, scenario);
+  ASSERT_FALSE(prices.has_value());
+  ASSERT_EQ(prices.error().size(), 1u);
+  EXPECT_EQ(prices.error()[0].code, "cost.no-kernel-costs");
+  EXPECT_EQ(prices.error()[0].location.file, "round.yaml");
+}
+
+TEST(PricesTest, DataTypesNeedPeakAndEfficiency) {
+  Program program = WithGroup(1);
+  for (DataType type : {DataType::kFp8, DataType::kFp16, DataType::kFp8, DataType::kBf16}) {
+    program.kernels.push_back(OfKind(KernelKind::kGemm, 1000, KiB(1)));
+    program.kernels.back().data_type = type;
+  }
+  EXPECT_EQ(Codes(program, GpuScenario(1)), (Names{"cost.no-peak", "cost.no-efficiency"}));
+}
+
+TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
+  Program program = WithGroup(2);
+  program.kernels = {OfKind(KernelKind::kMemoryBound, 0, Bytes(50'000'000))};
+  program.copies = {{CopyDirection::kDeviceToDevice, Bytes(50'000'000)}};
+  AddCollective(program, CollectiveKind::kAllReduce, Bytes(50'000'000));
+  Scenario scenario = GpuScenario(2);
+  const Prices eager = MustPrice(program, scenario);
+  EXPECT_EQ(eager.issue_kernel, Microseconds(5));
+  EXPECT_EQ(eager.issue_copy, Microseconds(5));
+  EXPECT_EQ(eager.issue_collective, Microseconds(20));
+  // 50e6 / 0.5e12 = 100 us after a start of 2 us; the copy reads and writes.
+  EXPECT_EQ(eager.kernels[0].latency, Microseconds(2));
+  EXPECT_EQ(eager.kernels[0].work, Microseconds(100));
+  EXPECT_EQ(eager.copies[0].latency, Microseconds(2));
+  EXPECT_EQ(eager.copies[0].work, Microseconds(200));
+
+  scenario.plan.data_parallel.framework = plan::Framework::kReference;
+  const Prices textbook = MustPrice(program, scenario);
+  EXPECT_EQ(textbook.issue_kernel, Time());
+  EXPECT_EQ(textbook.issue_copy, Time());
+  EXPECT_EQ(textbook.issue_collective, Time());
+  EXPECT_EQ(textbook.kernels[0].alone(), Microseconds(100));
+  EXPECT_EQ(textbook.copies[0].alone(), Microseconds(200));
+  // The flat cluster's collective is the textbook's in either.
+  EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
+}
+
+TEST(PricesTest, AttentionGradientsAreToldByWhereTheyRun) {
+  // Forward 1e9 flops, gradient 2.5e9, the recomputed forward listed apart.
+  Program program = WithGroup(1);
+  program.kernels = {OfKind(KernelKind::kAttention, 1'000'000'000, Bytes(0)),
+                     OfKind(KernelKind::kAttention, 2'500'000'000, Bytes(0)),
+                     OfKind(KernelKind::kAttention, 1'000'000'000, Bytes(0))};
+  Issue(program, 0, Phase::kForward);
+  Issue(program, 2, Phase::kBackward);
+  Issue(program, 1, Phase::kBackward);
+  const Prices prices = MustPrice(program, GpuScenario(1));
+  EXPECT_EQ(prices.kernels[0].work, Microseconds(20));   // 1e9 / (100e12 x 0.5)
+  EXPECT_EQ(prices.kernels[1].work, Microseconds(100));  // 2.5e9 / (100e12 x 0.25)
+  EXPECT_EQ(prices.kernels[2].work, Microseconds(20));
+}
+
+TEST(PricesTest, TablesComeBeforeLinks) {
+  Program program = WithGroup(4);
+  AddCollective(program, CollectiveKind::kAllReduce, KiB(64));
+  AddCollective(program, CollectiveKind::kAllReduce, MiB(1));
+  AddCollective(program, CollectiveKind::kAllReduce, MiB(2));
+  AddCollective(program, CollectiveKind::kAllGather, Bytes(1'000'000'000));
+  Scenario scenario = FlatScenario(4);
+  calibration::Calibration profile;
+  profile.collectives = {TableOf(CollectiveKind::kAllReduce, 4,
+                                 {{KiB(4), Microseconds(1800)}, {MiB(1), Microseconds(13100)}})};
+  SetProfile(scenario, profile);
+  const Prices prices = MustPrice(program, scenario);
+  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(7450));
+  EXPECT_EQ(prices.collectives[0].demand.provenance, Provenance::kInterpolated);
+  EXPECT_STREQ(prices.collectives[0].algorithm, "table");
+  EXPECT_EQ(prices.collectives[1].demand.provenance, Provenance::kMeasured);
+  EXPECT_EQ(prices.collectives[2].demand.alone(), Microseconds(26200));
+  EXPECT_EQ(prices.collectives[2].demand.provenance, Provenance::kExtrapolated);
+  EXPECT_STREQ(prices.collectives[3].algorithm, "ring");
+  EXPECT_EQ(prices.collectives[3].demand.provenance, Provenance::kModelled);
+}
+
+TEST(PricesTest, WithoutLinkAndTableThereIsNoPrice) {
+  Program program = WithGroup(4);
+  AddCollective(program, CollectiveKind::kAllReduce, KiB(64));
+  AddCollective(program, CollectiveKind::kAllReduce, KiB(32));
+  AddCollective(program, CollectiveKind::kAllGather, KiB(64));
+  Scenario scenario = FlatScenario(4, std::nullopt);
+  // One for each collective and group, not for each size.
+  EXPECT_EQ(Codes(program, scenario), (Names{"cost.no-link", "cost.no-link"}));
+  calibration::Calibration profile;
+  profile.collectives = {TableOf(CollectiveKind::kAllReduce, 4, {{KiB(4), Microseconds(1)}}),
+                         TableOf(CollectiveKind::kAllGather, 4, {{KiB(4), Microseconds(1)}})};
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{});
+  // A table over eight ranks says nothing about four.
+  profile.collectives[0].ranks = profile.collectives[0].nodes = 8;
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{"cost.no-link"});
+}
+
+TEST(PricesTest, OneRankNeedsNoLink) {
+  Program program = WithGroup(1);
+  AddCollective(program, CollectiveKind::kAllReduce, MiB(64));
+  const Prices prices = MustPrice(program, FlatScenario(1, std::nullopt));
+  EXPECT_EQ(prices.collectives[0].demand.alone(), Time());
+  EXPECT_STREQ(prices.collectives[0].algorithm, "none");
+}
+
+TEST(PricesTest, TablesFasterThanTheWireAreWrong) {
+  // 1 GB over 4 ranks at 25 GB/s takes 60 ms on the wire.
+  Program program = WithGroup(4);
+  AddCollective(program, CollectiveKind::kAllReduce, KiB(64));
+  Scenario scenario = FlatScenario(4);
+  calibration::Calibration profile;
+  profile.collectives = {
+      TableOf(CollectiveKind::kAllReduce, 4,
+              {{KiB(4), Milliseconds(1)}, {Bytes(1'000'000'000), Microseconds(59'999)}})};
+  SetProfile(scenario, profile);
+  const auto prices = Price(program, scenario);
+  ASSERT_FALSE(prices.has_value());
+  ASSERT_EQ(prices.error().size(), 1u);
+  const Diagnostic& diagnostic = prices.error()[0];
+  EXPECT_EQ(diagnostic.code, "cost.faster-than-wire");
+  EXPECT_EQ(diagnostic.location.file, "round.yaml");
+  EXPECT_EQ(diagnostic.location.line, 30);
+  profile.collectives[0].points[1].second = Milliseconds(60);
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{});
+}
+
+TEST(PricesTest, RealTopologiesUseTheProfilesLinks) {
+  // One node: 2 hops of 3 us; 2 x 1/2 x 1e9 / (0.5 x 100e9) = 20 ms.
+  Program program = WithGroup(2);
+  AddCollective(program, CollectiveKind::kAllReduce, Bytes(1'000'000'000));
+  Scenario scenario = NodesScenario(1);
+  const Prices prices = MustPrice(program, scenario);
+  EXPECT_EQ(prices.collectives[0].demand.alone(), Microseconds(6) + Milliseconds(20));
+  EXPECT_EQ(prices.collectives[0].bandwidth_bound, Milliseconds(10));
+  calibration::Calibration profile = RoundProfile();
+  profile.links.reset();
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{"cost.no-link-costs"});
+}
+
+TEST(PricesTest, EachGroupHasItsOwnPath) {
+  // The node's pair on NVLink, and one GPU of each node over the network.
+  Program program = WithGroup(2);
+  program.groups.push_back({"replica", {0, 2}});
+  program.communicators.push_back({"replica", 1});
+  AddCollective(program, CollectiveKind::kAllGather, MiB(64), 0);
+  AddCollective(program, CollectiveKind::kAllGather, MiB(64), 1);
+  const Prices prices = MustPrice(program, NodesScenario(2));
+  const auto share = [&](std::size_t i, Resource resource) {
+    return prices.collectives[i].demand.share[static_cast<std::size_t>(resource)];
+  };
+  EXPECT_EQ(share(0, Resource::kScaleUp), 1);
+  EXPECT_EQ(share(0, Resource::kNetwork), 0);
+  EXPECT_EQ(share(1, Resource::kScaleUp), 0);
+  EXPECT_EQ(share(1, Resource::kNetwork), 1);
+  EXPECT_GT(prices.collectives[1].demand.alone(), prices.collectives[0].demand.alone());
+}
+
+TEST(PricesTest, CopiesToTheHostCrossPcie) {
+  Program program = WithGroup(1);
+  program.copies = {{CopyDirection::kDeviceToHost, Bytes(1'000'000'000)}};
+  Scenario scenario = NodesScenario(1);
+  const Prices prices = MustPrice(program, scenario);
+  EXPECT_EQ(prices.copies[0].latency, Microseconds(3));  // start 2 us, wire 1 us
+  EXPECT_EQ(prices.copies[0].work, Milliseconds(50));    // 1e9 / (0.5 x 40e9)
+  EXPECT_EQ(prices.copies[0].share[static_cast<std::size_t>(Resource::kHostLink)], 1);
+  EXPECT_EQ(Codes(program, GpuScenario(1)), Names{"cost.no-host-link"});
+}
+
+TEST(PricesTest, OperationsOfADayAreMistakes) {
+  Program program = WithGroup(4);
+  AddCollective(program, CollectiveKind::kAllReduce, GiB(16));
+  const topology::LinkSpec byte_a_second = {.latency = Time(),
+                                            .bandwidth = Bandwidth::BytesPerSecond(1)};
+  EXPECT_EQ(Codes(program, FlatScenario(4, byte_a_second)), Names{"cost.too-long"});
+}
+
+}  // namespace
+}  // namespace stepcast::cost
