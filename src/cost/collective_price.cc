@@ -158,7 +158,7 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
   std::optional<AlgorithmTime> tree;
   if (path.flat) {
     ring = FlatRing(kind, bytes, path);
-    if (HasTree(kind) && algorithm == CollectiveAlgorithm::kTree) {
+    if (HasTree(kind) && algorithm != CollectiveAlgorithm::kRing) {
       tree = FlatTree(kind, bytes, path);
     }
   } else {

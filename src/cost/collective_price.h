@@ -30,7 +30,7 @@
 // that is 2 S on a link and two traversals.
 //
 // Flat cluster: exactly these formulas, with depth = ceil(log2 N), a = the link's latency per step
-// and B = its bandwidth. Nothing of the profile applies. Left to itself (kAuto) it takes the ring.
+// and B = its bandwidth. Nothing of the profile applies.
 //
 // Real topology: what NCCL's own model has for its Simple protocol (NVIDIA/nccl 2.30.7,
 // src/graph/tuning.cc), with the profile's constants:
@@ -45,9 +45,11 @@
 //                     trees 0.92 of the ring's bus bandwidth, and half of a bus bandwidth is the
 //                     algorithm bandwidth
 //   broadcast       = ring: NCCL has no other
-// kAuto takes the faster of the two, the ring on a tie. NCCL's LL and LL128 protocols, NVLS and
-// in-network reduction are not modelled; small messages and all-reduce inside NVSwitch nodes
-// therefore come out too slow.
+// NCCL's LL and LL128 protocols, NVLS and in-network reduction are not modelled; small messages and
+// all-reduce inside NVSwitch nodes therefore come out too slow.
+//
+// kAuto takes the faster of the two where there is a tree, the ring on a tie. (A scenario on a flat
+// cluster asks for the ring unless it says otherwise.)
 //
 // Shares: the hop that limits B has share 1 of kScaleUp (inside nodes) or kNetwork (between them),
 // the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes

@@ -63,7 +63,7 @@ double Share(const Demand& demand, Resource resource) {
 }
 
 CollectivePrice Flat(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
-                     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto) {
+                     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing) {
   return PriceModelledCollective(kind, bytes, path, nullptr, algorithm);
 }
 
@@ -135,6 +135,18 @@ TEST(FlatClusterTest, TreeDepthsByHand) {
              CollectiveAlgorithm::kTree);
     EXPECT_EQ(price.demand.alone(), Microseconds(2 * depth)) << ranks;
   }
+}
+
+TEST(FlatClusterTest, AutoTakesTheFasterAndTheRingOnATie) {
+  // 4 ranks, 1 us, 1 GB/s: ring 6 us + 1.5 S, tree 4 us + 2 S; both 10 us at 4000 B (in ns a byte).
+  const CommunicationPath path = FlatPath(4, Microseconds(1), Bandwidth::GigabytesPerSecond(1));
+  const auto algorithm = [&](std::int64_t bytes) {
+    return std::string(
+        Flat(CollectiveKind::kAllReduce, Bytes(bytes), path, CollectiveAlgorithm::kAuto).algorithm);
+  };
+  EXPECT_EQ(algorithm(3999), "tree");
+  EXPECT_EQ(algorithm(4000), "ring");
+  EXPECT_EQ(algorithm(4001), "ring");
 }
 
 TEST(FlatClusterTest, OneRankDoesNothing) {

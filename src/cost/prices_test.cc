@@ -85,6 +85,7 @@ Scenario FlatScenario(int devices, std::optional<topology::LinkSpec> link = kLin
   Scenario scenario;
   scenario.cluster = std::make_shared<topology::Cluster>(
       topology::FlatCluster{.devices = devices, .memory = GiB(80), .gpu = "", .link = link});
+  scenario.algorithm = scenario::CollectiveAlgorithm::kRing;
   scenario.plan.data_parallel.framework = plan::Framework::kDdp;
   return scenario;
 }
