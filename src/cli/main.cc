@@ -1,0 +1,403 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/cli/memory_command.h"
+#include "src/cli/outcome.h"
+#include "src/cli/simulate_command.h"
+#include "src/cli/sweep_command.h"
+#include "src/cli/topology_command.h"
+#include "src/report/output_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kVersion = "stepcast 0.1.0";
+
+constexpr const char* kAbout =
+    "Forecasts one step of distributed training: how long it takes, where the time goes, and\n"
+    "whether it fits in memory. A scenario file names a model, a cluster and a plan.";
+
+constexpr const char* kExitStatus =
+    "Exit status:\n"
+    "  0  done\n"
+    "  1  failed (a file cannot be written, a bug)\n"
+    "  2  the input or the command line is wrong: see stderr; nothing is on stdout\n"
+    "  3  done, and the answer is no: it does not fit in memory\n";
+
+constexpr const char* kMainFooter =
+    "Example:\n"
+    "  stepcast simulate scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast simulate scenarios/llama3-8b-fsdp/scenario.yaml --set cluster.nodes=4 \\\n"
+    "      --set parallelism.data=32\n"
+    "\n"
+    "Paths are looked up as they are, beside the file that names them, and in the data that\n"
+    "stepcast was built with (models/, topologies/, calibration/, scenarios/), or in\n"
+    "$STEPCAST_DATA. Each command has its own page: stepcast COMMAND --help\n"
+    "\n";
+
+constexpr const char* kSimulateAbout =
+    "Forecasts one training step: its time in the steady state, what computes and what waits in\n"
+    "it, every collective, and the memory of the fullest rank.";
+
+constexpr const char* kSimulateFooter =
+    "Example:\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
+    "\n"
+    "Open a trace at https://ui.perfetto.dev: one track per stream, arrows where a stream waits\n"
+    "for another, counters of memory by category.\n"
+    "\n";
+
+constexpr const char* kMemoryAbout =
+    "The memory of one rank at each ZeRO stage, by category: the textbook formula beside the\n"
+    "peak of the simulated step. A stage that the framework does not have shows the formula\n"
+    "alone and the reason.";
+
+constexpr const char* kMemoryFooter =
+    "Example:\n"
+    "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
+    "\n";
+
+constexpr const char* kSweepAbout =
+    "Forecasts every combination of the values given with --vary, on all cores. The first key\n"
+    "varies slowest. A combination that cannot exist is a row with the reason, one that does\n"
+    "not fit is a row with its figures.";
+
+constexpr const char* kSweepFooter =
+    "Example:\n"
+    "  stepcast sweep scenarios/bucket-sweep/scenario.yaml \\\n"
+    "      --vary 'data_parallel.bucket_size=1 MiB,25 MiB,100 MiB'\n"
+    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
+    "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --csv\n"
+    "\n"
+    "Exits 0 whenever it printed its table, whatever the rows say.\n"
+    "\n";
+
+constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
+
+constexpr const char* kTopologyShowAbout =
+    "Draws a topology: the devices of a node, the fabric, and every kind of link with its latency\n"
+    "and its bandwidth in one direction.";
+
+constexpr const char* kTopologyShowFooter =
+    "Example:\n"
+    "  stepcast topology show topologies/dgx-h100.yaml\n"
+    "  stepcast topology show topologies/dgx-h100.yaml --nodes 4 --dot | dot -Tsvg > h100.svg\n"
+    "\n";
+
+// What the command line asks for, filled by the parser.
+struct Request {
+  SimulateOptions simulate;
+  MemoryOptions memory;
+  SweepOptions sweep;
+  TopologyShowOptions topology_show;
+};
+
+// CLI11's page without what it says twice: types of positionals, what excludes what, and whole
+// descriptions in the list of commands.
+class HelpPage : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    name.erase(name.find_last_not_of(' ') + 1);
+    std::string usage = "\nUsage: " + name;
+    if (!app->get_subcommands(nullptr).empty()) return usage + " COMMAND ...\n";
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) usage += " " + option->get_name(true);
+    }
+    return usage + " [OPTIONS]\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_type_name().empty()) return "";
+    return " " + option->get_type_name();
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string& text = command->get_description();
+    std::string line = text.substr(0, text.find_first_of(".:"));
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, line);
+  }
+};
+
+void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::string>& set) {
+  command.add_option("SCENARIO", scenario, "Scenario file (YAML; docs/formats.md)")->required();
+  command
+      .add_option("--set", set,
+                  "Override a key of the scenario by its dotted path, as often as needed")
+      ->type_name("KEY=VALUE")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+void Describe(CLI::App& app, Request& request) {
+  app.description(kAbout);
+  app.footer(std::string(kMainFooter) + kExitStatus);
+  app.set_version_flag("--version", kVersion, "Print the version");
+  app.require_subcommand(1);
+  const auto page = std::make_shared<HelpPage>();
+  page->column_width(24);
+  page->label("Positionals", "Arguments");
+  app.formatter(page);
+
+  CLI::App& simulate = *app.add_subcommand("simulate", kSimulateAbout)->group("Commands");
+  AddScenario(simulate, request.simulate.scenario, request.simulate.set);
+  CLI::Option* json = simulate.add_flag("--json", request.simulate.json, "Print one JSON document");
+  CLI::Option* trace = simulate
+                           .add_option("--trace", request.simulate.trace,
+                                       "Also write the timeline as Chrome trace JSON")
+                           ->type_name("FILE");
+  simulate
+      .add_flag("--program", request.simulate.program,
+                "Print the step program that a rank would submit, and whether it is free of races")
+      ->excludes(json)
+      ->excludes(trace);
+  simulate.footer(std::string(kSimulateFooter) + kExitStatus);
+
+  CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");
+  AddScenario(memory, request.memory.scenario, request.memory.set);
+  memory.add_flag("--json", request.memory.json, "Print one JSON document");
+  memory.footer(std::string(kMemoryFooter) + kExitStatus);
+
+  CLI::App& sweep = *app.add_subcommand("sweep", kSweepAbout)->group("Commands");
+  AddScenario(sweep, request.sweep.scenario, request.sweep.set);
+  sweep
+      .add_option("--vary", request.sweep.vary,
+                  "A key and its values, as often as needed; at most 10^6 combinations")
+      ->type_name("KEY=V1,V2,...")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
+  sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
+  sweep.footer(std::string(kSweepFooter) + kExitStatus);
+
+  CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
+  topology.require_subcommand(1);
+  topology.footer(std::string(kTopologyShowFooter) + kExitStatus);
+  CLI::App& show = *topology.add_subcommand("show", kTopologyShowAbout)->group("Commands");
+  show.add_option("FILE", request.topology_show.file, "Topology file (YAML; docs/formats.md)")
+      ->required();
+  show.add_option("--nodes", request.topology_show.nodes, "How many nodes to draw")->type_name("N");
+  show.add_flag("--dot", request.topology_show.dot, "Print Graphviz instead of text");
+  show.footer(std::string(kTopologyShowFooter) + kExitStatus);
+}
+
+// One page for each command; CLI11's own would list the options of the application with it.
+std::string Help(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  std::string name = "stepcast";
+  while (!deepest->get_subcommands().empty()) {
+    deepest = deepest->get_subcommands().front();
+    name += " " + deepest->get_name();
+  }
+  // The page adds the command's own name.
+  return deepest->help(deepest == &app ? name : name.substr(0, name.rfind(' ')));
+}
+
+Diagnostic WrongUse(const char* code, std::string message, std::string hint) {
+  return {code, {"command line", 0, 0}, std::move(message), std::move(hint)};
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  if (const std::string_view near = NearestWord(word, views); !near.empty()) {
+    return fmt::format("did you mean '{}'?", near);
+  }
+  return fmt::format("there are: {}", fmt::join(known, ", "));
+}
+
+std::vector<std::string> Commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> Options(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Words that are no command and options that the command does not have, found before the parser
+// runs: its own errors name neither the command nor a word that is near.
+Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  std::string path = "stepcast";
+  Diagnostics faults;
+  std::size_t at = 0;
+  for (; at < arguments.size() && !arguments[at].starts_with('-'); ++at) {
+    const std::vector<const CLI::App*> known = command->get_subcommands(nullptr);
+    if (known.empty()) break;
+    const std::string& word = arguments[at];
+    const auto found = std::find_if(known.begin(), known.end(), [&](const CLI::App* candidate) {
+      return candidate->get_name() == word;
+    });
+    if (found == known.end()) {
+      faults.push_back(WrongUse("command-line.unknown-command",
+                                fmt::format("unknown command of {}: {}", path, Quoted(word)),
+                                DidYouMean(word, Commands(*command))));
+      return faults;
+    }
+    command = *found;
+    path += " " + word;
+  }
+  for (; at < arguments.size(); ++at) {
+    const std::string& argument = arguments[at];
+    if (argument == "--") break;
+    if (argument.size() < 2 || !argument.starts_with('-')) continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    if (const CLI::Option* option = command->get_option_no_throw(name); option != nullptr) {
+      // The next word belongs to the option, even if it starts with a dash.
+      const bool takes_value = option->get_items_expected_max() > 0;
+      if (takes_value && name.size() == argument.size()) ++at;
+      continue;
+    }
+    faults.push_back(WrongUse("command-line.unknown-option",
+                              fmt::format("unknown option of {}: {}", path, Quoted(name)),
+                              DidYouMean(name, Options(*command))));
+  }
+  return faults;
+}
+
+// A line that is overwritten until the rows are done, if stderr is a terminal.
+class ProgressLine {
+ public:
+  static bool Possible() { return ::isatty(STDERR_FILENO) == 1; }
+
+  void Show(std::int64_t done, std::int64_t rows) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    constexpr std::chrono::milliseconds kPause(100);
+    next_ = now + kPause;
+    fmt::print(stderr, "\r{} of {} combinations", done, rows);
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  ~ProgressLine() {
+    if (shown_) fmt::print(stderr, "\r\033[K");  // carriage return, erase the line
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_;
+  bool shown_ = false;
+};
+
+Outcome RunSweep(SweepOptions& options) {
+  ProgressLine line;
+  if (ProgressLine::Possible()) {
+    options.progress = [&](std::int64_t done, std::int64_t rows) { line.Show(done, rows); };
+  }
+  return Sweep(options);
+}
+
+Outcome Run(const std::vector<std::string>& arguments) {
+  CLI::App app;
+  Request request;
+  Describe(app, request);
+  if (arguments.empty()) return {kWrongInput, "", app.help("stepcast")};
+  if (const Diagnostics faults = UnknownWords(app, arguments); !faults.empty()) {
+    return WrongInput(faults);
+  }
+  try {
+    // CLI11 takes the words last first.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return {kDone, Help(app), ""};
+  } catch (const CLI::CallForVersion&) {
+    return {kDone, fmt::format("{}\n", kVersion), ""};
+  } catch (const CLI::ParseError& error) {
+    std::string page = "stepcast";
+    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
+      command = command->get_subcommands().front();
+      page += " " + command->get_name();
+    }
+    return WrongInput(
+        {WrongUse("command-line.wrong-use", error.what(), fmt::format("see {} --help", page))});
+  }
+  if (app.got_subcommand("simulate")) return Simulate(request.simulate);
+  if (app.got_subcommand("memory")) return Memory(request.memory);
+  if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
+  return TopologyShow(request.topology_show);
+}
+
+extern "C" void StopAtSignal(int signal) {
+  report::RemoveUnfinishedFiles();
+  constexpr std::string_view kLine = "\nstepcast: interrupted\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  ::_exit(128 + signal);
+}
+
+void SetSignals() {
+  // A reader that goes away is an error of writing, with a message, and not the end at once.
+  ::signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;  // as nohup wants it
+    struct sigaction action = {};
+    action.sa_handler = StopAtSignal;
+    ::sigfillset(&action.sa_mask);
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+// A closed stdin, stdout or stderr would give its number to the next file that is opened.
+void FillStandardDescriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      // Written to, it fails as a closed one would.
+      [[maybe_unused]] const int opened = ::open("/dev/null", O_RDONLY);
+    }
+  }
+}
+
+bool WriteAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+int Main(int count, char** words) {
+  FillStandardDescriptors();
+  SetSignals();
+  const Outcome outcome = Run(std::vector<std::string>(words + std::min(count, 1), words + count));
+  WriteAll(STDERR_FILENO, outcome.messages);
+  // Some file systems tell only at the end that there was no room.
+  const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&
+                        (outcome.output.empty() || ::close(STDOUT_FILENO) == 0);
+  if (complete) return outcome.status;
+  WriteAll(STDERR_FILENO,
+           fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace stepcast::cli
+
+int main(int count, char** words) { return stepcast::cli::Main(count, words); }

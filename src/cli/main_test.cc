@@ -1,0 +1,332 @@
+// The binary as a user meets it: exit status, what goes to stdout and what to stderr, files.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "src/cli/shell.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kBinary = "src/cli/stepcast";
+constexpr const char* kToy = R"(stepcast: 1
+name: toy
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 4, parameters: [262144], forward: 1 ms, backward: 2 ms}
+  optimizer_step: 1 ms
+cluster:
+  topology:
+    kind: flat
+    devices: 4
+    memory: 1 GiB
+    link: {latency: 5 us, bandwidth: 25 GB/s}
+training:
+  sequence_length: 128
+  micro_batch_size: 1
+  gradient_accumulation: 1
+  precision: bf16
+  optimizer: adamw
+data_parallel:
+  zero_stage: 0
+  framework: reference
+)";
+
+class MainTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/main_test.XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::ofstream(Path("toy.yaml")) << kToy;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  static ShellResult Run(const std::string& arguments) {
+    return Shell(fmt::format("{} {}", kBinary, arguments));
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(MainTest, HelpAndVersionAreDone) {
+  for (const char* arguments : {"--help", "simulate --help", "memory --help", "sweep --help",
+                                "topology --help", "topology show --help"}) {
+    const ShellResult result = Run(arguments);
+    EXPECT_EQ(result.status, 0) << arguments;
+    EXPECT_THAT(result.output, HasSubstr("Usage: stepcast")) << arguments;
+    EXPECT_THAT(result.output, HasSubstr("Example:")) << arguments;
+    EXPECT_THAT(result.output, HasSubstr("Exit status:")) << arguments;
+    EXPECT_EQ(result.messages, "") << arguments;
+  }
+  EXPECT_THAT(Run("--version").output, StartsWith("stepcast "));
+}
+
+TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"simlate x", "did you mean 'simulate'?"},
+      {"topology shwo x", "did you mean 'show'?"},
+      {"simulate x --jsn", "did you mean '--json'?"},
+      {"sweep x --vari a=1", "did you mean '--vary'?"},
+      {"--nothing-like-it", "there are: --help, --version"},
+      {"simulate", "see stepcast simulate --help"},
+      {"simulate a b", "see stepcast simulate --help"},
+      {"simulate x --set", "see stepcast simulate --help"},
+      {"simulate x --json --program", "excludes"},
+      {"sweep x --vary a=1 --json --csv", "excludes"},
+      {"topology", "see stepcast topology --help"},
+      {"topology show x --nodes many", "many"},
+      {"", "Usage: stepcast"},
+  };
+  for (const auto& [arguments, hint] : cases) {
+    const ShellResult result = Run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+    EXPECT_THAT(result.messages, HasSubstr(hint)) << arguments;
+  }
+}
+
+TEST_F(MainTest, SimulatePrintsAPageOrOneDocument) {
+  const ShellResult text = Run("simulate " + Path("toy.yaml"));
+  EXPECT_EQ(text.status, 0) << text.messages;
+  EXPECT_THAT(text.output, StartsWith("toy\n\nmodel "));
+  EXPECT_THAT(text.output, HasSubstr("fits: "));
+
+  const ShellResult document = Run("simulate " + Path("toy.yaml") + " --json");
+  EXPECT_EQ(document.status, 0);
+  const json parsed = json::parse(document.output);
+  EXPECT_EQ(parsed.at("stepcast"), 1);
+  EXPECT_EQ(parsed.at("parameters"), 4 * 262144);
+  EXPECT_TRUE(parsed.at("mfu").is_null());
+  double sum = 0;
+  for (const auto& [phase, seconds] : parsed.at("time_s").items()) sum += seconds.get<double>();
+  EXPECT_NEAR(sum, parsed.at("step_time_s").get<double>(), 1e-12);
+  // Forward, backward and optimizer are as given: 4 x 1, 4 x 2 and 1 ms.
+  EXPECT_NEAR(parsed.at("time_s").at("forward").get<double>(), 4e-3, 1e-12);
+  EXPECT_NEAR(parsed.at("time_s").at("backward").get<double>(), 8e-3, 1e-12);
+  EXPECT_NEAR(parsed.at("time_s").at("optimizer").get<double>(), 1e-3, 1e-12);
+}
+
+TEST_F(MainTest, SetOverridesAndResolvedEchoesIt) {
+  const ShellResult result = Run("simulate " + Path("toy.yaml") +
+                                 " --set training.micro_batch_size=2 --json"
+                                 " --set 'data_parallel.bucket_size=1 MiB'");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json resolved = json::parse(result.output).at("resolved");
+  EXPECT_EQ(resolved.at("training").at("micro_batch_size"), 2);
+  EXPECT_EQ(resolved.at("data_parallel").at("bucket_size"), "1 MiB");
+}
+
+TEST_F(MainTest, WrongInputIsNamedWithItsPlace) {
+  std::ofstream(Path("bad.yaml")) << std::string(kToy) + "surprise: 1\n";
+  const ShellResult result =
+      Run("simulate " + Path("bad.yaml") + " --json --set training.micro_batch_size=none");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.messages, HasSubstr(Path("bad.yaml") + ":23:1: error["));
+  EXPECT_THAT(result.messages, HasSubstr("surprise"));
+  EXPECT_THAT(result.messages, HasSubstr("--set training.micro_batch_size=none"));
+
+  EXPECT_EQ(Run("simulate " + Path("none.yaml")).status, 2);
+  EXPECT_EQ(Run("memory " + Path("none.yaml")).status, 2);
+  EXPECT_EQ(Run("sweep " + Path("none.yaml") + " --vary a=1").status, 2);
+  EXPECT_EQ(Run("topology show " + Path("none.yaml")).status, 2);
+}
+
+TEST_F(MainTest, WhatDoesNotFitIsPrintedAndExitsWith3) {
+  const std::string large = Path("toy.yaml") + " --set cluster.topology.memory='2 MiB'";
+  const ShellResult result = Run("simulate " + large);
+  EXPECT_EQ(result.status, 3) << result.messages;
+  EXPECT_THAT(result.output, HasSubstr("does not fit: "));
+  EXPECT_EQ(json::parse(Run("simulate --json " + large).output).at("memory").at("fits"), false);
+  EXPECT_EQ(Run("memory " + large).status, 3);
+  const ShellResult swept = Run("sweep " + large + " --vary training.micro_batch_size=1,2 --json");
+  EXPECT_EQ(swept.status, 0);
+  EXPECT_EQ(json::parse(swept.output).at("rows").at(0).at("status"), "does_not_fit");
+}
+
+TEST_F(MainTest, TheSameInputGivesTheSameBytes) {
+  const auto without_run = [](const std::string& text) {
+    json document = json::parse(text);
+    document.erase("run");
+    return document.dump();
+  };
+  const std::string simulate = "simulate " + Path("toy.yaml") + " --json --trace ";
+  const std::string one = Run(simulate + Path("one.json")).output;
+  const std::string two = Run(simulate + Path("two.json")).output;
+  EXPECT_EQ(without_run(one), without_run(two));
+  EXPECT_EQ(Read(Path("one.json")), Read(Path("two.json")));
+  EXPECT_GT(fs::file_size(Path("one.json")), 1000U);
+}
+
+TEST_F(MainTest, ATraceIsWholeOrNotThere) {
+  const std::string simulate = "simulate " + Path("toy.yaml") + " --trace ";
+  EXPECT_EQ(Run(simulate + Path("trace.json")).status, 0);
+  EXPECT_TRUE(json::parse(Read(Path("trace.json"))).contains("traceEvents"));
+
+  const ShellResult nowhere = Run(simulate + Path("no/trace.json"));
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_EQ(nowhere.output, "");
+  EXPECT_THAT(nowhere.messages, HasSubstr("No such file or directory"));
+
+  const ShellResult full = Run(simulate + "/dev/full");
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.output, "");
+  EXPECT_THAT(full.messages, HasSubstr("No space left on device"));
+
+  const ShellResult wrong = Run(simulate + Path("other.json") + " --set training.precision=bf17");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(Files(), testing::ElementsAre("toy.yaml", "trace.json"));
+}
+
+TEST_F(MainTest, OutputThatCannotBeWrittenIsAFailure) {
+  const std::string simulate = fmt::format("{} simulate {}", kBinary, Path("toy.yaml"));
+  const ShellResult full = Shell(simulate + " >/dev/full");
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.messages, HasSubstr("No space left on device"));
+  const ShellResult closed = Shell(simulate + " >&-");
+  EXPECT_EQ(closed.status, 1);
+  // The reader is gone before there is anything to read.
+  const ShellResult broken = Shell("{ sleep 1; " + simulate + "; echo \"status $?\" >&2; } | true");
+  EXPECT_THAT(broken.messages, HasSubstr("Broken pipe"));
+  EXPECT_THAT(broken.messages, HasSubstr("status 1"));
+}
+
+// A long sweep, interrupted after a second.
+TEST_F(MainTest, AnInterruptEndsWith130AndALine) {
+  std::string values = "1";
+  for (int i = 2; i <= 1000; ++i) values += fmt::format(",{}", i);
+  const ShellResult result = Shell(fmt::format(
+      "timeout --preserve-status --signal=INT 1 {} sweep {} --vary training.sequence_length={} "
+      "--vary training.micro_batch_size={}",
+      kBinary, Path("toy.yaml"), values, values));
+  EXPECT_EQ(result.status, 130);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.messages, HasSubstr("stepcast: interrupted"));
+}
+
+TEST_F(MainTest, SweepRowsEqualSimulate) {
+  const ShellResult swept =
+      Run("sweep " + Path("toy.yaml") +
+          " --vary data_parallel.zero_stage=0,3 --vary 'data_parallel.bucket_size=0 B,25 MiB,1'"
+          " --json");
+  ASSERT_EQ(swept.status, 0) << swept.messages;
+  const json rows = json::parse(swept.output).at("rows");
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(rows.at(1).at("set").dump(),
+            R"({"data_parallel.bucket_size":"25 MiB","data_parallel.zero_stage":"0"})");
+  EXPECT_EQ(rows.at(2).at("status"), "illegal");  // a size without a unit
+  EXPECT_THAT(rows.at(2).at("reason").get<std::string>(), HasSubstr("unit"));
+  for (const json& row : rows) {
+    if (row.at("status") == "illegal") continue;
+    std::string command = "simulate " + Path("toy.yaml") + " --json";
+    for (const auto& [key, value] : row.at("set").items()) {
+      command += fmt::format(" --set '{}={}'", key, value.get<std::string>());
+    }
+    const json single = json::parse(Run(command).output);
+    EXPECT_EQ(row.at("step_time_s"), single.at("step_time_s")) << command;
+    EXPECT_EQ(row.at("tokens_per_s_per_gpu"), single.at("tokens_per_s_per_gpu")) << command;
+    EXPECT_EQ(row.at("peak_bytes"), single.at("memory").at("peak_bytes")) << command;
+    EXPECT_EQ(row.at("fits"), single.at("memory").at("fits")) << command;
+  }
+}
+
+TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "nothing varies"},
+      {"--vary training.precision", "a key and its values are due"},
+      {"--vary training.precision=", "there are no values"},
+      {"--vary training.precison=bf16,fp16", "training.precision"},
+      {"--vary nonsense.key=1,2", "nonsense"},
+      {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const ShellResult result = Run("sweep " + Path("toy.yaml") + " " + arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+    EXPECT_THAT(result.messages, HasSubstr(message)) << arguments;
+  }
+}
+
+TEST_F(MainTest, MemoryShowsEveryStage) {
+  const ShellResult result = Run("memory " + Path("toy.yaml") + " --json");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json stages = json::parse(result.output).at("stages");
+  ASSERT_EQ(stages.size(), 4U);
+  // 4 x 262,144 = 2^20 parameters on 4 ranks; bf16 with AdamW: k = 12.
+  constexpr std::int64_t kMillion = 1 << 20;
+  const auto states = [](const json& bytes) {
+    return bytes.at("parameters_bytes").get<std::int64_t>() +
+           bytes.at("gradients_bytes").get<std::int64_t>() +
+           bytes.at("optimizer_bytes").get<std::int64_t>();
+  };
+  EXPECT_EQ(states(stages.at(0).at("formula")), 16 * kMillion);
+  EXPECT_EQ(states(stages.at(1).at("formula")), (4 + 12 / 4) * kMillion);
+  EXPECT_EQ(states(stages.at(2).at("formula")), 2 * kMillion + 14 * kMillion / 4);
+  EXPECT_EQ(states(stages.at(3).at("formula")), 16 * kMillion / 4);
+  for (const json& stage : stages) {
+    EXPECT_FALSE(stage.at("simulated").is_null()) << stage.dump();
+    std::int64_t sum = 0;
+    for (const char* category :
+         {"parameters", "gradients", "optimizer", "activations", "communication", "workspace"}) {
+      sum += stage.at("simulated").at(fmt::format("{}_bytes", category)).get<std::int64_t>();
+    }
+    EXPECT_EQ(sum, stage.at("simulated").at("peak_bytes").get<std::int64_t>());
+  }
+}
+
+TEST_F(MainTest, TheProgramIsShownWithItsVerdict) {
+  const ShellResult result = Run("simulate " + Path("toy.yaml") + " --program");
+  EXPECT_EQ(result.status, 0) << result.messages;
+  EXPECT_THAT(result.output, StartsWith("valid: "));
+  EXPECT_THAT(result.output, HasSubstr("all_reduce"));
+}
+
+// The data root does not depend on the working directory.
+TEST_F(MainTest, ShippedFilesAreFoundFromAnyFolder) {
+  const std::string binary = fs::absolute(kBinary).string();
+  const ShellResult result =
+      Shell(fmt::format("cd / && {} simulate scenarios/gpt2-ddp/scenario.yaml", binary));
+  EXPECT_EQ(result.status, 0) << result.messages;
+  EXPECT_THAT(result.output, StartsWith("GPT-2"));
+  EXPECT_EQ(Shell(fmt::format("cd / && {} topology show topologies/dgx-h100.yaml", binary)).status,
+            0);
+  const ShellResult dot = Run("topology show topologies/dgx-h100.yaml --nodes 2 --dot");
+  EXPECT_EQ(dot.status, 0) << dot.messages;
+  EXPECT_THAT(dot.output, HasSubstr("graph"));
+}
+
+}  // namespace
+}  // namespace stepcast::cli

@@ -1,0 +1,78 @@
+#include "src/cli/memory_command.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/memory_formula.h"
+#include "src/report/memory_report.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+namespace {
+
+std::string Messages(const Diagnostics& faults) {
+  std::string text;
+  for (const Diagnostic& fault : faults) {
+    if (!text.empty()) text += "; ";
+    text += fault.message;
+  }
+  return text;
+}
+
+report::StageMemory OtherStage(const MemoryOptions& options, const scenario::Scenario& own,
+                               int stage, scenario::InputCache& cache) {
+  report::StageMemory memory;
+  memory.stage = stage;
+  std::vector<std::string> set = options.set;
+  set.push_back(fmt::format("data_parallel.zero_stage={}", stage));
+  const auto scenario = scenario::Load(options.scenario, set, cache);
+  if (!scenario) {
+    // The textbook does not care what the framework can do.
+    scenario::Scenario textbook = own;
+    textbook.plan.data_parallel.zero_stage = stage;
+    memory.formula = forecast::MemoryFormula(textbook);
+    memory.reason = Messages(scenario.error());
+    return memory;
+  }
+  memory.formula = forecast::MemoryFormula(*scenario);
+  const auto forecast = forecast::SimulateBriefly(*scenario);
+  if (forecast) {
+    memory.simulated = forecast->memory;
+  } else {
+    memory.reason = Messages(forecast.error());
+  }
+  return memory;
+}
+
+}  // namespace
+
+Outcome Memory(const MemoryOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  const auto own = forecast::SimulateBriefly(*scenario);
+  if (!own) return WrongInput(own.error());
+
+  report::MemoryReport report;
+  report.own_stage = scenario->plan.data_parallel.zero_stage;
+  for (int stage = 0; stage <= 3; ++stage) {
+    if (stage == report.own_stage) {
+      report.stages.push_back({stage, forecast::MemoryFormula(*scenario), own->memory, ""});
+    } else {
+      report.stages.push_back(OtherStage(options, *scenario, stage, cache));
+    }
+  }
+
+  Outcome outcome;
+  outcome.status = own->memory.fits ? kDone : kAnswerIsNo;
+  outcome.output = options.json ? report::MemoryJson(*scenario, report, stopwatch.Seconds())
+                                : report::MemoryText(*scenario, report);
+  outcome.messages = Warnings(*scenario);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

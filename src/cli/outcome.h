@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "src/base/diagnostic.h"
+
+namespace stepcast::cli {
+
+// What the process exits with.
+enum ExitStatus : int {
+  kDone = 0,
+  kFailed = 1,
+  kWrongInput = 2,  // diagnostics on stderr, nothing on stdout
+  kAnswerIsNo = 3,  // the answer is printed: it does not fit
+};
+
+// What a command has to say. Commands print nothing themselves, so that nothing reaches stdout
+// before all of it is known to be right.
+struct Outcome {
+  ExitStatus status = kDone;
+  std::string output;    // stdout
+  std::string messages;  // stderr
+};
+
+Outcome WrongInput(const Diagnostics& diagnostics);
+
+// A sentence about what went wrong, without a full stop.
+Outcome Failed(const std::string& reason);
+
+}  // namespace stepcast::cli

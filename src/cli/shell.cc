@@ -1,0 +1,45 @@
+#include "src/cli/shell.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::cli {
+namespace {
+
+std::string ReadAndRemove(const std::string& path) {
+  std::string text;
+  {
+    std::ifstream in(path, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  std::filesystem::remove(path);
+  return text;
+}
+
+}  // namespace
+
+ShellResult Shell(const std::string& command) {
+  const char* const folder = std::getenv("TEST_TMPDIR");
+  const std::string prefix =
+      fmt::format("{}/shell.{}", folder != nullptr ? folder : "/tmp", ::getpid());
+  const std::string output = prefix + ".out";
+  const std::string messages = prefix + ".err";
+  const int status = std::system(
+      fmt::format("{{ {}\n}} </dev/null >'{}' 2>'{}'", command, output, messages).c_str());
+  STEPCAST_CHECK(status != -1, "a shell can be started");
+  ShellResult result;
+  result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.output = ReadAndRemove(output);
+  result.messages = ReadAndRemove(messages);
+  return result;
+}
+
+}  // namespace stepcast::cli

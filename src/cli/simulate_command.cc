@@ -1,0 +1,85 @@
+#include "src/cli/simulate_command.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/forecast.h"
+#include "src/lowering/lowering.h"
+#include "src/program/dump.h"
+#include "src/program/validator.h"
+#include "src/report/output_file.h"
+#include "src/report/simulate_json.h"
+#include "src/report/simulate_text.h"
+#include "src/report/trace.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+namespace {
+
+std::string Verdict(const std::vector<program::Violation>& violations) {
+  if (violations.empty()) {
+    return "valid: conflicting uses are ordered, buffers are allocated and released in pairs\n";
+  }
+  std::string text = fmt::format("not valid, {} violations:\n", violations.size());
+  for (const program::Violation& violation : violations) {
+    text += fmt::format("  {}: {}\n", Name(violation.kind), violation.message);
+  }
+  return text;
+}
+
+Outcome ShowProgram(const scenario::Scenario& scenario) {
+  const program::Program program = lowering::Lower(scenario);
+  const std::vector<program::Violation> violations = program::Validate(program);
+  Outcome outcome;
+  outcome.status = violations.empty() ? kDone : kFailed;
+  outcome.output = Verdict(violations) + "\n" + program::Dump(program);
+  outcome.messages = Warnings(scenario);
+  if (!violations.empty()) {
+    outcome.messages += "stepcast: the step program is not valid: a bug of stepcast\n";
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Outcome Simulate(const SimulateOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  if (options.program) return ShowProgram(*scenario);
+
+  // Before the work, so that a folder that does not exist is noticed at once.
+  std::optional<report::OutputFile> trace;
+  if (!options.trace.empty()) {
+    auto file = report::OutputFile::Create(options.trace);
+    if (!file) return Failed(file.error());
+    trace.emplace(std::move(*file));
+  }
+
+  const auto run = forecast::Simulate(*scenario);
+  if (!run) return WrongInput(run.error());
+
+  if (trace) {
+    const report::TraceSubject subject{scenario->name, run->forecast.memory.rank,
+                                       scenario->cluster->devices()};
+    auto written = report::WriteTrace(*run, subject,
+                                      [&](std::string_view bytes) { return trace->Write(bytes); });
+    if (written) written = trace->Commit();
+    if (!written) return Failed(written.error());
+  }
+
+  Outcome outcome;
+  outcome.status = run->forecast.memory.fits ? kDone : kAnswerIsNo;
+  outcome.output = options.json
+                       ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
+                       : report::SimulateText(*scenario, run->forecast);
+  outcome.messages = Warnings(*scenario);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,106 @@
+#include "src/cli/sweep_command.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/forecast.h"
+#include "src/planner/sweep.h"
+#include "src/planner/sweep_grid.h"
+#include "src/report/sweep_report.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+namespace {
+
+std::vector<std::string> Overrides(const SweepOptions& options, const planner::Settings& settings) {
+  std::vector<std::string> set = options.set;
+  for (const auto& [key, value] : settings) set.push_back(fmt::format("{}={}", key, value));
+  return set;
+}
+
+Result<planner::SweepGrid> Grid(const SweepOptions& options) {
+  std::vector<planner::SweepAxis> axes;
+  Diagnostics faults;
+  for (const std::string& text : options.vary) {
+    auto axis = planner::ParseSweepAxis(text);
+    if (axis) {
+      axes.push_back(std::move(*axis));
+    } else {
+      faults.insert(faults.end(), axis.error().begin(), axis.error().end());
+    }
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return planner::SweepGrid::Of(std::move(axes));
+}
+
+// Keys that no value makes right: unknown ones, and a path through something that is no mapping.
+Diagnostics KeyFaults(const Diagnostics& faults, const planner::Settings& settings) {
+  Diagnostics result;
+  std::copy_if(
+      faults.begin(), faults.end(), std::back_inserter(result), [&](const Diagnostic& fault) {
+        return (fault.code == "input.unknown-key" || fault.code.starts_with("override.")) &&
+               std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
+                 return fault.location.file ==
+                        fmt::format("--set {}={}", setting.first, setting.second);
+               });
+      });
+  return result;
+}
+
+bool SameMessage(const Diagnostic& a, const Diagnostic& b) {
+  return a.code == b.code && a.message == b.message;
+}
+
+}  // namespace
+
+Outcome Sweep(const SweepOptions& options) {
+  const Stopwatch stopwatch;
+  const auto grid = Grid(options);
+  if (!grid) return WrongInput(grid.error());
+
+  scenario::InputCache cache;
+  const auto first = scenario::Load(options.scenario, Overrides(options, grid->Row(0)), cache);
+  if (!first) {
+    const Diagnostics faults = KeyFaults(first.error(), grid->Row(0));
+    if (!faults.empty()) return WrongInput(faults);
+  }
+
+  const auto evaluate = [&](const planner::Settings& settings) -> Result<forecast::Forecast> {
+    const auto scenario = scenario::Load(options.scenario, Overrides(options, settings), cache);
+    if (!scenario) return tl::unexpected(scenario.error());
+    return forecast::SimulateBriefly(*scenario);
+  };
+  planner::Progress progress;
+  if (options.progress) {
+    progress = [&](std::int64_t done) { options.progress(done, grid->rows()); };
+  }
+  const std::vector<planner::SweepRow> rows = planner::Sweep(*grid, evaluate, progress);
+
+  // A mistake that every row has, and that the scenario has without --vary too, is not about the
+  // combinations.
+  if (const Diagnostics common = planner::CommonFaults(rows); !common.empty()) {
+    const auto base = scenario::Load(options.scenario, options.set, cache);
+    if (!base) {
+      Diagnostics faults;
+      std::copy_if(
+          common.begin(), common.end(), std::back_inserter(faults), [&](const Diagnostic& fault) {
+            return std::any_of(base.error().begin(), base.error().end(),
+                               [&](const Diagnostic& other) { return SameMessage(fault, other); });
+          });
+      if (!faults.empty()) return WrongInput(faults);
+    }
+  }
+
+  Outcome outcome;
+  outcome.output = options.json  ? report::SweepJson(*grid, rows, stopwatch.Seconds())
+                   : options.csv ? report::SweepCsv(*grid, rows)
+                                 : report::SweepText(*grid, rows);
+  if (first) outcome.messages = Warnings(*first);
+  return outcome;
+}
+
+}  // namespace stepcast::cli
