@@ -1,0 +1,113 @@
+#include "src/scenario/gpu_file.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/data_type.h"
+#include "src/scenario/data_root.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr std::string_view kFolder = "topologies/gpus/";
+constexpr std::string_view kSuffix = ".yaml";
+
+// The names of the data sheets at hand, in order.
+std::vector<std::string> KnownGpus() {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(DataRoot()) / kFolder;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == kSuffix) names.push_back(entry->path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A name of a file in that folder and nothing else.
+bool IsPlainName(std::string_view name) {
+  return name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  topology::Gpu gpu;
+  const auto name = reader.ReadText("name", Need::kRequired);
+  if (const auto sources = reader.ReadSequence("sources", Need::kOptional)) {
+    for (const Node& source : *sources) ReadText(source, diagnostics);
+  }
+  const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
+  const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
+  const auto multiprocessors =
+      reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
+  if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
+    bool any = false;
+    for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+      const auto rate = peak->ReadFlopRate(Name(type), Need::kOptional, Zero::kRefused);
+      if (rate) gpu.peak[static_cast<std::size_t>(type)] = *rate;
+      any = any || peak->Has(Name(type));
+    }
+    peak->Finish();
+    if (!any) {
+      reader.Report("peak", "topology.no-peak", "a GPU computes in at least one data type",
+                    "write for example 'peak: {fp32: 67 TFLOPS, bf16: 989 TFLOPS}'");
+    }
+  }
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+  gpu.name = *name;
+  gpu.memory = *memory;
+  gpu.memory_bandwidth = *bandwidth;
+  gpu.multiprocessors = static_cast<int>(*multiprocessors);
+  return gpu;
+}
+
+Result<topology::Gpu> LoadGpu(const std::string& path) {
+  Diagnostics diagnostics;
+  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
+    std::optional<topology::Gpu> gpu = ReadGpu(*node, diagnostics);
+    if (gpu && diagnostics.empty()) return *std::move(gpu);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
+std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
+                                     const Location& location, Diagnostics& diagnostics) {
+  std::optional<std::string> path;
+  if (name.ends_with(kSuffix)) {
+    path = FindInput(name, folder);
+  } else if (IsPlainName(name)) {
+    path = FindInput(fmt::format("{}{}{}", kFolder, name, kSuffix), folder);
+  }
+  if (!path) {
+    const std::vector<std::string> known = KnownGpus();
+    const std::string_view nearest =
+        NearestWord(name, std::vector<std::string_view>(known.begin(), known.end()));
+    std::string hint = nearest.empty() ? "" : fmt::format("did you mean {}? ", Quoted(nearest));
+    hint += known.empty()
+                ? fmt::format("no data sheets were found; looked for {}",
+                              PlacesTried(fmt::format("{}{}{}", kFolder, name, kSuffix), folder))
+                : fmt::format("known are {}; a file of your own is named by its path",
+                              fmt::join(known, ", "));
+    diagnostics.push_back({"topology.unknown-gpu", location,
+                           "there is no data sheet of this GPU: " + Quoted(name), std::move(hint)});
+    return std::nullopt;
+  }
+  Result<topology::Gpu> gpu = LoadGpu(*path);
+  if (gpu) return *std::move(gpu);
+  diagnostics.insert(diagnostics.end(), std::make_move_iterator(gpu.error().begin()),
+                     std::make_move_iterator(gpu.error().end()));
+  return std::nullopt;
+}
+
+}  // namespace stepcast::scenario

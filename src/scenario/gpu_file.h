@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/scenario/document.h"
+#include "src/topology/gpu.h"
+
+// GPU data sheets as YAML, topologies/gpus/*.yaml:
+//
+//   name: h100-sxm
+//   sources: [...]                # free text, where the figures come from
+//   memory: 79.11 GiB             # what the driver lets a process allocate
+//   memory_bandwidth: 3350 GB/s
+//   multiprocessors: 132
+//   peak:                         # dense; types that the device cannot compute in are left out
+//     {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
+//
+// Besides what documents report in general: topology.unknown-gpu (no such file), topology.no-peak
+// (an empty `peak`).
+namespace stepcast::scenario {
+
+std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
+Result<topology::Gpu> LoadGpu(const std::string& path);
+
+// The GPU that a file in `folder` means by `name`: topologies/gpus/<name>.yaml of the data root, or
+// a file when `name` ends in .yaml. `location` is where the name stands.
+std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
+                                     const Location& location, Diagnostics& diagnostics);
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,98 @@
+#include "src/scenario/gpu_file.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/base/data_type.h"
+#include "src/scenario/data_root.h"
+
+namespace stepcast::scenario {
+namespace {
+
+struct Sheet {
+  const char* name;
+  double memory_gib;  // rounded down
+  int memory_bandwidth_gigabytes;
+  int multiprocessors;
+  double bf16_teraflops;  // 0: it cannot
+  double fp8_teraflops;
+};
+
+// The vendors' figures, dense.
+constexpr Sheet kSheets[] = {
+    {"v100-sxm2-32gb", 31, 900, 80, 0, 0},    {"a100-sxm-40gb", 39, 1555, 108, 312, 0},
+    {"a100-sxm-80gb", 79, 2039, 108, 312, 0}, {"a100-pcie-80gb", 79, 1935, 108, 312, 0},
+    {"h100-sxm", 79, 3350, 132, 989, 1979},   {"h100-pcie", 79, 2000, 114, 756, 1513},
+    {"h800-sxm", 79, 3350, 132, 989, 1979},   {"h200", 139, 4800, 132, 989, 1979},
+    {"b200", 178, 8000, 148, 2250, 4500},     {"gb200", 184, 8000, 152, 2500, 5000},
+    {"l40s", 44, 864, 142, 362, 733},         {"mi300x", 191, 5300, 304, 1307, 2610},
+};
+
+TEST(FindGpu, FindsEveryShippedDataSheet) {
+  for (const Sheet& sheet : kSheets) {
+    Diagnostics diagnostics;
+    const std::optional<topology::Gpu> gpu = FindGpu(sheet.name, "", {}, diagnostics);
+    ASSERT_TRUE(gpu.has_value()) << Format(diagnostics);
+    EXPECT_EQ(gpu->name, sheet.name);
+    EXPECT_EQ(gpu->memory.count() >> 30, static_cast<std::int64_t>(sheet.memory_gib)) << gpu->name;
+    EXPECT_EQ(gpu->memory_bandwidth,
+              Bandwidth::GigabytesPerSecond(sheet.memory_bandwidth_gigabytes))
+        << gpu->name;
+    EXPECT_EQ(gpu->multiprocessors, sheet.multiprocessors) << gpu->name;
+    const auto teraflops = [&](DataType type) {
+      return static_cast<double>(gpu->PeakOf(type).flops_per_second()) * 1e-12;
+    };
+    EXPECT_DOUBLE_EQ(teraflops(DataType::kBf16), sheet.bf16_teraflops) << gpu->name;
+    EXPECT_DOUBLE_EQ(teraflops(DataType::kFp8), sheet.fp8_teraflops) << gpu->name;
+    EXPECT_GT(teraflops(DataType::kFp32), 0) << gpu->name;
+    EXPECT_GT(teraflops(DataType::kFp16), teraflops(DataType::kFp32)) << gpu->name;
+  }
+}
+
+TEST(FindGpu, NamesTheNearestKnownOne) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(FindGpu("h100-smx", "", {"t.yaml", 3, 8}, diagnostics).has_value());
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_EQ(diagnostics[0].code, "topology.unknown-gpu");
+  EXPECT_EQ(diagnostics[0].location.line, 3);
+  EXPECT_EQ(diagnostics[0].message, "there is no data sheet of this GPU: 'h100-smx'");
+  EXPECT_NE(diagnostics[0].hint.find("did you mean 'h100-sxm'?"), std::string::npos);
+  EXPECT_NE(diagnostics[0].hint.find("mi300x"), std::string::npos);
+}
+
+TEST(FindGpu, TakesAPathButNoPathInAName) {
+  Diagnostics diagnostics;
+  EXPECT_TRUE(FindGpu("topologies/gpus/h200.yaml", "", {}, diagnostics).has_value());
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_FALSE(FindGpu("../gpus/h200", "", {}, diagnostics).has_value());
+  EXPECT_EQ(diagnostics.size(), 1u);
+}
+
+std::vector<std::string> Mistakes(std::string_view text) {
+  Diagnostics diagnostics;
+  if (const auto node = ParseDocument(text, "gpu.yaml", diagnostics)) ReadGpu(*node, diagnostics);
+  std::vector<std::string> lines;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    lines.push_back(fmt::format("{}:{} {}", diagnostic.location.line, diagnostic.location.column,
+                                diagnostic.code));
+  }
+  return lines;
+}
+
+TEST(ReadGpu, ReportsAllMistakesAtOnce) {
+  EXPECT_EQ(Mistakes("name: x\n"
+                     "memory: 80\n"
+                     "memory_bandwidth: 0 GB/s\n"
+                     "multiprocessors: 0\n"
+                     "peak: {bf17: 3 TFLOPS}\n"
+                     "color: red\n"),
+            (std::vector<std::string>{"2:9 input.bad-quantity", "3:19 input.out-of-range",
+                                      "4:18 input.out-of-range", "5:8 input.unknown-key",
+                                      "5:7 topology.no-peak", "6:1 input.unknown-key"}));
+}
+
+}  // namespace
+}  // namespace stepcast::scenario

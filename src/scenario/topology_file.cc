@@ -1,0 +1,326 @@
+#include "src/scenario/topology_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/gpu_file.h"
+#include "src/topology/device_set.h"
+#include "src/topology/faults.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using topology::Fabric;
+using topology::FabricKind;
+using topology::Fault;
+using topology::FlatCluster;
+using topology::LinkRule;
+using topology::LinkSpec;
+using topology::NodeType;
+
+constexpr std::size_t kMostLinkRules = 1000;
+
+// Where a dotted path like "node.links[3].bandwidth" leads below `node`: to the value, or to the
+// last thing on the way that is there.
+Location LocationOf(Node node, std::string_view path) {
+  while (!path.empty()) {
+    std::optional<Node> below;
+    if (path.front() == '[') {
+      const std::size_t close = path.find(']');
+      std::size_t index = 0;
+      std::from_chars(path.data() + 1, path.data() + close, index);
+      const std::vector<Node> items = node.items();
+      if (index < items.size()) below = items[index];
+      path.remove_prefix(close + 1);
+    } else {
+      if (path.front() == '.') path.remove_prefix(1);
+      const std::string_view key = path.substr(0, path.find_first_of(".["));
+      for (const auto& [name, value] : node.entries()) {
+        if (name == key) below = value;
+      }
+      path.remove_prefix(key.size());
+    }
+    if (!below) break;
+    node = *std::move(below);
+  }
+  return node.location();
+}
+
+void ReadSources(MappingReader& reader, Diagnostics& diagnostics) {
+  if (const auto sources = reader.ReadSequence("sources", Need::kOptional)) {
+    for (const Node& source : *sources) ReadText(source, diagnostics);
+  }
+}
+
+std::optional<LinkSpec> ReadLink(MappingReader& reader, std::string_view key, Need need) {
+  auto link = reader.ReadMapping(key, need);
+  if (!link) return std::nullopt;
+  const auto latency = link->ReadTime("latency", Need::kRequired, Zero::kAllowed);
+  const auto bandwidth = link->ReadBandwidth("bandwidth", Need::kRequired);
+  link->Finish();
+  if (!latency || !bandwidth) return std::nullopt;
+  return LinkSpec{*latency, *bandwidth};
+}
+
+std::optional<topology::DeviceSet> ReadDevices(
+    MappingReader& reader, std::string_view key,
+    const std::array<int, topology::kNodeDeviceKinds>& devices) {
+  const auto text = reader.ReadText(key, Need::kRequired);
+  if (!text) return std::nullopt;
+  auto set = topology::ParseDeviceSet(*text, devices);
+  if (set) return *std::move(set);
+  reader.Report(key, "topology.bad-devices",
+                fmt::format("{}: {}", Quoted(reader.PathOf(key)), set.error().message),
+                set.error().hint);
+  return std::nullopt;
+}
+
+std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
+                                     const std::array<int, topology::kNodeDeviceKinds>& devices,
+                                     Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  const auto kind = reader.ReadWord<topology::LinkKind>(
+      "kind", Need::kRequired,
+      {{"nvlink", topology::LinkKind::kNvLink},
+       {"pcie", topology::LinkKind::kPcie},
+       {"cpu-interconnect", topology::LinkKind::kCpuInterconnect}});
+  std::optional<topology::DeviceSet> from;
+  std::optional<topology::DeviceSet> to;
+  if (devices_are_right) {
+    from = ReadDevices(reader, "from", devices);
+    to = ReadDevices(reader, "to", devices);
+  } else {  // how many there are is not known, so there is nothing to compare with
+    reader.ReadText("from", Need::kRequired);
+    reader.ReadText("to", Need::kRequired);
+  }
+  const auto join = reader.ReadWord<topology::Join>(
+      "join", Need::kOptional,
+      {{"in-order", topology::Join::kInOrder}, {"all-to-all", topology::Join::kAllToAll}});
+  const auto count =
+      reader.ReadInteger("count", Need::kOptional, {1, topology::kMostParallelLinks});
+  const auto latency = reader.ReadTime("latency", Need::kRequired, Zero::kAllowed);
+  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
+  reader.Finish();
+  if (reader.failed() || !from || !to) return std::nullopt;
+  return LinkRule{*kind,
+                  *std::move(from),
+                  *std::move(to),
+                  join.value_or(topology::Join::kInOrder),
+                  static_cast<int>(count.value_or(1)),
+                  {*latency, *bandwidth}};
+}
+
+// The GPU's data sheet, and the node without its name.
+std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type,
+                                      Diagnostics& diagnostics) {
+  const std::size_t before = diagnostics.size();
+  std::optional<topology::Gpu> gpu;
+  if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
+    gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
+  }
+  bool devices_are_right = false;
+  if (auto devices = reader.ReadMapping("devices", Need::kRequired)) {
+    for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
+      const auto kind = static_cast<topology::DeviceKind>(i);
+      const bool is_gpu = kind == topology::DeviceKind::kGpu;
+      const auto count =
+          devices->ReadInteger(Name(kind), is_gpu ? Need::kRequired : Need::kOptional,
+                               {is_gpu ? 1 : 0, topology::kMostNodeDevices});
+      node_type.devices[static_cast<std::size_t>(i)] = static_cast<int>(count.value_or(0));
+    }
+    devices->Finish();
+    devices_are_right = !devices->failed();
+  }
+  if (const auto links = reader.ReadSequence("links", Need::kOptional)) {
+    if (links->size() > kMostLinkRules) {
+      reader.Report(
+          "links", "input.out-of-range",
+          fmt::format("a node has at most {} entries of links: {}", kMostLinkRules, links->size()),
+          "one entry may join many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
+    } else {
+      for (const Node& link : *links) {
+        auto rule = ReadLinkRule(link, devices_are_right, node_type.devices, diagnostics);
+        if (rule) node_type.links.push_back(*std::move(rule));
+      }
+    }
+  }
+  reader.Finish();
+  if (diagnostics.size() > before || !gpu) return std::nullopt;
+  node_type.gpu = gpu->name;
+  node_type.gpu_memory = gpu->memory;
+  return gpu;
+}
+
+std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
+  Fabric fabric;
+  const auto kind = reader.ReadWord<FabricKind>("kind", Need::kRequired,
+                                                {{"one-switch", FabricKind::kOneSwitch},
+                                                 {"rail-optimised", FabricKind::kRailOptimised},
+                                                 {"fat-tree", FabricKind::kFatTree}});
+  // Without its kind, no telling which keys belong to a fabric.
+  if (!kind) return std::nullopt;
+  fabric.kind = *kind;
+  if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
+  const int nics = node_type.Count(topology::DeviceKind::kNic);
+  if (*kind == FabricKind::kRailOptimised) {
+    const auto nodes =
+        reader.ReadInteger("nodes_per_unit", Need::kRequired, {1, topology::kMostDevices});
+    const auto rails =
+        reader.ReadInteger("rails", Need::kOptional, {1, topology::kMostNodeDevices});
+    const auto spines = reader.ReadInteger("spines", Need::kRequired, {1, topology::kMostSpines});
+    if (const auto uplink = ReadLink(reader, "uplink", Need::kRequired)) fabric.uplink = *uplink;
+    fabric.nodes_per_unit = static_cast<int>(nodes.value_or(1));
+    fabric.rails = static_cast<int>(rails.value_or(std::max(nics, 1)));
+    fabric.spines = static_cast<int>(spines.value_or(1));
+  } else if (*kind == FabricKind::kFatTree) {
+    const auto nodes =
+        reader.ReadInteger("nodes_per_leaf", Need::kRequired, {1, topology::kMostDevices});
+    const auto spines = reader.ReadInteger("spines", Need::kRequired, {1, topology::kMostSpines});
+    if (auto uplink = reader.ReadMapping("uplink", Need::kRequired)) {
+      const auto latency = uplink->ReadTime("latency", Need::kRequired, Zero::kAllowed);
+      uplink->Finish();
+      fabric.uplink.latency = latency.value_or(Time());
+    }
+    const auto ratio = reader.ReadDecimal("oversubscription", Need::kOptional, {0.001, 1e6});
+    fabric.nodes_per_unit = static_cast<int>(nodes.value_or(1));
+    fabric.spines = static_cast<int>(spines.value_or(1));
+    if (!reader.failed()) SetOversubscription(fabric, nics, ratio.value_or(1));
+  }
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+  return fabric;
+}
+
+// faults.h calls what a leaf serves a unit; in a fat tree's file it is nodes_per_leaf.
+std::string FieldOf(const Fault& fault, const std::optional<Fabric>& fabric) {
+  if (fabric && fabric->kind == FabricKind::kFatTree && fault.field == "fabric.nodes_per_unit") {
+    return "fabric.nodes_per_leaf";
+  }
+  return fault.field;
+}
+
+std::optional<Topology> ReadNodes(MappingReader& reader, Diagnostics& diagnostics) {
+  Topology topology;
+  NodeDescription description;
+  const auto name = reader.ReadText("name", Need::kRequired);
+  ReadSources(reader, diagnostics);
+  if (auto node = reader.ReadMapping("node", Need::kRequired)) {
+    topology.gpu = ReadNode(*node, description.node_type, diagnostics);
+  }
+  if (auto fabric = reader.ReadMapping("fabric", Need::kOptional)) {
+    description.fabric = ReadFabric(*fabric, description.node_type);
+  }
+  reader.Finish();
+  if (reader.failed() || !topology.gpu) return std::nullopt;
+
+  description.node_type.name = *name;
+  for (const Fault& fault : FaultsOf(description.node_type, description.fabric, 1)) {
+    const std::string field = FieldOf(fault, description.fabric);
+    diagnostics.push_back({"topology.impossible", LocationOf(reader.node(), field),
+                           fmt::format("{}: {}", Quoted(field), fault.message), fault.hint});
+  }
+  if (reader.failed()) return std::nullopt;
+  topology.name = *name;
+  topology.description = std::move(description);
+  return topology;
+}
+
+std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics) {
+  Topology topology;
+  FlatCluster flat;
+  const auto name = reader.ReadText("name", Need::kOptional);
+  ReadSources(reader, diagnostics);
+  const auto devices = reader.ReadInteger("devices", Need::kRequired, {1, topology::kMostDevices});
+  if (const auto gpu = reader.ReadText("gpu", Need::kOptional)) {
+    topology.gpu =
+        FindGpu(*gpu, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
+  }
+  const auto memory = reader.ReadBytes(
+      "memory", reader.Has("gpu") ? Need::kOptional : Need::kRequired, Zero::kRefused);
+  flat.link = ReadLink(reader, "link", Need::kOptional);
+  if (reader.Has("nodes")) {
+    reader.ReadNode("nodes", Need::kOptional, "nothing");
+    reader.Report("nodes", "topology.nodes", "a flat cluster has no nodes",
+                  "'devices' is the total number of devices; leave 'nodes' out");
+  }
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+  flat.devices = static_cast<int>(*devices);
+  flat.memory = memory ? *memory : topology.gpu->memory;
+  if (topology.gpu) flat.gpu = topology.gpu->name;
+  for (const Fault& fault : FaultsOf(flat)) {
+    diagnostics.push_back({"topology.impossible", LocationOf(reader.node(), fault.field),
+                           fmt::format("{}: {}", Quoted(fault.field), fault.message), fault.hint});
+  }
+  if (reader.failed()) return std::nullopt;
+  topology.name = name.value_or("flat cluster");
+  topology.description = std::move(flat);
+  return topology;
+}
+
+}  // namespace
+
+std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics) {
+  enum class Kind { kNodes, kFlat };
+  MappingReader reader(node, diagnostics);
+  const auto kind = reader.ReadWord<Kind>("kind", Need::kOptional,
+                                          {{"nodes", Kind::kNodes}, {"flat", Kind::kFlat}});
+  // A kind that is not known: no telling which keys belong to it.
+  if (reader.failed()) return std::nullopt;
+  return kind.value_or(Kind::kNodes) == Kind::kFlat ? ReadFlat(reader, diagnostics)
+                                                    : ReadNodes(reader, diagnostics);
+}
+
+Result<Topology> LoadTopology(const std::string& path) {
+  Diagnostics diagnostics;
+  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
+    std::optional<Topology> topology = ReadTopology(*node, diagnostics);
+    if (topology && diagnostics.empty()) return *std::move(topology);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
+std::optional<topology::Cluster> BuildCluster(const Topology& topology,
+                                              std::optional<std::int64_t> nodes,
+                                              const Location& location, Diagnostics& diagnostics) {
+  if (const auto* flat = std::get_if<FlatCluster>(&topology.description)) {
+    if (!nodes) return topology::Cluster(*flat);
+    diagnostics.push_back({"topology.nodes", location,
+                           fmt::format("a flat cluster has no nodes: {}", *nodes),
+                           "its 'devices' is the total number of devices; leave 'nodes' out"});
+    return std::nullopt;
+  }
+  const auto& description = std::get<NodeDescription>(topology.description);
+  if (!nodes) {
+    diagnostics.push_back({"topology.nodes", location,
+                           fmt::format("how many nodes of {} are there?", Quoted(topology.name)),
+                           "write for example 'nodes: 2'"});
+    return std::nullopt;
+  }
+  if (*nodes < 1 || *nodes > topology::kMostDevices) {
+    diagnostics.push_back(
+        {"topology.nodes", location,
+         fmt::format("a cluster has 1 to {} nodes: {}", topology::kMostDevices, *nodes),
+         "write for example 'nodes: 2'"});
+    return std::nullopt;
+  }
+  const std::vector<Fault> faults =
+      FaultsOf(description.node_type, description.fabric, static_cast<int>(*nodes));
+  for (const Fault& fault : faults) {
+    diagnostics.push_back(
+        {"topology.nodes", location,
+         fmt::format("{} nodes of {}: {}", *nodes, Quoted(topology.name), fault.message),
+         fault.hint});
+  }
+  if (!faults.empty()) return std::nullopt;
+  return topology::Cluster(description.node_type, description.fabric, static_cast<int>(*nodes));
+}
+
+}  // namespace stepcast::scenario
