@@ -29,9 +29,12 @@ using topology::CommunicationPath;
 // 2307.08691).
 std::vector<bool> AttentionGradients(const Program& program) {
   std::vector<bool> gradient(program.kernels.size(), false);
+  bool any = false;
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     gradient[i] = program.kernels[i].kind == KernelKind::kAttention;
+    any = any || gradient[i];
   }
+  if (!any) return gradient;
   std::vector<std::int64_t> forward_flops;
   for (const auto* instructions : {&program.prologue, &program.step}) {
     for (const program::Instruction& instruction : *instructions) {
@@ -106,9 +109,9 @@ class Pricer {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
 
-  // `what` names the operation in the message.
-  void RefuseEndless(const Demand& demand, const std::string& what) {
-    if (demand.alone() < kLongestTime) return;
+  static bool Endless(const Demand& demand) { return demand.alone() >= kLongestTime; }
+
+  void ReportEndless(const std::string& what) {
     Report("cost.too-long", {}, fmt::format("a single operation takes a day or more: {}", what),
            "check the units of the bandwidths and latencies it needs");
   }
@@ -124,7 +127,7 @@ class Pricer {
         demand = PriceGivenKernel(kernel);
       } else if (kernels_ != nullptr) {
         demand = PriceOnGpu(kernel, attention_gradient[i]);
-        RefuseEndless(demand, kernel.name);
+        if (Endless(demand)) ReportEndless(kernel.name);
       } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
         unpriceable = true;
         RefuseKernel(kernel);
@@ -183,8 +186,9 @@ class Pricer {
     for (const program::Collective& collective : program_.collectives) {
       const CommunicationPath& path = PathOf(collective.communicator);
       prices_.collectives.push_back(PriceOneCollective(collective, path));
-      RefuseEndless(prices_.collectives.back().demand,
-                    fmt::format("{} over {} ranks", Name(collective.kind), path.ranks));
+      if (Endless(prices_.collectives.back().demand)) {
+        ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), path.ranks));
+      }
     }
   }
 
@@ -245,7 +249,9 @@ class Pricer {
     prices_.copies.reserve(program_.copies.size());
     for (const program::Copy& copy : program_.copies) {
       prices_.copies.push_back(PriceOneCopy(copy));
-      RefuseEndless(prices_.copies.back(), fmt::format("a copy of {}", FormatBytes(copy.bytes)));
+      if (Endless(prices_.copies.back())) {
+        ReportEndless(fmt::format("a copy of {}", FormatBytes(copy.bytes)));
+      }
     }
   }
 
