@@ -22,6 +22,7 @@ constexpr std::string_view kSuffix = ".yaml";
 // The names of the data sheets at hand, in order.
 std::vector<std::string> KnownGpus() {
   std::vector<std::string> names;
+  if (DataRoot().empty()) return names;
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(DataRoot()) / kFolder;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
