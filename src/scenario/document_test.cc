@@ -184,8 +184,16 @@ TEST(ParseDocument, NeverThrowsOnBrokenText) {
       {deep_flow, {"1:33 yaml.too-deep"}},
       {deep_block, {"1:129 yaml.too-deep"}},
       {"count: 1\n  flag: true", {"2:7 yaml.syntax"}},
-      {"count: [1, 2", {"1:1 yaml.syntax"}},
+      {"count: [1, 2\n", {"1:13 yaml.syntax"}},
       {"count: 'abc", {"1:12 yaml.syntax"}},
+      {"count: 'abc\nflag: true\n", {"2:11 yaml.syntax"}},  // yaml-cpp alone would take this
+      {"count: \"abc\nflag: true\n\n", {"2:11 yaml.syntax"}},
+      {"count: 1\n\tflag: true", {"2:1 yaml.syntax"}},
+      {"count: 1\n...\nflag: true", {"3:1 yaml.several-documents"}},
+      {"count: 1\n...\n", {}},
+      {"\xEF\xBB\xBF"
+       "count: 1\r\n",
+       {}},  // byte order mark, Windows line ends
   });
 }
 

@@ -13,7 +13,6 @@
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
-#include "src/scenario/gpu_file.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/overrides.h"
 #include "src/scenario/resolved_scenario.h"
@@ -32,8 +31,8 @@ struct Document {
 struct InputCache::Contents {
   SharedInputs<Document> documents;
   SharedInputs<model::Model> models;
+  SharedInputs<Topology> topologies;
   SharedInputs<topology::Cluster> clusters;
-  SharedInputs<topology::Gpu> gpus;
   SharedInputs<calibration::Calibration> calibrations;
 };
 
@@ -141,12 +140,12 @@ class Loader {
 
   // What a source stands for: the file that it names, or the mapping itself.
   template <typename T, typename LoadFile, typename ReadNode>
-  std::shared_ptr<const T> Shared(SharedInputs<T>& inputs, const Node& source,
-                                  const std::string& variant, LoadFile load, ReadNode read) {
+  std::shared_ptr<const T> Shared(SharedInputs<T>& inputs, const Node& source, LoadFile load,
+                                  ReadNode read) {
     if (source.kind() == NodeKind::kMapping) {
       // A mapping's mistakes have positions, which are not part of its content.
       Diagnostics mistakes;
-      auto value = inputs.Get("{" + variant + CanonicalText(*source.tree()), [&]() -> Result<T> {
+      auto value = inputs.Get(folder_ + CanonicalText(*source.tree()), [&]() -> Result<T> {
         std::optional<T> made = read(source, mistakes);
         if (made.has_value()) return *std::move(made);
         return tl::make_unexpected(mistakes);
@@ -158,7 +157,7 @@ class Loader {
     }
     const std::optional<std::string> path = FileOf(source);
     if (!path.has_value()) return nullptr;
-    return SharedFile(inputs, variant + *path, [&] { return load(*path); });
+    return SharedFile(inputs, *path, [&] { return load(*path); });
   }
 
   template <typename T, typename LoadFile>
@@ -174,15 +173,48 @@ class Loader {
     if (!file.model.has_value()) return;
     sources_.model = ToResolved(*file.model->tree());
     scenario_.model = Shared(
-        contents_.models, *file.model, "", scenario::LoadModel,
+        contents_.models, *file.model, scenario::LoadModel,
         [](const Node& node, Diagnostics& diagnostics) { return ReadModel(node, diagnostics); });
+  }
+
+  void LoadCluster(const ScenarioFile& file) {
+    if (!file.topology.has_value()) return;
+    sources_.topology = ToResolved(*file.topology->tree());
+    const std::shared_ptr<const Topology> topology = Shared(
+        contents_.topologies, *file.topology, scenario::LoadTopology,
+        [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
+    if (topology == nullptr) return;
+    scenario_.gpu = topology->gpu;
+    const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
+    const std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
+    // A number that is wrong by itself has been reported; one more message would be noise.
+    if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
+    Diagnostics mistakes;
+    // The topology is held by the cache, so that its address stands for it.
+    const auto cluster = contents_.clusters.Get(
+        fmt::format("{}x{}", fmt::ptr(topology.get()), nodes.value_or(0)),
+        [&]() -> Result<topology::Cluster> {
+          std::optional<topology::Cluster> built =
+              BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
+          if (built.has_value()) return *std::move(built);
+          return tl::make_unexpected(mistakes);
+        });
+    if (cluster.has_value()) {
+      scenario_.cluster = *cluster;
+      return;
+    }
+    // Again, for the positions of this scenario.
+    if (mistakes.empty()) {
+      BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
+    }
+    diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
   }
 
   void LoadCalibration(const ScenarioFile& file) {
     std::optional<Node> source = file.calibration;
     if (!source.has_value()) {
       // A given one that is wrong has been reported; the default must not hide that.
-      if (HasKey("calibration") || !scenario_.gpu.has_value()) {
+      if (HasKey("", "calibration") || !scenario_.gpu.has_value()) {
         scenario_.calibration = std::make_shared<const calibration::Calibration>();
         return;
       }
@@ -196,7 +228,7 @@ class Loader {
       }
     }
     sources_.calibration = ToResolved(*source->tree());
-    scenario_.calibration = Shared(contents_.calibrations, *source, "", scenario::LoadCalibration,
+    scenario_.calibration = Shared(contents_.calibrations, *source, scenario::LoadCalibration,
                                    [](const Node& node, Diagnostics& diagnostics) {
                                      return ReadCalibration(node, diagnostics);
                                    });
@@ -251,9 +283,16 @@ class Loader {
                                              fmt::join(sections, ", "), shipped.scalar()));
   }
 
-  bool HasKey(std::string_view key) const {
-    return std::any_of(root_->entries.begin(), root_->entries.end(),
-                       [&](const auto& entry) { return entry.key == key; });
+  // The key stands in the section (in the file itself for ""), whatever its value.
+  bool HasKey(std::string_view section, std::string_view key) const {
+    const auto find = [](const YamlNode& node, std::string_view word) -> const YamlNode* {
+      for (const YamlNode::Entry& entry : node.entries) {
+        if (entry.key == word) return entry.value.get();
+      }
+      return nullptr;
+    };
+    const YamlNode* node = section.empty() ? root_.get() : find(*root_, section);
+    return node != nullptr && find(*node, key) != nullptr;
   }
 
   // The rules that tie plan, model and cluster to each other.
@@ -278,7 +317,7 @@ class Loader {
     }
     if (architecture != nullptr && scenario_.cluster != nullptr &&
         scenario_.cluster->gpu().empty()) {
-      Report("cluster.no-gpu", LocationOf(root_, "cluster.topology"),
+      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
              fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
                          Quoted(scenario_.model->name)),
              "add gpu: to the flat cluster, or give layer times in a layer list");

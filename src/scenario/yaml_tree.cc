@@ -1,5 +1,6 @@
 #include "src/scenario/yaml_tree.h"
 
+#include <algorithm>
 #include <istream>
 #include <streambuf>
 #include <unordered_map>
@@ -176,6 +177,17 @@ class TextBuffer final : public std::streambuf {
   }
 };
 
+// The place after the last character, line ends at the end apart.
+Location EndOf(std::string_view text, const std::string& file) {
+  const std::size_t last = text.find_last_not_of("\r\n");
+  if (last == std::string_view::npos) return {file, 1, 1};
+  text = text.substr(0, last + 1);
+  const std::size_t line_end = text.rfind('\n');
+  const std::size_t line_begin = line_end == std::string_view::npos ? 0 : line_end + 1;
+  return {file, static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1,
+          static_cast<int>(text.size() - line_begin) + 1};
+}
+
 void AppendQuoted(std::string_view text, std::string& out) {
   out += '"';
   for (char c : text) {
@@ -228,14 +240,27 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
                                   Diagnostics& diagnostics, bool with_positions) {
   if (!CheckText(text, file, diagnostics)) return std::nullopt;
   TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, diagnostics);
-  const auto syntax = [&](const YAML::Mark& mark, const std::string& message) {
-    diagnostics.push_back({"yaml.syntax", builder.At(mark).location(),
+  const auto syntax = [&](const YAML::Mark& mark, std::string message) {
+    Location location = builder.At(mark).location();
+    const Location end = EndOf(text, file);
+    if (location.line > end.line) {
+      // Where the text ends is where something that was opened is missed.
+      location = end;
+      if (message.find("document indicator") != std::string::npos) {
+        message = "quotes are opened and not closed";
+      }
+    }
+    diagnostics.push_back({"yaml.syntax", location,
                            fmt::format("not well-formed YAML: {}", message),
                            "check indentation, quotes, brackets and colons here and above"});
     return std::nullopt;
   };
   try {
-    TextBuffer buffer(text);
+    // yaml-cpp takes the end of the text for the end of an open single quote; the mark for the end
+    // of a document it takes for what it is, a mistake inside quotes.
+    std::string marked(text);
+    marked += "\n...\n";
+    TextBuffer buffer(marked);
     std::istream stream(&buffer);
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {

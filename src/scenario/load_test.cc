@@ -1,0 +1,383 @@
+#include "src/scenario/load.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/scenario/resolved_scenario.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// A scenario whose lines are counted on by the tests below.
+constexpr std::string_view kFlat =
+    "stepcast: 1\n"                                                                         // 1
+    "model:\n"                                                                              // 2
+    "  kind: layers\n"                                                                      // 3
+    "  layers: [{name: b, repeat: 2, parameters: [1000], forward: 1 ms, backward: 2 ms,\n"  // 4
+    "            activation: 0 B}]\n"                                                       // 5
+    "  optimizer_step: 0 ms\n"                                                              // 6
+    "cluster:\n"                                                                            // 7
+    "  topology: {kind: flat, devices: 8, memory: 80 GiB,\n"                                // 8
+    "             link: {latency: 5 us, bandwidth: 25 GB/s}}\n"                             // 9
+    "training:\n"                                                                           // 10
+    "  sequence_length: 128\n"                                                              // 11
+    "  micro_batch_size: 2\n"                                                               // 12
+    "  gradient_accumulation: 4\n"                                                          // 13
+    "  precision: bf16\n"                                                                   // 14
+    "  optimizer: adamw\n"                                                                  // 15
+    "data_parallel:\n"                                                                      // 16
+    "  zero_stage: 0\n"                                                                     // 17
+    "  framework: reference\n";                                                             // 18
+
+// kFlat with the first occurrence of `from` replaced.
+std::string Flat(std::string_view from, std::string_view to) {
+  std::string text(kFlat);
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// A transformer on real GPUs, from the shipped files.
+constexpr std::string_view kShipped =
+    "stepcast: 1\n"                                      // 1
+    "model: models/gpt2.yaml\n"                          // 2
+    "cluster:\n"                                         // 3
+    "  topology: topologies/dgx-h100.yaml\n"             // 4
+    "  nodes: 2\n"                                       // 5
+    "training:\n"                                        // 6
+    "  sequence_length: 1024\n"                          // 7
+    "  micro_batch_size: 4\n"                            // 8
+    "  gradient_accumulation: 1\n"                       // 9
+    "  precision: bf16\n"                                // 10
+    "  optimizer: adamw\n"                               // 11
+    "data_parallel: {zero_stage: 0, framework: ddp}\n";  // 12
+
+std::string Shipped(std::string_view from, std::string_view to) {
+  std::string text(kShipped);
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+Result<Scenario> LoadString(const std::string& text,
+                            const std::vector<std::string>& overrides = {}) {
+  InputCache cache;
+  return LoadText(text, "s.yaml", overrides, cache);
+}
+
+// "file:line:column code" of each mistake; empty when there is none.
+std::vector<std::string> Mistakes(const Result<Scenario>& result) {
+  std::vector<std::string> lines;
+  if (result.has_value()) return lines;
+  for (const Diagnostic& diagnostic : result.error()) {
+    lines.push_back(fmt::format("{}:{}:{} {}", diagnostic.location.file, diagnostic.location.line,
+                                diagnostic.location.column, diagnostic.code));
+  }
+  return lines;
+}
+
+std::string Messages(const Result<Scenario>& result) {
+  return result.has_value() ? "" : Format(result.error());
+}
+
+TEST(Load, FillsInTheDefaults) {
+  const Result<Scenario> loaded = LoadString(std::string(kFlat));
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->name, "s");
+  EXPECT_EQ(loaded->cluster->devices(), 8);
+  EXPECT_EQ(loaded->algorithm, CollectiveAlgorithm::kRing);
+  EXPECT_EQ(loaded->plan.parallelism.data, 8);
+  EXPECT_EQ(loaded->plan.training.global_batch_size, 64);  // 2 x 4 x 8
+  EXPECT_FALSE(loaded->gpu.has_value());
+  ASSERT_NE(loaded->calibration, nullptr);
+  EXPECT_FALSE(loaded->calibration->kernels.has_value());
+  EXPECT_TRUE(loaded->warnings.empty());
+  EXPECT_EQ(
+      ToJson(loaded->resolved),
+      "{\"stepcast\": 1, \"name\": \"s\", \"model\": {\"kind\": \"layers\", \"layers\": "
+      "[{\"name\": \"b\", \"repeat\": 2, \"parameters\": [1000], \"forward\": \"1 ms\", "
+      "\"backward\": \"2 ms\", \"activation\": \"0 B\"}], \"optimizer_step\": \"0 ms\"}, "
+      "\"cluster\": {\"topology\": {\"kind\": \"flat\", \"devices\": 8, \"memory\": \"80 GiB\", "
+      "\"link\": {\"latency\": \"5 us\", \"bandwidth\": \"25 GB/s\"}}, "
+      "\"collective_algorithm\": \"ring\"}, \"software\": {\"torch\": \"2.6\", \"nccl\": "
+      "\"2.27\"}, \"training\": {\"sequence_length\": 128, \"micro_batch_size\": 2, "
+      "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
+      "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
+      "\"optimizer_implementation\": \"fused\", \"step_barrier\": false}, \"parallelism\": "
+      "{\"data\": 8, \"tensor\": 1, \"pipeline\": 1, \"context\": 1, \"expert\": 1}, "
+      "\"data_parallel\": {\"zero_stage\": 0, \"framework\": \"reference\", \"overlap\": true, "
+      "\"bucket_size\": \"25 MiB\", \"first_bucket_size\": \"25 MiB\"}}");
+}
+
+TEST(Load, ReadsShippedFiles) {
+  const Result<Scenario> loaded = LoadString(std::string(kShipped));
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->model->parameter_count(), 124'439'808);
+  EXPECT_EQ(loaded->cluster->devices(), 16);
+  EXPECT_EQ(loaded->algorithm, CollectiveAlgorithm::kAuto);
+  ASSERT_TRUE(loaded->gpu.has_value());
+  EXPECT_EQ(loaded->gpu->name, "h100-sxm");
+  EXPECT_TRUE(loaded->calibration->kernels.has_value());
+  EXPECT_TRUE(loaded->warnings.empty());
+}
+
+// What DESIGN calls `resolved`: loading it again gives the same.
+TEST(Load, ResolvedIsAScenarioThatResolvesToItself) {
+  const std::vector<std::string> scenarios = {
+      std::string(kFlat),
+      Flat("zero_stage: 0", "zero_stage: 1"),
+      Flat("zero_stage: 0", "zero_stage: 3"),
+      Flat("zero_stage: 0", "zero_stage: 2\n  overlap: false\n  shard_group_size: 4"),
+      Flat("zero_stage: 0", "zero_stage: 3\n  bucket_size: 1 MiB\n  reshard_after_forward: 2"),
+      Flat("zero_stage: 0", "zero_stage: 0\n  overlap: false\n  prefetch: 3"),
+      Flat("gradient_accumulation: 4", "global_batch_size: 64"),
+      Flat("framework: reference", "framework: ddp\n  bucket_size: 2.5 MiB"),
+      std::string(kShipped),
+      Shipped("zero_stage: 0, framework: ddp", "zero_stage: 3, framework: fsdp2"),
+      Shipped("zero_stage: 0, framework: ddp", "zero_stage: 2, framework: fsdp2"),
+      Shipped("model: models/gpt2.yaml", "name: 'A \"name\": \\x # y'\nmodel: models/gpt2.yaml"),
+  };
+  for (const std::string& text : scenarios) {
+    const Result<Scenario> first = LoadString(text);
+    ASSERT_TRUE(first.has_value()) << text << Messages(first);
+    const std::string resolved = ToJson(first->resolved);
+    const Result<Scenario> second = LoadString(resolved);
+    ASSERT_TRUE(second.has_value()) << resolved << Messages(second);
+    EXPECT_EQ(ToJson(second->resolved), resolved);
+    EXPECT_TRUE(second->warnings.empty()) << second->warnings.front();
+  }
+}
+
+TEST(Load, ResolvedNamesTheBucketOfEverything) {
+  // 2 layers x 1000 parameters in bf16: 4000 B.
+  const Result<Scenario> loaded =
+      LoadString(Flat("zero_stage: 0", "zero_stage: 1\n  overlap: false"));
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->plan.data_parallel.bucket_size, std::nullopt);
+  EXPECT_NE(ToJson(loaded->resolved).find("\"bucket_size\": \"4 KB\""), std::string::npos)
+      << ToJson(loaded->resolved);
+}
+
+struct Bad {
+  std::string text;
+  std::vector<std::string> expected;
+};
+
+TEST(Load, PointsAtEveryMistakeInTheFile) {
+  const Bad cases[] = {
+      {Flat("stepcast: 1", "stepcast: 2"), {"s.yaml:1:11 scenario.version"}},
+      {Flat("stepcast: 1\n", ""), {"s.yaml:1:1 input.missing-key"}},
+      {Flat("model:\n", "modell:\n"),
+       {"s.yaml:1:1 input.missing-key", "s.yaml:2:1 input.unknown-key"}},
+      {Flat("devices: 8", "devices: 0"), {"s.yaml:8:35 input.out-of-range"}},
+      {Flat("memory: 80 GiB", "memory: 80"), {"s.yaml:8:46 input.bad-quantity"}},
+      {Flat("bandwidth: 25 GB/s", "bandwidth: 25 GB"), {"s.yaml:9:46 input.bad-quantity"}},
+      {Flat("  sequence_length: 128\n", "  nodes: 2\n  sequence_length: 128\n"),
+       {"s.yaml:11:3 input.unknown-key"}},
+      {Flat("training:", "  nodes: 2\ntraining:"), {"s.yaml:10:10 topology.nodes"}},
+      {Flat("sequence_length: 128", "sequence_length: 0"), {"s.yaml:11:20 input.out-of-range"}},
+      {Flat("sequence_length: 128", "sequence_length: 0128"),
+       {"s.yaml:11:20 input.not-an-integer"}},
+      {Flat("micro_batch_size: 2", "micro_batch_size: -2"), {"s.yaml:12:21 input.out-of-range"}},
+      {Flat("  gradient_accumulation: 4\n", ""), {"s.yaml:11:3 input.missing-key"}},
+      {Flat("gradient_accumulation: 4", "gradient_accumulation: 4\n  global_batch_size: 64"),
+       {"s.yaml:14:22 plan.batch"}},
+      {Flat("gradient_accumulation: 4", "global_batch_size: 60"), {"s.yaml:13:22 plan.batch"}},
+      {Flat("precision: bf16", "precision: bf17"), {"s.yaml:14:14 input.unknown-word"}},
+      {Flat("optimizer: adamw", "optimizer: adamw\n  reduce_dtype: fp8"),
+       {"s.yaml:16:17 input.unknown-word"}},
+      {Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"),
+       {"s.yaml:16:21 plan.device-count"}},
+      {Flat("data_parallel:", "parallelism: {tensor: 2, pipeline: 2}\ndata_parallel:"),
+       {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:36 plan.axis-not-supported"}},
+      {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
+       {"s.yaml:16:19 plan.version-not-modelled"}},
+      {Flat("zero_stage: 0", "zero_stage: 4"), {"s.yaml:17:15 input.out-of-range"}},
+      {Flat("framework: reference", "framework: deepspeed"),
+       {"s.yaml:18:14 plan.framework-not-supported"}},
+      {Flat("framework: reference", "framework: ddp\n  overlap: false"),
+       {"s.yaml:19:12 plan.key-not-of-framework"}},
+      {Flat("framework: reference", "framework: reference\n  bucket_size: 25"),
+       {"s.yaml:19:16 input.bad-quantity"}},
+      {Flat("framework: reference", "framework: reference\n  bucket_size: unit"),
+       {"s.yaml:19:16 plan.bucket"}},
+      {Flat("framework: reference", "framework: reference\n  reshard_after_forward: 0"),
+       {"s.yaml:19:26 input.out-of-range"}},
+      {Flat("framework: reference", "framework: reference\n  reshard_after_forward: maybe"),
+       {"s.yaml:19:26 input.not-a-boolean"}},
+      {Flat("framework: reference", "framework: reference\n  framework: ddp"),
+       {"s.yaml:19:3 input.duplicate-key"}},
+      {Flat("cluster:", "calibration: [1]\ncluster:"), {"s.yaml:7:14 input.wrong-kind"}},
+      {Flat("cluster:", "calibration: absent.yaml\ncluster:"), {"s.yaml:7:14 file.not-found"}},
+      {Shipped("models/gpt2.yaml", "models/gpt3.yaml"), {"s.yaml:2:8 file.not-found"}},
+      {Shipped("topologies/dgx-h100.yaml", "dgx-h100.yaml"), {"s.yaml:4:13 file.not-found"}},
+      {Shipped("nodes: 2", "nodes: two"), {"s.yaml:5:10 input.not-an-integer"}},
+      {Shipped("sequence_length: 1024", "sequence_length: 1025"),
+       {"s.yaml:7:20 plan.sequence-too-long"}},
+      {Shipped("gradient_accumulation: 1", "global_batch_size: 100"), {"s.yaml:9:22 plan.batch"}},
+      {Shipped("zero_stage: 0", "zero_stage: 1"), {"s.yaml:12:29 plan.stage-not-of-framework"}},
+      {Shipped(
+           "topologies/dgx-h100.yaml\n  nodes: 2",
+           "{kind: flat, devices: 8, memory: 80 GiB, link: {latency: 1 us, bandwidth: 1 GB/s}}"),
+       {"s.yaml:4:13 scenario.no-gpu"}},
+  };
+  for (const Bad& bad : cases) {
+    const Result<Scenario> result = LoadString(bad.text);
+    EXPECT_EQ(Mistakes(result), bad.expected) << bad.text << Messages(result);
+  }
+}
+
+TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
+  std::string text = Flat("precision: bf16", "precision: bf17");
+  text.replace(text.find("devices: 8"), 10, "devices: x");
+  text += "  shard_group_size: 3\n  prefetch: 010\n";
+  text += "colour: red\n";
+  text += "parallelism: {data: 9, tensor: 3}\n";
+  EXPECT_EQ(Mistakes(LoadString(text)),
+            (std::vector<std::string>{
+                "s.yaml:8:35 input.not-an-integer", "s.yaml:14:14 input.unknown-word",
+                "s.yaml:20:13 input.not-an-integer", "s.yaml:21:1 input.unknown-key",
+                "s.yaml:22:31 plan.axis-not-supported"}));
+}
+
+TEST(Load, NamesBothValuesOfADeviceCount) {
+  const Result<Scenario> result =
+      LoadString(Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"));
+  EXPECT_EQ(Messages(result),
+            "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 x "
+            "expert 1 = 7 ranks, but the cluster has 8 devices\n"
+            "  hint: write data: 8, or leave it out\n");
+}
+
+TEST(Load, SuggestsTheFileThatWasMeant) {
+  EXPECT_EQ(Messages(LoadString(Shipped("models/gpt2.yaml", "models/gtp2.yaml"))),
+            "s.yaml:2:8: error[file.not-found]: 'model' names a file that does not exist: "
+            "'models/gtp2.yaml'\n"
+            "  hint: did you mean 'models/gpt2.yaml'?\n");
+}
+
+TEST(Load, AppliesOverridesInOrder) {
+  const Result<Scenario> loaded = LoadString(
+      std::string(kFlat), {"cluster.topology.devices=16", "training.gradient_accumulation=null",
+                           "training.global_batch_size=64", "data_parallel.bucket_size=1 MiB",
+                           "data_parallel.bucket_size=2 MiB", "name=changed"});
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->cluster->devices(), 16);
+  EXPECT_EQ(loaded->plan.training.gradient_accumulation, 2);  // 64 / (2 x 16)
+  EXPECT_EQ(loaded->plan.data_parallel.bucket_size, MiB(2));
+  EXPECT_EQ(loaded->name, "changed");
+}
+
+TEST(Load, PositionsOfOverridesNameTheOption) {
+  const Result<Scenario> result = LoadString(
+      std::string(kFlat), {"training.precision=bf17", "training.colour=1", "parallelism.data=7",
+                           "training.gradient_accumulation.x=1", "nonsense"});
+  std::vector<std::string> files;
+  for (const Diagnostic& diagnostic : result.error()) {
+    files.push_back(diagnostic.location.file + " " + diagnostic.code);
+    EXPECT_EQ(diagnostic.location.line, 0);
+  }
+  EXPECT_EQ(files, (std::vector<std::string>{
+                       "--set training.gradient_accumulation.x=1 override.no-mapping",
+                       "--set nonsense override.syntax",
+                       "--set training.precision=bf17 input.unknown-word",
+                       "--set training.colour=1 input.unknown-key",
+                       "--set parallelism.data=7 plan.device-count"}));
+}
+
+TEST(Load, WarnsAboutKeysWithoutEffect) {
+  const Result<Scenario> loaded =
+      LoadString(std::string(kFlat), {"data_parallel.prefetch=2", "training.attention=math"});
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->warnings,
+            (std::vector<std::string>{
+                "data_parallel.prefetch has no effect with framework reference at stage 0",
+                "training.attention has no effect on a layer list, whose times and activations "
+                "are given"}));
+}
+
+TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
+  const Result<Scenario> loaded = LoadString(
+      Shipped("training:",
+              "calibration: {name: mine, provenance: {machine: lab}, collectives: [{collective: "
+              "all_reduce, ranks: 16, nodes: 2, points: [[4 KiB, 1 ms], [1 MiB, 2 ms]]}]}\n"
+              "training:"));
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->calibration->name, "mine");
+  EXPECT_EQ(loaded->calibration->collectives.size(), 1u);
+  EXPECT_TRUE(loaded->calibration->kernels.has_value());
+  EXPECT_EQ(loaded->warnings,
+            std::vector<std::string>{"the calibration profile has no kernels, links, memory; taken "
+                                     "from calibration/h100-sxm.yaml"});
+}
+
+TEST(Load, FindsFilesBesideTheScenarioBeforeTheShippedOnes) {
+  const std::string folder = testing::TempDir() + "load_test/";
+  std::filesystem::create_directories(folder + "models");
+  std::ofstream(folder + "models/gpt2.yaml")
+      << "kind: layers\nlayers: [{name: b, repeat: 1, parameters: [10], forward: 1 ms, "
+         "backward: 1 ms, activation: 0 B}]\noptimizer_step: 0 ms\n";
+  std::ofstream(folder + "scenario.yaml") << kShipped;
+  InputCache cache;
+  const Result<Scenario> loaded = Load(folder + "scenario.yaml", {}, cache);
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->model->parameter_count(), 10);
+  EXPECT_EQ(loaded->name, "load_test");  // scenario.yaml is called after its folder
+}
+
+TEST(Load, ReportsMistakesInsideTheFilesItNames) {
+  const std::string folder = testing::TempDir();
+  std::ofstream(folder + "bad_model.yaml") << "kind: layers\nlayers: []\ncolour: red\n";
+  const Result<Scenario> result =
+      LoadString(Shipped("models/gpt2.yaml", folder + "bad_model.yaml"));
+  ASSERT_FALSE(result.has_value());
+  for (const Diagnostic& diagnostic : result.error()) {
+    EXPECT_EQ(diagnostic.location.file, folder + "bad_model.yaml");
+    EXPECT_GT(diagnostic.location.line, 0);
+  }
+  EXPECT_GE(result.error().size(), 2u) << Messages(result);
+}
+
+TEST(Load, AnswersForFilesThatCannotBeRead) {
+  InputCache cache;
+  EXPECT_EQ(Mistakes(Load("/no/such/file.yaml", {}, cache)),
+            std::vector<std::string>{"/no/such/file.yaml:0:0 file.not-found"});
+  EXPECT_EQ(Mistakes(Load(testing::TempDir(), {}, cache)),
+            std::vector<std::string>{testing::TempDir() + ":0:0 file.not-a-file"});
+  EXPECT_EQ(Mistakes(LoadString(Shipped("models/gpt2.yaml", "/"))),
+            std::vector<std::string>{"/:0:0 file.not-a-file"});
+  EXPECT_EQ(Mistakes(LoadString("")), std::vector<std::string>{"s.yaml:1:1 file.empty"});
+}
+
+// A sweep's threads share one cache; whoever comes first makes the value, and everybody gets it.
+TEST(InputCache, IsSharedBetweenThreads) {
+  InputCache cache;
+  std::vector<std::string> resolved(8);
+  std::vector<const model::Model*> models(8);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < resolved.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Result<Scenario> loaded = LoadText(kShipped, "s.yaml", {}, cache);
+      if (!loaded.has_value()) return;
+      resolved[i] = ToJson(loaded->resolved);
+      models[i] = loaded->model.get();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < resolved.size(); ++i) {
+    EXPECT_FALSE(resolved[i].empty());
+    EXPECT_EQ(resolved[i], resolved[0]);
+    EXPECT_EQ(models[i], models[0]);
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
