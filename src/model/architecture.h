@@ -16,24 +16,30 @@ enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
 struct Architecture {
   Family family = Family::kLlama;  // decides the tensors' names and their registration order
   std::int64_t layers = 0;
-  std::int64_t hidden = 0;        // h
-  std::int64_t heads = 0;         // a, query heads
-  std::int64_t kv_heads = 0;      // g, key-value heads; divides heads
-  std::int64_t head_size = 0;     // d; q projection is hidden x (heads * head_size)
-  std::int64_t feed_forward = 0;  // f
-  std::int64_t vocabulary = 0;    // V, rows of the embedding
+  std::int64_t hidden = 0;         // h
+  std::int64_t heads = 0;          // a, query heads
+  std::int64_t kv_heads = 0;       // g, key-value heads; divides heads
+  std::int64_t head_size = 0;      // d; q projection is hidden x (heads * head_size)
+  std::int64_t feed_forward = 0;   // f
+  std::int64_t vocabulary = 0;     // V, rows of the embedding
   std::int64_t max_positions = 0;  // rows of a learned position embedding; the longest sequence
                                    // it can take; 0 = no limit
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
-  bool tie_embeddings = false;    // the head uses the embedding's tensor
-  bool attention_bias = false;    // q, k, v projections have biases
-  bool projection_bias = false;   // the attention output projection has one
+  bool tie_embeddings = false;   // the head uses the embedding's tensor
+  bool attention_bias = false;   // q, k, v projections have biases
+  bool projection_bias = false;  // the attention output projection has one
   bool feed_forward_bias = false;
-  bool norm_bias = false;         // LayerNorm only
-  bool dropout = false;           // residual and embedding dropout are active in training
+  bool norm_bias = false;             // LayerNorm only
+  bool dropout = false;               // residual and embedding dropout are active in training
+  bool attention_dropout = false;     // so is dropout of the attention weights
+  std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
 };
+
+// What the released models of a family have in common: normalisation, activation, positions,
+// biases, tied embeddings. Dimensions and dropout are left at zero and false.
+Architecture TypicalOf(Family family);
 
 // What is impossible about the dimensions, one sentence each, naming the field as in the model
 // file ("hidden_size"); empty when the architecture can be built.
@@ -43,5 +49,18 @@ struct ArchitectureFault {
   std::string hint;
 };
 std::vector<ArchitectureFault> Check(const Architecture& architecture);
+
+// The words of the model file: "gpt2", "layernorm", "gelu", "learned".
+const char* Name(Family family);
+const char* Name(Normalization normalization);
+const char* Name(Activator activator);
+const char* Name(Position position);
+
+// Limits that keep every count of a model (elements, bytes, FLOPs of a micro-batch) inside 64 bits.
+inline constexpr std::int64_t kMostLayers = 10'000;
+inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head size, ...
+inline constexpr std::int64_t kMostVocabulary = 1 << 24;
+inline constexpr std::int64_t kMostPositions = 1 << 24;
+inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
 
 }  // namespace stepcast::model

@@ -14,9 +14,9 @@ struct ListedLayer {
   std::string name;
   std::int64_t repeat = 1;
   std::vector<std::int64_t> parameters;  // elements of each tensor, registration order
-  Time forward;   // one micro-batch
-  Time backward;  // the layer's gradients are ready at its end
-  Bytes activation;  // kept from forward to backward, one micro-batch
+  Time forward;                          // one micro-batch
+  Time backward;                         // the layer's gradients are ready at its end
+  Bytes activation;                      // kept from forward to backward, one micro-batch
 };
 
 struct LayerList {

@@ -1,0 +1,181 @@
+#include "src/model/architecture.h"
+
+#include "fmt/format.h"
+
+namespace stepcast::model {
+namespace {
+
+class Faults {
+ public:
+  void Add(std::string field, std::string message, std::string hint = "") {
+    faults_.push_back({std::move(field), std::move(message), std::move(hint)});
+  }
+  // False, and a fault, if `value` is not within [1, most].
+  bool Within(const char* field, std::int64_t value, std::int64_t most) {
+    if (value >= 1 && value <= most) return true;
+    Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
+    return false;
+  }
+  void Matrix(const char* field, std::int64_t rows, std::int64_t columns) {
+    if (rows <= kMostMatrix / columns) return;
+    Add(field, fmt::format("a matrix of {} x {} elements is beyond what is counted", rows, columns),
+        fmt::format("at most {} elements", kMostMatrix));
+  }
+  std::vector<ArchitectureFault> Take() { return std::move(faults_); }
+
+ private:
+  std::vector<ArchitectureFault> faults_;
+};
+
+void CheckAttention(const Architecture& a, Faults& faults) {
+  if (a.heads % a.kv_heads != 0) {
+    faults.Add("num_key_value_heads",
+               fmt::format("num_key_value_heads must divide num_attention_heads: {} and {}",
+                           a.kv_heads, a.heads),
+               "each key-value head serves the same number of query heads");
+  }
+  if (a.head_size > kMostWidth / a.heads) {
+    faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
+                                       kMostWidth, a.heads, a.head_size));
+    return;
+  }
+  faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
+  if (a.position == Position::kRotary && a.head_size % 2 != 0) {
+    faults.Add("head_dim",
+               fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
+  }
+}
+
+// What a family's code cannot express.
+void CheckFamily(const Architecture& a, Faults& faults) {
+  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
+  const auto refuse = [&](const char* field, const char* value) {
+    faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
+               "choose the family whose layers look like this");
+  };
+  if (fused) {
+    if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
+    if (a.position == Position::kRotary ||
+        (a.family == Family::kGpt2 && a.position == Position::kAlibi)) {
+      refuse("position", Name(a.position));
+    }
+    if (a.family == Family::kGpt2 && a.normalization != Normalization::kLayerNorm) {
+      refuse("normalization", Name(a.normalization));
+    }
+    if (a.family == Family::kGpt2 && a.kv_heads != a.heads) {
+      faults.Add("num_key_value_heads",
+                 fmt::format("the family gpt2 has one key-value head per head: {} and {}",
+                             a.kv_heads, a.heads),
+                 "leave num_key_value_heads out");
+    }
+    if (a.heads * a.head_size != a.hidden) {
+      faults.Add("head_dim",
+                 fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
+                             "{} x {} and {}",
+                             Name(a.family), a.heads, a.head_size, a.hidden),
+                 "leave head_dim out");
+    }
+  } else {
+    if (a.activator != Activator::kSwiGlu) refuse("activation", Name(a.activator));
+    if (a.position != Position::kRotary) refuse("position", Name(a.position));
+    if (a.normalization != Normalization::kRmsNorm) refuse("normalization", Name(a.normalization));
+  }
+  if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
+    faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
+  }
+}
+
+}  // namespace
+
+Architecture TypicalOf(Family family) {
+  Architecture a;
+  a.family = family;
+  switch (family) {
+    case Family::kGpt2:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.position = Position::kLearned;
+      a.tie_embeddings = true;
+      a.attention_bias = a.projection_bias = a.feed_forward_bias = a.norm_bias = true;
+      break;
+    case Family::kMpt:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.position = Position::kAlibi;
+      a.tie_embeddings = true;
+      break;
+    case Family::kQwen2:
+      a.attention_bias = true;
+      break;
+    case Family::kLlama:
+    case Family::kMistral:
+      break;
+  }
+  return a;
+}
+
+std::vector<ArchitectureFault> Check(const Architecture& a) {
+  Faults faults;
+  bool counts = faults.Within("num_hidden_layers", a.layers, kMostLayers);
+  counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
+  counts &= faults.Within("num_attention_heads", a.heads, kMostWidth);
+  counts &= faults.Within("num_key_value_heads", a.kv_heads, kMostWidth);
+  counts &= faults.Within("head_dim", a.head_size, kMostWidth);
+  counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
+  counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
+  if (a.position == Position::kLearned) {
+    counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
+  } else if (a.max_positions < 0 || a.max_positions > kMostPositions) {
+    counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
+  }
+  if (a.attention_window < 0) {
+    faults.Add("sliding_window",
+               fmt::format("sliding_window must not be negative: {}", a.attention_window));
+  }
+  if (!counts) return faults.Take();
+
+  CheckAttention(a, faults);
+  CheckFamily(a, faults);
+  faults.Matrix("intermediate_size", a.hidden, a.feed_forward);
+  faults.Matrix("vocab_size", a.vocabulary, a.hidden);
+  if (a.position == Position::kLearned) {
+    faults.Matrix("max_position_embeddings", a.max_positions, a.hidden);
+  }
+  return faults.Take();
+}
+
+const char* Name(Family family) {
+  switch (family) {
+    case Family::kGpt2:
+      return "gpt2";
+    case Family::kLlama:
+      return "llama";
+    case Family::kMistral:
+      return "mistral";
+    case Family::kQwen2:
+      return "qwen2";
+    case Family::kMpt:
+      return "mpt";
+  }
+  return "";
+}
+
+const char* Name(Normalization normalization) {
+  return normalization == Normalization::kLayerNorm ? "layernorm" : "rmsnorm";
+}
+
+const char* Name(Activator activator) { return activator == Activator::kGelu ? "gelu" : "swiglu"; }
+
+const char* Name(Position position) {
+  switch (position) {
+    case Position::kLearned:
+      return "learned";
+    case Position::kRotary:
+      return "rotary";
+    case Position::kAlibi:
+      return "alibi";
+  }
+  return "";
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,98 @@
+#include "src/model/architecture.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+
+namespace stepcast::model {
+namespace {
+
+std::vector<std::string> Fields(const Architecture& architecture) {
+  std::vector<std::string> fields;
+  for (const ArchitectureFault& fault : Check(architecture)) {
+    EXPECT_FALSE(fault.message.empty());
+    fields.push_back(fault.field);
+  }
+  return fields;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(ArchitectureTest, PublishedModelsArePossible) {
+  for (const Architecture& a : {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(),
+                                Llama31With405B(), Mistral7B(), Qwen2With7B(), Mpt7B()}) {
+    EXPECT_EQ(Fields(a), Names());
+  }
+}
+
+TEST(ArchitectureTest, EveryMissingDimensionIsNamed) {
+  EXPECT_EQ(Fields(Architecture{}),
+            (Names{"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
+                   "head_dim", "intermediate_size", "vocab_size"}));
+}
+
+TEST(ArchitectureTest, KeyValueHeadsDivideHeads) {
+  Architecture a = Llama31With8B();
+  a.kv_heads = 5;
+  EXPECT_EQ(Fields(a), Names{"num_key_value_heads"});
+}
+
+TEST(ArchitectureTest, RotaryPositionsTurnPairs) {
+  Architecture a = Llama31With8B();
+  a.head_size = 127;
+  EXPECT_EQ(Fields(a), Names{"head_dim"});
+}
+
+TEST(ArchitectureTest, LearnedPositionsNeedALength) {
+  Architecture a = Gpt2Small();
+  a.max_positions = 0;
+  EXPECT_EQ(Fields(a), Names{"max_position_embeddings"});
+  a = Mpt7B();  // ALiBi has no table
+  a.max_positions = 0;
+  EXPECT_EQ(Fields(a), Names());
+}
+
+TEST(ArchitectureTest, FamiliesRefuseWhatTheirLayersLack) {
+  Architecture a = Gpt2Small();
+  a.activator = Activator::kSwiGlu;
+  a.position = Position::kRotary;
+  a.kv_heads = 4;
+  EXPECT_EQ(Fields(a), (Names{"activation", "position", "num_key_value_heads"}));
+
+  a = Gpt2Small();
+  a.head_size = 128;
+  EXPECT_EQ(Fields(a), Names{"head_dim"});
+
+  a = Llama2With7B();
+  a.activator = Activator::kGelu;
+  a.normalization = Normalization::kLayerNorm;
+  EXPECT_EQ(Fields(a), (Names{"activation", "normalization"}));
+
+  a = Llama2With7B();
+  a.norm_bias = true;
+  EXPECT_EQ(Fields(a), Names{"norm_bias"});
+}
+
+TEST(ArchitectureTest, CountsStayInside64Bits) {
+  Architecture a = Llama2With7B();
+  a.hidden = kMostWidth;
+  a.feed_forward = kMostWidth;  // 2^36 elements in one matrix
+  const Names fields = Fields(a);
+  EXPECT_NE(std::find(fields.begin(), fields.end(), "intermediate_size"), fields.end());
+  a.hidden = kMostWidth + 1;
+  EXPECT_EQ(Fields(a), Names{"hidden_size"});
+}
+
+TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {
+  EXPECT_STREQ(Name(Family::kGpt2), "gpt2");
+  EXPECT_STREQ(Name(Family::kQwen2), "qwen2");
+  EXPECT_STREQ(Name(Normalization::kRmsNorm), "rmsnorm");
+  EXPECT_STREQ(Name(Activator::kSwiGlu), "swiglu");
+  EXPECT_STREQ(Name(Position::kAlibi), "alibi");
+}
+
+}  // namespace
+}  // namespace stepcast::model

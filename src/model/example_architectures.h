@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/model/architecture.h"
+
+// Published models for tests, by the figures of their papers and repositories.
+namespace stepcast::model {
+
+inline Architecture Gpt2Small() {
+  Architecture a = TypicalOf(Family::kGpt2);
+  a.layers = 12;
+  a.hidden = 768;
+  a.heads = a.kv_heads = 12;
+  a.head_size = 64;
+  a.feed_forward = 3072;
+  a.vocabulary = 50257;
+  a.max_positions = 1024;
+  a.dropout = a.attention_dropout = true;
+  return a;
+}
+
+inline Architecture LlamaLike(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                              std::int64_t kv_heads, std::int64_t feed_forward,
+                              std::int64_t vocabulary) {
+  Architecture a = TypicalOf(Family::kLlama);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_size = hidden / heads;
+  a.feed_forward = feed_forward;
+  a.vocabulary = vocabulary;
+  return a;
+}
+
+inline Architecture Llama2With7B() { return LlamaLike(32, 4096, 32, 32, 11008, 32000); }
+inline Architecture Llama31With8B() { return LlamaLike(32, 4096, 32, 8, 14336, 128256); }
+inline Architecture Llama31With70B() { return LlamaLike(80, 8192, 64, 8, 28672, 128256); }
+inline Architecture Llama31With405B() { return LlamaLike(126, 16384, 128, 8, 53248, 128256); }
+
+inline Architecture Mistral7B() {
+  Architecture a = LlamaLike(32, 4096, 32, 8, 14336, 32000);
+  a.family = Family::kMistral;
+  a.attention_window = 4096;
+  return a;
+}
+
+inline Architecture Qwen2With7B() {
+  Architecture a = LlamaLike(28, 3584, 28, 4, 18944, 152064);
+  a.family = Family::kQwen2;
+  a.attention_bias = true;
+  return a;
+}
+
+inline Architecture Mpt7B() {
+  Architecture a = TypicalOf(Family::kMpt);
+  a.layers = 32;
+  a.hidden = 4096;
+  a.heads = a.kv_heads = 32;
+  a.head_size = 128;
+  a.feed_forward = 16384;
+  a.vocabulary = 50432;
+  return a;
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,531 @@
+#include "src/model/layer_operators.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast::model {
+namespace {
+
+using Value = LayerTape::Value;
+
+// Floating-point operations per element of the kernels that memory bounds; they matter only where
+// a device has little arithmetic for its bandwidth.
+constexpr std::int64_t kNormFlops = 7, kSoftmaxFlops = 5, kRotaryFlops = 3, kGeluFlops = 9,
+                       kSiluFlops = 5;
+
+constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
+
+std::string Joined(std::string_view module, std::string_view suffix) {
+  std::string name(module);
+  name += suffix;
+  return name;
+}
+
+// The counts of a long sequence's score matrix can leave 64 bits. Such a batch fits nowhere, so
+// its exact count has no use; these bounds leave room to add up over all layers.
+constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
+constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
+
+std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return most;
+  return std::min(product, most);
+}
+
+std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
+Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
+
+}  // namespace
+
+// The operands of an attention core, and where their gradients go.
+struct LayerOperators::Core {
+  Value query, key, value;  // the same one three times if they stand side by side
+  bool fused = false;
+};
+
+DataType ActivationType(DataType compute) {
+  return compute == DataType::kFp8 ? DataType::kBf16 : compute;
+}
+
+LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
+    : options_(options),
+      tape_(&tape),
+      tokens_(options.micro_batch_size * options.sequence_length),
+      element_(ActivationType(options.compute)),
+      element_size_(SizeOf(element_)) {}
+
+Stream LayerOperators::Make(std::string name, std::int64_t width) {
+  return {tape_->Make(std::move(name), BytesOfElements(tokens_ * width)), width};
+}
+
+Stream LayerOperators::Input(std::int64_t width) {
+  return {tape_->Input("input", BytesOfElements(tokens_ * width)), width};
+}
+
+Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n,
+                            std::int64_t k) const {
+  const std::int64_t flops = 2 * m * n * k;
+  return {.name = std::move(name),
+          .kind = KernelKind::kGemm,
+          .data_type = options_.compute,
+          .m = m,
+          .n = n,
+          .k = k,
+          .flops = flops,
+          .model_flops = flops,
+          .read = BytesOf(m * k + k * n, options_.compute),
+          .written = BytesOfElements(m * n)};
+}
+
+Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
+                              Bytes written) const {
+  return {.name = std::move(name),
+          .kind = KernelKind::kMemoryBound,
+          .data_type = element_,
+          .flops = flops,
+          .read = read,
+          .written = written};
+}
+
+Stream LayerOperators::Linear(Stream x, std::string_view module, std::int64_t out,
+                              ModulePositions parameters) {
+  const std::int64_t in = x.width;
+  const Stream y = Make(Joined(module, " output"), out);
+  const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
+  Kernel forward = Gemm(std::string(module), tokens_, out, in);
+  forward.read += bias;
+  tape_->Keep(x.value);
+  tape_->Run(std::move(forward), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Gemm(Joined(module, ".dgrad"), tokens_, in, out), {dy}, {dx});
+    tape_->RunBackward(Gemm(Joined(module, ".wgrad"), out, in, tokens_), {dy}, {},
+                       {parameters.weight});
+    if (parameters.bias >= 0) {
+      tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
+                         {parameters.bias});
+    }
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Stream LayerOperators::Norm(Stream x, std::string_view module, Normalization normalization,
+                            ModulePositions parameters) {
+  const bool rms = normalization == Normalization::kRmsNorm;
+  // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
+  const Bytes statistics = Bytes(tokens_ * kFp32Size * (rms ? 1 : 2));
+  const Bytes weights = BytesOfElements(x.width * (parameters.bias >= 0 ? 2 : 1));
+  const std::int64_t flops = kNormFlops * Elements(x);
+  tape_->Keep(x.value);
+  const Stream y = Make(Joined(module, " output"), x.width);
+  Kernel forward = Memory(std::string(module), flops, Size(x) + weights, Size(y) + statistics);
+  if (rms) {
+    const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
+    tape_->Keep(rstd);
+    tape_->Run(std::move(forward), {x.value}, {y.value, rstd});
+  } else {
+    tape_->Run(std::move(forward), {x.value}, {y.value});
+  }
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(
+        Memory(Joined(module, ".dgrad"), flops, 2 * Size(x) + weights + statistics, Size(x)), {dy},
+        {dx});
+    std::vector<int> gradients{parameters.weight};
+    if (parameters.bias >= 0) gradients.push_back(parameters.bias);
+    tape_->RunBackward(
+        Memory(Joined(module, ".wgrad"), 2 * Elements(x), 2 * Size(x) + statistics, weights), {dy},
+        {}, std::move(gradients));
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Stream LayerOperators::Rotary(Stream x, std::string_view module, std::int64_t head_size) {
+  const std::int64_t flops = kRotaryFlops * Elements(x);
+  // Sines and cosines of every position.
+  const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);
+  const Stream y = Make(Joined(module, " output"), x.width);
+  tape_->Run(Memory(std::string(module), flops, Size(x) + table, Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".dgrad"), flops, Size(y) + table, Size(x)),
+                       {tape_->GradientOf(y.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+std::array<Stream, 3> LayerOperators::Split(Stream x, std::string_view module,
+                                            const std::array<std::int64_t, 3>& widths) {
+  const std::array<Stream, 3> parts = {Make(Joined(module, " query"), widths[0]),
+                                       Make(Joined(module, " key"), widths[1]),
+                                       Make(Joined(module, " value"), widths[2])};
+  tape_->Run(Memory(Joined(module, ".split"), 0, Size(x), Size(x)), {x.value},
+             {parts[0].value, parts[1].value, parts[2].value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".join"), 0, Size(x), Size(x)),
+                       {tape_->GradientOf(parts[0].value), tape_->GradientOf(parts[1].value),
+                        tape_->GradientOf(parts[2].value)},
+                       {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return parts;
+}
+
+Stream LayerOperators::RepeatHeads(Stream x, std::string_view module, std::int64_t times) {
+  if (times == 1) return x;
+  const Stream y = Make(Joined(module, " output"), x.width * times);
+  tape_->Run(Memory(std::string(module), 0, Size(x), Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".dgrad"), Elements(y), Size(y), Size(x)),
+                       {tape_->GradientOf(y.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
+  // The triangle below the diagonal of s x s, less the one that lies before the window; both as
+  // half squares, as is usual when a causal mask is said to halve the work.
+  const std::int64_t s = options_.sequence_length;
+  if (shape.window == 0 || shape.window >= s) return s * s;
+  return s * s - (s - shape.window) * (s - shape.window);
+}
+
+Stream LayerOperators::FlashAttention(Stream query, Stream key, Stream value,
+                                      std::string_view module, const AttentionShape& shape) {
+  return Flash({query.value, key.value, value.value}, module, shape);
+}
+
+Stream LayerOperators::FlashAttention(Stream query_key_value, std::string_view module,
+                                      const AttentionShape& shape) {
+  const Value all = query_key_value.value;
+  return Flash({all, all, all, true}, module, shape);
+}
+
+Stream LayerOperators::MathAttention(Stream query, Stream key, Stream value,
+                                     std::string_view module, const AttentionShape& shape) {
+  return Math({query.value, key.value, value.value}, module, shape);
+}
+
+Stream LayerOperators::MathAttention(Stream query_key_value, std::string_view module,
+                                     const AttentionShape& shape) {
+  const Value all = query_key_value.value;
+  return Math({all, all, all, true}, module, shape);
+}
+
+Stream LayerOperators::Flash(const Core& core, std::string_view module,
+                             const AttentionShape& shape) {
+  const std::int64_t query_width = shape.heads * shape.head_size;
+  const std::int64_t key_width = shape.kv_heads * shape.head_size;
+  const Bytes operands = BytesOfElements(tokens_ * (query_width + 2 * key_width));
+  // One product of queries and keys over the pairs that see each other.
+  const std::int64_t product = Flops(options_.micro_batch_size * query_width, SeenTwice(shape));
+  const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
+
+  for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
+  const Stream y = Make(Joined(module, " output"), query_width);
+  tape_->Keep(y.value);
+  const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
+  tape_->Keep(log_sum_exp);
+  // Scores, and their product with the values.
+  const Kernel forward{.name = std::string(module),
+                       .kind = KernelKind::kAttention,
+                       .data_type = element_,
+                       .flops = Flops(2, product),
+                       .model_flops = Flops(4, product),
+                       .read = operands,
+                       .written = Size(y) + row_numbers};
+  tape_->Run(forward, {core.query, core.key, core.value}, {y.value, log_sum_exp});
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
+    // gradient in FP32.
+    const Value row_sums = tape_->MakeScratch(row_numbers);
+    tape_->RunBackward(
+        Memory(Joined(module, ".row_sums"), 2 * Elements(y), 2 * Size(y), row_numbers), {dy},
+        {row_sums});
+    const Bytes accumulator_size = Bytes(Elements(y) * kFp32Size);
+    const Value accumulator = tape_->MakeScratch(accumulator_size);
+    const Kernel backward{.name = Joined(module, ".dgrad"),
+                          .kind = KernelKind::kAttention,
+                          .data_type = element_,
+                          .flops = Flops(5, product),
+                          .model_flops = Flops(8, product),
+                          .read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size,
+                          .written = operands + accumulator_size};
+    if (core.fused) {
+      const Value parts = tape_->MakeScratch(operands);
+      tape_->RunBackward(backward, {dy, row_sums}, {parts, accumulator});
+      const Value whole = tape_->MakeGradient(core.query);
+      tape_->RunBackward(Memory(Joined(module, ".join"), 0, operands, operands), {parts}, {whole});
+      tape_->Deliver(core.query, whole);
+    } else {
+      const Value dq = tape_->MakeGradient(core.query);
+      const Value dk = tape_->MakeGradient(core.key);
+      const Value dv = tape_->MakeGradient(core.value);
+      tape_->RunBackward(backward, {dy, row_sums}, {dq, dk, dv, accumulator});
+      tape_->Deliver(core.query, dq);
+      tape_->Deliver(core.key, dk);
+      tape_->Deliver(core.value, dv);
+    }
+  });
+  return y;
+}
+
+// Per head an s x n product over k; `n` and `k` are the sequence or the head size.
+Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
+                                    std::int64_t k) const {
+  const std::int64_t s = options_.sequence_length;
+  const std::int64_t batch = options_.micro_batch_size * shape.heads;
+  const std::int64_t pair = Flops(batch, 2 * shape.head_size);
+  return {.name = std::move(name),
+          .kind = KernelKind::kGemm,
+          .data_type = element_,
+          .batch = batch,
+          .m = s,
+          .n = n,
+          .k = k,
+          .flops = Flops(pair, s * s),
+          .model_flops = Flops(pair, SeenTwice(shape)),
+          .read = ScoreBytes(batch * element_size_, s * k + k * n),
+          .written = ScoreBytes(batch * element_size_, s * n)};
+}
+
+Stream LayerOperators::Math(const Core& core, std::string_view module,
+                            const AttentionShape& shape) {
+  const std::int64_t s = options_.sequence_length;
+  const std::int64_t d = shape.head_size;
+  const std::int64_t scores = Flops(options_.micro_batch_size * shape.heads, s * s);
+  const Bytes matrix = ScoreBytes(scores, element_size_);
+  const Bytes mask_size = ScoreBytes(scores, kMaskSize);
+  const auto over_scores = [=, this](std::string_view suffix, std::int64_t flops, Bytes read,
+                                     Bytes written) {
+    return Memory(Joined(module, suffix), Flops(flops, scores), read, written);
+  };
+
+  for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
+  const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
+  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d), {core.query, core.key}, {raw});
+  const Value masked = tape_->Make(Joined(module, ".mask output"), matrix);
+  tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
+  const Value softmax = tape_->Make(Joined(module, ".softmax output"), matrix);
+  tape_->Keep(softmax);
+  tape_->Run(over_scores(".softmax", kSoftmaxFlops, matrix, matrix), {masked}, {softmax});
+  Value weights = softmax;
+  if (shape.dropout) {
+    const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
+    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
+    tape_->Keep(mask);
+    tape_->Keep(weights);
+    tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {softmax}, {mask, weights});
+  }
+  const Stream y = Make(Joined(module, " output"), shape.heads * d);
+  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s), {weights, core.value},
+             {y.value});
+
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    // Operand gradients of the size of one of query, key and value.
+    const auto part = [&](Value operand) {
+      return core.fused ? tape_->MakeScratch(Size(y)) : tape_->MakeGradient(operand);
+    };
+    Value d_weights = tape_->MakeGradient(weights);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, s, d), {dy},
+                       {d_weights});
+    const Value dv = part(core.value);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s), {dy}, {dv});
+    if (shape.dropout) {
+      const Value d_softmax = tape_->MakeGradient(softmax);
+      tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
+                         {d_softmax});
+      d_weights = d_softmax;
+    }
+    const Value d_scores = tape_->MakeGradient(masked);
+    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * matrix, matrix),
+                       {d_weights}, {d_scores});
+    const Value dq = part(core.query);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s), {d_scores},
+                       {dq});
+    const Value dk = part(core.key);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, s), {d_scores},
+                       {dk});
+    if (core.fused) {
+      const Value whole = tape_->MakeGradient(core.query);
+      tape_->RunBackward(Memory(Joined(module, ".join"), 0, 3 * Size(y), 3 * Size(y)), {dq, dk, dv},
+                         {whole});
+      tape_->Deliver(core.query, whole);
+    } else {
+      tape_->Deliver(core.query, dq);
+      tape_->Deliver(core.key, dk);
+      tape_->Deliver(core.value, dv);
+    }
+  });
+  return y;
+}
+
+Stream LayerOperators::Add(Stream x, Stream y, std::string_view name) {
+  const Stream sum = Make(std::string(name), x.width);
+  tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
+             {x.value, y.value}, {sum.value});
+  tape_->OnBackward([=, this] {
+    tape_->Pass(sum.value, x.value);
+    tape_->Pass(sum.value, y.value);
+  });
+  return sum;
+}
+
+Stream LayerOperators::Multiply(Stream x, Stream y, std::string_view name) {
+  const Stream product = Make(Joined(name, " output"), x.width);
+  tape_->Keep(x.value);
+  tape_->Keep(y.value);
+  tape_->Run(Memory(std::string(name), Elements(x), 2 * Size(x), Size(x)), {x.value, y.value},
+             {product.value});
+  tape_->OnBackward([=, this] {
+    const Value gradient = tape_->GradientOf(product.value);
+    const Value dx = tape_->MakeGradient(x.value);
+    const Value dy = tape_->MakeGradient(y.value);
+    tape_->RunBackward(Memory(Joined(name, ".dgrad_left"), Elements(x), 2 * Size(x), Size(x)),
+                       {gradient}, {dx});
+    tape_->RunBackward(Memory(Joined(name, ".dgrad_right"), Elements(x), 2 * Size(x), Size(x)),
+                       {gradient}, {dy});
+    tape_->Deliver(x.value, dx);
+    tape_->Deliver(y.value, dy);
+  });
+  return product;
+}
+
+Stream LayerOperators::Elementwise(Stream x, std::string_view module,
+                                   std::int64_t flops_per_element) {
+  const std::int64_t flops = flops_per_element * Elements(x);
+  const Stream y = Make(Joined(module, " output"), x.width);
+  tape_->Keep(x.value);
+  tape_->Run(Memory(std::string(module), flops, Size(x), Size(x)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".dgrad"), flops, 2 * Size(x), Size(x)),
+                       {tape_->GradientOf(y.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Stream LayerOperators::Gelu(Stream x, std::string_view module) {
+  return Elementwise(x, module, kGeluFlops);
+}
+
+Stream LayerOperators::Silu(Stream x, std::string_view module) {
+  return Elementwise(x, module, kSiluFlops);
+}
+
+Stream LayerOperators::Dropout(Stream x, std::string_view module) {
+  const Bytes mask_size = Bytes(Elements(x) * kMaskSize);
+  const Stream y = Make(Joined(module, " output"), x.width);
+  const Value mask = tape_->Make(Joined(module, " mask"), mask_size);
+  tape_->Keep(mask);
+  tape_->Run(Memory(std::string(module), 2 * Elements(x), Size(x), Size(x) + mask_size), {x.value},
+             {y.value, mask});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(
+        Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(x) + mask_size, Size(x)),
+        {tape_->GradientOf(y.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Stream LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::int64_t width,
+                              int weight, bool shared) {
+  const Bytes indices = Bytes(tokens_ * kIndexSize);
+  const Bytes table = BytesOfElements(rows * width);
+  const Stream y = Make(Joined(module, " output"), width);
+  tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Bytes touched = BytesOfElements(std::min(rows, tokens_) * width);
+    std::vector<int> gradients{weight};
+    tape_->RunBackward(
+        Memory(Joined(module, ".wgrad"), Elements(y), Size(y) + indices, table + touched),
+        {tape_->GradientOf(y.value)}, {}, shared ? std::vector<int>() : gradients);
+    if (shared) {
+      tape_->RunBackward(Memory(Joined(module, ".weight.grad.add"), rows * width, 2 * table, table),
+                         {}, {}, gradients);
+    }
+  });
+  return y;
+}
+
+Stream LayerOperators::AddPositions(Stream x, std::string_view module, std::int64_t rows,
+                                    int weight) {
+  const std::int64_t s = options_.sequence_length;
+  const std::int64_t elements = s * x.width;
+  const Bytes size = BytesOfElements(elements);
+  const Value positions = tape_->Make(Joined(module, " output"), size);
+  tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions});
+  const std::string name = Joined(module, ".add");
+  const Stream sum = Make(Joined(name, " output"), x.width);
+  tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
+  tape_->OnBackward([=, this] {
+    tape_->Pass(sum.value, x.value);
+    Value gradient = tape_->GradientOf(sum.value);
+    if (options_.micro_batch_size > 1) {
+      const Value reduced = tape_->MakeScratch(size);
+      tape_->RunBackward(Memory(Joined(module, ".add.dgrad"), Elements(x), Size(x), size),
+                         {gradient}, {reduced});
+      gradient = reduced;
+    }
+    tape_->RunBackward(Memory(Joined(module, ".wgrad"), elements, size + Bytes(s * kIndexSize),
+                              BytesOfElements(rows * x.width) + size),
+                       {gradient}, {}, {weight});
+  });
+  return sum;
+}
+
+void LayerOperators::CrossEntropy(Stream logits, std::string_view module) {
+  const std::int64_t elements = Elements(logits);
+  const Bytes wide = Bytes(elements * kFp32Size);
+  const bool cast = element_ != DataType::kFp32;
+  const Bytes targets = Bytes(tokens_ * (kIndexSize + kFp32Size));
+  const auto fp32 = [this](std::string name, std::int64_t flops, Bytes read, Bytes written) {
+    Kernel kernel = Memory(std::move(name), flops, read, written);
+    kernel.data_type = DataType::kFp32;
+    return kernel;
+  };
+
+  tape_->Keep(logits.value);
+  Value upcast = logits.value;
+  if (cast) {
+    upcast = tape_->Make(Joined(module, ".cast output"), wide);
+    tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {upcast});
+  }
+  const Value log_softmax = tape_->Make(Joined(module, ".log_softmax output"), wide);
+  tape_->Keep(log_softmax);
+  tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, wide, wide), {upcast},
+             {log_softmax});
+  tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {log_softmax}, {});
+
+  tape_->OnBackward([=, this] {
+    const Value d_log = tape_->MakeGradient(log_softmax);
+    tape_->RunBackward(fp32(Joined(module, ".nll.dgrad"), tokens_, targets, wide), {}, {d_log});
+    const Value d_upcast = tape_->MakeGradient(upcast);
+    tape_->RunBackward(
+        fp32(Joined(module, ".log_softmax.dgrad"), kSoftmaxFlops * elements, 2 * wide, wide),
+        {d_log}, {d_upcast});
+    if (!cast) {
+      tape_->Deliver(logits.value, d_upcast);
+      return;
+    }
+    const Value d_logits = tape_->MakeGradient(logits.value);
+    tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {d_upcast},
+                       {d_logits});
+    tape_->Deliver(logits.value, d_logits);
+  });
+}
+
+}  // namespace stepcast::model

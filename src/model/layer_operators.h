@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/model/architecture.h"
+#include "src/model/layer_tape.h"
+#include "src/model/layer_work.h"
+
+// The operators that layers of a transformer are made of, each with its forward and backward
+// kernels as eager PyTorch launches them and with what its backward keeps. What is kept follows
+// Korthikanti et al. 2022 (arXiv 2205.05198) for LayerNorm, GeLU, dropout and attention with
+// separate kernels; FlashAttention-2 (Dao 2023, arXiv 2307.08691) for the fused core.
+//
+// All functions take an activation of `width` features for every token of the micro-batch and
+// return a new one. A module's name must outlive the object.
+namespace stepcast::model {
+
+// An activation: `width` elements per token.
+struct Stream {
+  LayerTape::Value value = -1;
+  std::int64_t width = 0;
+};
+
+// Where a module's parameters stand in Layer::tensors; -1: it has none.
+struct ModulePositions {
+  int weight = -1;
+  int bias = -1;
+};
+
+// The dimensions of an attention core.
+struct AttentionShape {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t window = 0;  // 0: every token before it
+  bool dropout = false;
+};
+
+class LayerOperators {
+ public:
+  LayerOperators(const WorkOptions& options, LayerTape& tape);
+
+  Stream Input(std::int64_t width);
+
+  // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
+  // bias's as a reduction over tokens. Keeps x.
+  Stream Linear(Stream x, std::string_view module, std::int64_t out, ModulePositions parameters);
+  // One fused kernel. Keeps x and, for RMSNorm, one FP32 number per token; the statistics of
+  // LayerNorm are left out as in the paper.
+  Stream Norm(Stream x, std::string_view module, Normalization normalization,
+              ModulePositions parameters);
+  // Rotary positions of queries or keys, one kernel. Keeps nothing.
+  Stream Rotary(Stream x, std::string_view module, std::int64_t head_size);
+  // Queries, keys and values that stand side by side, each copied out.
+  std::array<Stream, 3> Split(Stream x, std::string_view module,
+                              const std::array<std::int64_t, 3>& widths);
+  // Keys or values of `kv_heads` copied so that every query head has its own.
+  Stream RepeatHeads(Stream x, std::string_view module, std::int64_t times);
+
+  // The attention core as one kernel: scores never reach memory. Causal: half of the scores are
+  // computed. Keeps its operands, its output and the log-sum-exp (FP32, one per head and token).
+  // Backward recomputes the scores: five products for the forward's two.
+  Stream FlashAttention(Stream query, Stream key, Stream value, std::string_view module,
+                        const AttentionShape& shape);
+  // The same on one tensor that holds queries, keys and values side by side. Its gradient is put
+  // together by a copy.
+  Stream FlashAttention(Stream query_key_value, std::string_view module,
+                        const AttentionShape& shape);
+  // The attention core as products, mask, softmax and dropout that write the whole score matrix.
+  // Keys and values have as many heads as the queries. Keeps its operands, the softmax output and,
+  // with dropout, the mask (one byte an element) and the dropout's output.
+  Stream MathAttention(Stream query, Stream key, Stream value, std::string_view module,
+                       const AttentionShape& shape);
+  Stream MathAttention(Stream query_key_value, std::string_view module,
+                       const AttentionShape& shape);
+
+  Stream Add(Stream x, Stream y, std::string_view name);
+  Stream Multiply(Stream x, Stream y, std::string_view name);  // keeps both
+  Stream Gelu(Stream x, std::string_view module);              // keeps x
+  Stream Silu(Stream x, std::string_view module);              // keeps x
+  Stream Dropout(Stream x, std::string_view module);  // keeps a mask of one byte an element
+
+  // Rows of a table, one per token. Its gradient is dense: zeros, and the tokens' rows added up.
+  // `shared`: the table also is the head's, and its two gradients are added at the end.
+  Stream Lookup(std::string_view module, std::int64_t rows, std::int64_t width, int weight,
+                bool shared);
+  // Adds rows of a table of positions, the same for every sequence.
+  Stream AddPositions(Stream x, std::string_view module, std::int64_t rows, int weight);
+
+  // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
+  // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
+  // result stays. Backward makes two FP32 gradients of that size, then the logits' own.
+  void CrossEntropy(Stream logits, std::string_view module);
+
+ private:
+  struct Core;  // see the .cc
+
+  std::int64_t Elements(Stream x) const { return tokens_ * x.width; }
+  Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }
+  Bytes Size(Stream x) const { return BytesOfElements(Elements(x)); }
+  Stream Make(std::string name, std::int64_t width);
+
+  Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  // One of the products of an attention core over separate kernels.
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
+                      std::int64_t k) const;
+  Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
+  Stream Elementwise(Stream x, std::string_view module, std::int64_t flops_per_element);
+  // Twice the pairs of tokens that see each other in one sequence.
+  std::int64_t SeenTwice(const AttentionShape& shape) const;
+
+  Stream Flash(const Core& core, std::string_view module, const AttentionShape& shape);
+  Stream Math(const Core& core, std::string_view module, const AttentionShape& shape);
+
+  WorkOptions options_;
+  LayerTape* tape_;
+  std::int64_t tokens_;
+  DataType element_;           // of activations
+  std::int64_t element_size_;  // bytes
+};
+
+// The type of activations and of all kernels but matrix products: the compute type, or bf16 in fp8.
+DataType ActivationType(DataType compute);
+
+}  // namespace stepcast::model

@@ -1,0 +1,278 @@
+#include "src/model/layer_operators.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::model {
+namespace {
+
+constexpr WorkOptions kOptions = {.micro_batch_size = 2, .sequence_length = 8};  // T = 16
+
+const Kernel& Forward(const LayerWork& work, const std::string& name) {
+  for (const ForwardOperator& op : work.forward) {
+    if (op.kernel.name == name) return op.kernel;
+  }
+  ADD_FAILURE() << "no forward kernel " << name;
+  static const Kernel none;
+  return none;
+}
+
+const BackwardOperator& Backward(const LayerWork& work, const std::string& name) {
+  for (const BackwardOperator& op : work.backward) {
+    if (op.kernel.name == name) return op;
+  }
+  ADD_FAILURE() << "no backward kernel " << name;
+  static const BackwardOperator none;
+  return none;
+}
+
+Bytes Saved(const LayerWork& work) {
+  Bytes bytes;
+  for (const Activation& activation : work.saved) bytes += activation.bytes;
+  return bytes;
+}
+
+// One operator between the layer's input of `width` and its output.
+template <typename Operator>
+LayerWork WorkOf(const WorkOptions& options, std::int64_t width, Operator&& op) {
+  LayerTape tape(ActivationType(options.compute));
+  LayerOperators operators(options, tape);
+  const Stream y = op(operators, operators.Input(width));
+  return tape.Finish(y.value, Checkpointing::kNone);
+}
+
+LayerWork LinearWork(const WorkOptions& options) {
+  return WorkOf(options, 4, [](LayerOperators& operators, Stream x) {
+    return operators.Linear(x, "fc", 6, {.weight = 0, .bias = 1});
+  });
+}
+
+// T = 16 tokens, 4 features in, 6 out, 2 bytes an element.
+TEST(LayerOperatorsTest, LinearIsThreeProductsAndAReduction) {
+  const LayerWork work = LinearWork(kOptions);
+  const Kernel& forward = Forward(work, "fc");
+  EXPECT_EQ(forward.kind, KernelKind::kGemm);
+  EXPECT_EQ(forward.data_type, DataType::kBf16);
+  EXPECT_EQ(std::vector({forward.m, forward.n, forward.k}), (std::vector<std::int64_t>{16, 6, 4}));
+  EXPECT_EQ(forward.flops, 2 * 16 * 6 * 4);
+  EXPECT_EQ(forward.model_flops, forward.flops);
+  EXPECT_EQ(forward.read, Bytes(2 * (16 * 4 + 4 * 6 + 6)));
+  EXPECT_EQ(forward.written, Bytes(2 * 16 * 6));
+
+  ASSERT_EQ(work.backward.size(), 3U);
+  const Kernel& dgrad = work.backward[0].kernel;
+  EXPECT_EQ(dgrad.name, "fc.dgrad");
+  EXPECT_EQ(std::vector({dgrad.m, dgrad.n, dgrad.k}), (std::vector<std::int64_t>{16, 4, 6}));
+  EXPECT_TRUE(work.backward[0].gradients.empty());
+  const Kernel& wgrad = work.backward[1].kernel;
+  EXPECT_EQ(wgrad.name, "fc.wgrad");
+  EXPECT_EQ(std::vector({wgrad.m, wgrad.n, wgrad.k}), (std::vector<std::int64_t>{6, 4, 16}));
+  EXPECT_EQ(wgrad.written, Bytes(2 * 6 * 4));
+  EXPECT_EQ(work.backward[1].gradients, std::vector<int>{0});
+  EXPECT_EQ(work.backward[2].kernel.name, "fc.bias.grad");
+  EXPECT_EQ(work.backward[2].kernel.kind, KernelKind::kMemoryBound);
+  EXPECT_EQ(work.backward[2].kernel.read, Bytes(2 * 16 * 6));
+  EXPECT_EQ(work.backward[2].gradients, std::vector<int>{1});
+  EXPECT_EQ(Saved(work), Bytes(2 * 16 * 4));
+  // dy and dx.
+  EXPECT_EQ(work.backward_transient, Bytes(2 * 16 * (6 + 4)));
+}
+
+TEST(LayerOperatorsTest, SizesFollowTheComputeType) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kFp32;
+  const LayerWork fp32 = LinearWork(options);
+  EXPECT_EQ(Saved(fp32), Bytes(4 * 16 * 4));
+  EXPECT_EQ(Forward(fp32, "fc").read, Bytes(4 * (16 * 4 + 4 * 6 + 6)));
+  EXPECT_EQ(Forward(fp32, "fc").data_type, DataType::kFp32);
+
+  // fp8: operands of products in one byte, everything else in two.
+  options.compute = DataType::kFp8;
+  const LayerWork fp8 = LinearWork(options);
+  EXPECT_EQ(Forward(fp8, "fc").data_type, DataType::kFp8);
+  EXPECT_EQ(Forward(fp8, "fc").read, Bytes(16 * 4 + 4 * 6 + 2 * 6));
+  EXPECT_EQ(Forward(fp8, "fc").written, Bytes(2 * 16 * 6));
+  EXPECT_EQ(Saved(fp8), Bytes(2 * 16 * 4));
+  EXPECT_EQ(Backward(fp8, "fc.bias.grad").kernel.data_type, DataType::kBf16);
+}
+
+TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+    return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});
+  });
+  EXPECT_EQ(Saved(work), Bytes(16 * (2 * 4 + 4)));
+  ASSERT_EQ(work.backward.size(), 2U);
+  EXPECT_EQ(work.backward[0].kernel.name, "norm.dgrad");
+  EXPECT_EQ(work.backward[1].gradients, std::vector<int>{0});
+}
+
+TEST(LayerOperatorsTest, LayerNormGivesBothGradientsAtOnce) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+    return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});
+  });
+  EXPECT_EQ(Saved(work), Bytes(16 * 2 * 4));
+  EXPECT_EQ(Backward(work, "norm.wgrad").gradients, (std::vector<int>{3, 4}));
+}
+
+TEST(LayerOperatorsTest, DropoutKeepsAByteAnElement) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+    return operators.Dropout(x, "drop");
+  });
+  ASSERT_EQ(work.saved.size(), 1U);  // the mask; nobody needs the input
+  EXPECT_EQ(work.saved[0].bytes, Bytes(16 * 4));
+  EXPECT_EQ(Forward(work, "drop").written, Bytes(16 * 4 * (2 + 1)));
+  EXPECT_EQ(Backward(work, "drop.dgrad").kernel.read, Bytes(16 * 4 * (2 + 1)));
+}
+
+TEST(LayerOperatorsTest, RotaryAndAdditionKeepNothing) {
+  const LayerWork rotary = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+    return operators.Rotary(x, "rotary", 2);
+  });
+  EXPECT_TRUE(rotary.saved.empty());
+  const LayerWork add = WorkOf(
+      kOptions, 4, [](LayerOperators& operators, Stream x) { return operators.Add(x, x, "add"); });
+  EXPECT_TRUE(add.saved.empty());
+  EXPECT_EQ(Forward(add, "add").read, Bytes(2 * 2 * 16 * 4));
+}
+
+// b = 2, s = 8, a = 4 heads of d = 4 on g = 2 key-value heads: q has 16, k and v 8 features.
+constexpr AttentionShape kShape = {.heads = 4, .kv_heads = 2, .head_size = 4};
+
+LayerWork FlashWork(const AttentionShape& shape) {
+  return WorkOf(kOptions, 32, [&](LayerOperators& operators, Stream x) {
+    return operators.FlashAttention(x, "core", shape);
+  });
+}
+
+TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
+  const LayerWork work = FlashWork(kShape);
+  ASSERT_EQ(work.forward.size(), 1U);
+  const Kernel& forward = work.forward[0].kernel;
+  EXPECT_EQ(forward.kind, KernelKind::kAttention);
+  // Two products of 2 b s^2 a d each; the causal half of them is executed.
+  EXPECT_EQ(forward.model_flops, 4 * 2 * 64 * 16);
+  EXPECT_EQ(forward.flops, forward.model_flops / 2);
+  EXPECT_EQ(forward.read, Bytes(16 * 2 * 32));
+  EXPECT_EQ(forward.written, Bytes(16 * (2 * 16 + 4 * 4)));
+  // q, k, v, output, log-sum-exp.
+  EXPECT_EQ(Saved(work), Bytes(16 * (2 * 32 + 2 * 16 + 4 * 4)));
+
+  const Kernel& backward = Backward(work, "core.dgrad").kernel;
+  EXPECT_EQ(backward.kind, KernelKind::kAttention);
+  EXPECT_EQ(backward.model_flops, 2 * forward.model_flops);
+  EXPECT_EQ(backward.flops, forward.flops * 5 / 2);  // scores are computed again
+}
+
+// Of s = 8 tokens each sees at most 2: s^2 - (s - w)^2 = 64 - 36 of the 64.
+TEST(LayerOperatorsTest, AWindowSavesWork) {
+  AttentionShape shape = kShape;
+  shape.window = 2;
+  EXPECT_EQ(FlashWork(shape).forward[0].kernel.flops,
+            FlashWork(kShape).forward[0].kernel.flops * 28 / 64);
+  shape.window = 8;
+  EXPECT_EQ(FlashWork(shape).forward[0].kernel.flops, FlashWork(kShape).forward[0].kernel.flops);
+}
+
+TEST(LayerOperatorsTest, MathAttentionWritesTheScores) {
+  const AttentionShape shape = {.heads = 4, .kv_heads = 4, .head_size = 4, .dropout = true};
+  const LayerWork work = WorkOf(kOptions, 48, [&](LayerOperators& operators, Stream x) {
+    return operators.MathAttention(x, "core", shape);
+  });
+  const Kernel& scores = Forward(work, "core.scores");
+  EXPECT_EQ(scores.kind, KernelKind::kGemm);
+  EXPECT_EQ(scores.batch, 2 * 4);
+  EXPECT_EQ(std::vector({scores.m, scores.n, scores.k}), (std::vector<std::int64_t>{8, 8, 4}));
+  EXPECT_EQ(scores.flops, 2 * 8 * 8 * 8 * 4);  // all of them: a mask saves nothing here
+  const Kernel& values = Forward(work, "core.values");
+  EXPECT_EQ(std::vector({values.m, values.n, values.k}), (std::vector<std::int64_t>{8, 4, 8}));
+  // q, k, v; a s per token of softmax output (2 B), mask (1 B) and dropout output (2 B).
+  EXPECT_EQ(Saved(work), Bytes(16 * (2 * 48 + 5 * 4 * 8)));
+  std::int64_t forward = 0, backward = 0;
+  for (const auto& op : work.forward) forward += op.kernel.model_flops;
+  for (const auto& op : work.backward) backward += op.kernel.model_flops;
+  EXPECT_EQ(backward, 2 * forward);
+}
+
+TEST(LayerOperatorsTest, RepeatedHeadsAreCopies) {
+  const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Stream x) {
+    return operators.RepeatHeads(x, "repeat", 3);
+  });
+  EXPECT_TRUE(work.saved.empty());
+  EXPECT_EQ(Forward(work, "repeat").written, Bytes(16 * 2 * 24));
+  EXPECT_EQ(Backward(work, "repeat.dgrad").kernel.read, Bytes(16 * 2 * 24));
+}
+
+TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
+  const WorkOptions options = {.micro_batch_size = 1, .sequence_length = 1 << 24};
+  const AttentionShape shape = {.heads = 1 << 10, .kv_heads = 1 << 10, .head_size = 256};
+  const LayerWork work = WorkOf(options, 3 << 18, [&](LayerOperators& operators, Stream x) {
+    return operators.MathAttention(x, "core", shape);
+  });
+  for (const ForwardOperator& op : work.forward) {
+    EXPECT_GT(op.kernel.flops, 0);
+    EXPECT_GT(op.kernel.read, Bytes());
+  }
+  EXPECT_GT(Saved(work), GiB(1 << 10));
+}
+
+// T = 16, V = 10: logits 2 T V and log-softmax 4 T V stay, with the products' operand of 4
+// features; two FP32 gradients of that size pass by in backward.
+TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
+  LayerTape tape(DataType::kBf16);
+  LayerOperators operators(kOptions, tape);
+  const Stream x = operators.Input(4);
+  operators.CrossEntropy(operators.Linear(x, "head", 10, {.weight = 0, .bias = -1}), "loss");
+  const LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2 + 16 * 10 * (2 + 4)));
+  EXPECT_EQ(work.forward_transient, Bytes(16 * 10 * 4));
+  EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
+  EXPECT_EQ(Forward(work, "loss.log_softmax").data_type, DataType::kFp32);
+  EXPECT_EQ(work.backward[0].kernel.name, "loss.nll.dgrad");
+}
+
+TEST(LayerOperatorsTest, CrossEntropyInFp32NeedsNoCast) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kFp32;
+  LayerTape tape(DataType::kFp32);
+  LayerOperators operators(options, tape);
+  operators.CrossEntropy(operators.Linear(operators.Input(4), "head", 10, {.weight = 0}), "loss");
+  const LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
+  EXPECT_EQ(work.forward.size(), 3U);
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 4 + 16 * 10 * (4 + 4)));
+  EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
+}
+
+LayerWork EmbeddingWork(std::int64_t micro_batch_size, bool shared) {
+  WorkOptions options = kOptions;
+  options.micro_batch_size = micro_batch_size;
+  LayerTape tape(DataType::kBf16);
+  LayerOperators operators(options, tape);
+  const Stream x = operators.Lookup("wte", 100, 4, 0, shared);
+  return tape.Finish(operators.AddPositions(x, "wpe", 32, 1).value, Checkpointing::kNone);
+}
+
+// The positions' table is looked up after the tokens', so its gradient comes first.
+TEST(LayerOperatorsTest, EmbeddingGradientsAreDense) {
+  const LayerWork work = EmbeddingWork(2, false);
+  ASSERT_EQ(work.backward.size(), 3U);
+  EXPECT_EQ(work.backward[0].kernel.name, "wpe.add.dgrad");  // the sum over sequences
+  EXPECT_EQ(work.backward[1].gradients, std::vector<int>{1});
+  EXPECT_EQ(work.backward[2].gradients, std::vector<int>{0});
+  // Zeros for 100 rows, then the rows of 16 tokens.
+  EXPECT_EQ(work.backward[2].kernel.written, Bytes(2 * 4 * (100 + 16)));
+  EXPECT_EQ(EmbeddingWork(1, false).backward.size(), 2U);
+  EXPECT_TRUE(work.saved.empty());
+}
+
+TEST(LayerOperatorsTest, ASharedTableAddsItsTwoGradients) {
+  const LayerWork work = EmbeddingWork(1, true);
+  ASSERT_EQ(work.backward.size(), 3U);
+  EXPECT_TRUE(work.backward[1].gradients.empty());
+  EXPECT_EQ(work.backward[2].kernel.read, Bytes(2 * 2 * 100 * 4));
+  EXPECT_EQ(work.backward[2].gradients, std::vector<int>{0});
+}
+
+}  // namespace
+}  // namespace stepcast::model

@@ -1,0 +1,133 @@
+#include "src/model/layer_tape.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::model {
+namespace {
+
+Kernel Named(std::string name) { return {.name = std::move(name)}; }
+
+std::vector<std::string> NamesOf(const std::vector<Activation>& activations) {
+  std::vector<std::string> names;
+  for (const Activation& activation : activations) names.push_back(activation.name);
+  return names;
+}
+
+std::vector<std::string> NamesOf(const std::vector<BackwardOperator>& operators) {
+  std::vector<std::string> names;
+  for (const BackwardOperator& op : operators) names.push_back(op.kernel.name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+// A layer y = x + c(b(a(x))), where `b` is the core and keeps its operand and its result:
+//   a: x (100 B, kept) -> p (10 B)
+//   b: p (kept) -> q (20 B, kept), scratch r (5 B, not kept)
+//   c: q (kept) -> s (100 B)
+//   add: x, s -> y (100 B)
+class ExampleLayer {
+ public:
+  ExampleLayer() : tape_(DataType::kBf16) {}
+
+  LayerWork Work(Checkpointing checkpointing) {
+    const auto x = tape_.Input("x", Bytes(100));
+    tape_.Keep(x);
+    const auto p = tape_.Make("p", Bytes(10));
+    tape_.Run(Named("a"), {x}, {p});
+    Differentiate("a.grad", p, x, {0});
+
+    tape_.BeginCore();
+    tape_.Keep(p);
+    const auto q = tape_.Make("q", Bytes(20));
+    const auto r = tape_.Make("r", Bytes(5));
+    tape_.Keep(q);
+    tape_.Run(Named("b"), {p}, {q, r});
+    tape_.EndCore();
+    Differentiate("b.grad", q, p, {});
+
+    const auto s = tape_.Make("s", Bytes(100));
+    tape_.Run(Named("c"), {q}, {s});
+    Differentiate("c.grad", s, q, {1});
+
+    const auto y = tape_.Make("y", Bytes(100));
+    tape_.Run(Named("add"), {x, s}, {y});
+    tape_.OnBackward([this, x, s, y] {
+      tape_.Pass(y, x);
+      tape_.Pass(y, s);
+    });
+    return tape_.Finish(y, checkpointing);
+  }
+
+ private:
+  void Differentiate(std::string name, LayerTape::Value y, LayerTape::Value x,
+                     std::vector<int> gradients) {
+    tape_.OnBackward([this, name, x, y, gradients] {
+      const auto dx = tape_.MakeGradient(x);
+      tape_.RunBackward(Named(name), {tape_.GradientOf(y)}, {dx}, gradients);
+      tape_.Deliver(x, dx);
+    });
+  }
+
+  LayerTape tape_;
+};
+
+TEST(LayerTapeTest, KeepsWhatBackwardNeeds) {
+  const LayerWork work = ExampleLayer().Work(Checkpointing::kNone);
+  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "p", "q"}));
+  ASSERT_EQ(work.forward.size(), 4U);
+  EXPECT_EQ(work.forward[0].creates, (std::vector<int>{0, 1}));  // the input, and p
+  EXPECT_EQ(work.forward[1].creates, std::vector<int>{2});
+  EXPECT_TRUE(work.forward[2].creates.empty());
+  EXPECT_TRUE(work.recompute.empty());
+  EXPECT_TRUE(work.recomputed.empty());
+}
+
+// The gradient of x comes from the addition and from `a`: the two are added.
+TEST(LayerTapeTest, DifferentiatesInReverse) {
+  const LayerWork work = ExampleLayer().Work(Checkpointing::kNone);
+  EXPECT_EQ(NamesOf(work.backward), (Names{"c.grad", "b.grad", "a.grad", "x.grad.add"}));
+  EXPECT_EQ(work.backward[0].gradients, std::vector<int>{1});
+  EXPECT_EQ(work.backward[2].gradients, std::vector<int>{0});
+  EXPECT_EQ(work.backward[3].kernel.read, Bytes(200));
+  EXPECT_EQ(work.backward[3].kernel.written, Bytes(100));
+}
+
+// Forward: s and y at the addition. Backward: dy, which also is ds and the first part of dx, with
+// dp and the second part of dx at a.grad.
+TEST(LayerTapeTest, CountsWhatIsAliveInPassing) {
+  const LayerWork work = ExampleLayer().Work(Checkpointing::kNone);
+  EXPECT_EQ(work.forward_transient, Bytes(200));
+  EXPECT_EQ(work.backward_transient, Bytes(100 + 10 + 100));
+}
+
+// The core's result is kept by `c` as well, so it stays and is made a second time.
+TEST(LayerTapeTest, SelectiveRunsTheCoreAgain) {
+  const LayerWork work = ExampleLayer().Work(Checkpointing::kSelective);
+  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "p", "q"}));
+  EXPECT_EQ(NamesOf(work.recomputed), Names{"q"});
+  ASSERT_EQ(work.recompute.size(), 1U);
+  EXPECT_EQ(work.recompute[0].kernel.name, "b");
+  EXPECT_EQ(work.recompute[0].creates, std::vector<int>{0});
+}
+
+// Forward keeps the input alone. s and y at the addition are still the most that passes by; the
+// second forward's scratch, s and y (200) and the waiting dy (100) are more than the backward's
+// 210.
+TEST(LayerTapeTest, FullKeepsTheInput) {
+  const LayerWork work = ExampleLayer().Work(Checkpointing::kFull);
+  EXPECT_EQ(NamesOf(work.saved), Names{"x"});
+  EXPECT_EQ(work.forward[0].creates, std::vector<int>{0});
+  EXPECT_EQ(NamesOf(work.recomputed), (Names{"p", "q"}));
+  ASSERT_EQ(work.recompute.size(), 4U);
+  EXPECT_EQ(work.recompute[0].creates, std::vector<int>{0});
+  EXPECT_EQ(work.recompute[1].creates, std::vector<int>{1});
+  EXPECT_EQ(work.forward_transient, Bytes(200));
+  EXPECT_EQ(work.backward_transient, Bytes(300));
+}
+
+}  // namespace
+}  // namespace stepcast::model

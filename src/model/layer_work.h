@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/model/recomputation.h"
+
+// What one layer does in one micro-batch: its kernels, what autograd keeps between forward and
+// backward, and what is alive only in passing.
+//
+// Conventions
+//  * Between two layers stands one tensor: the output of the one is the input of the other. It is
+//    an activation of the layer that takes it (its backward needs it) and never of the one that
+//    makes it, so the sum over all layers counts it once. It comes to life with the taker's first
+//    kernel; until then it is a temporary of the maker.
+//  * The indices of the tokens belong to the data loader and are not counted.
+//  * Element size: 4 bytes in fp32, else 2. In fp8 only matrix products change: their operands
+//    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
+//    bits, and attention runs in bf16.
+namespace stepcast::model {
+
+// What one micro-batch on one rank looks like.
+struct WorkOptions {
+  std::int64_t micro_batch_size = 1;  // sequences
+  std::int64_t sequence_length = 1;   // tokens
+  DataType compute = DataType::kBf16;
+  Checkpointing checkpointing = Checkpointing::kNone;
+  Attention attention = Attention::kFlash;
+};
+
+// A tensor that lives between operators: kept for backward, or handed on.
+struct Activation {
+  std::string name;  // "mlp.gate_proj output"
+  Bytes bytes;
+};
+
+struct ForwardOperator {
+  Kernel kernel;
+  // Activations of this layer (indices into LayerWork::saved or, in `recompute`,
+  // LayerWork::recomputed) that come to life with this kernel.
+  std::vector<int> creates;
+};
+
+struct BackwardOperator {
+  Kernel kernel;
+  // Positions in Layer::tensors whose gradient contribution from this layer is complete after it.
+  std::vector<int> gradients;
+};
+
+// The work of one layer for one micro-batch, in execution order.
+struct LayerWork {
+  std::vector<Activation> saved;  // live from forward to the end of the layer's backward
+  std::vector<ForwardOperator> forward;
+  // Run at the start of the layer's backward; empty without recomputation. `recomputed` lives from
+  // there to the end of the layer's backward.
+  std::vector<Activation> recomputed;
+  std::vector<ForwardOperator> recompute;
+  std::vector<BackwardOperator> backward;
+  // Besides what is saved: temporaries alive at once while the layer's forward, or backward,
+  // runs (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not
+  // among them: where those live is the technique's business.
+  Bytes forward_transient;
+  Bytes backward_transient;
+};
+
+}  // namespace stepcast::model

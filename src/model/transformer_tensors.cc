@@ -1,0 +1,196 @@
+#include "src/model/transformer_tensors.h"
+
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::model {
+namespace {
+
+constexpr ModuleNames kGpt2Names = {.embedding = "transformer.wte",
+                                    .positions = "transformer.wpe",
+                                    .blocks = "transformer.h",
+                                    .final_norm = "transformer.ln_f",
+                                    .head = "lm_head",
+                                    .attention_norm = "ln_1",
+                                    .attention = "attn",
+                                    .query = "",
+                                    .key = "",
+                                    .value = "",
+                                    .query_key_value = "attn.c_attn",
+                                    .projection = "attn.c_proj",
+                                    .feed_forward_norm = "ln_2",
+                                    .feed_forward = "mlp",
+                                    .gate = "",
+                                    .up = "mlp.c_fc",
+                                    .activator = "mlp.act",
+                                    .down = "mlp.c_proj"};
+
+constexpr ModuleNames kMptNames = {.embedding = "transformer.wte",
+                                   .positions = "transformer.wpe",
+                                   .blocks = "transformer.blocks",
+                                   .final_norm = "transformer.norm_f",
+                                   .head = "lm_head",
+                                   .attention_norm = "norm_1",
+                                   .attention = "attn",
+                                   .query = "",
+                                   .key = "",
+                                   .value = "",
+                                   .query_key_value = "attn.Wqkv",
+                                   .projection = "attn.out_proj",
+                                   .feed_forward_norm = "norm_2",
+                                   .feed_forward = "ffn",
+                                   .gate = "",
+                                   .up = "ffn.up_proj",
+                                   .activator = "ffn.act",
+                                   .down = "ffn.down_proj"};
+
+constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
+                                     .positions = "",
+                                     .blocks = "model.layers",
+                                     .final_norm = "model.norm",
+                                     .head = "lm_head",
+                                     .attention_norm = "input_layernorm",
+                                     .attention = "self_attn",
+                                     .query = "self_attn.q_proj",
+                                     .key = "self_attn.k_proj",
+                                     .value = "self_attn.v_proj",
+                                     .query_key_value = "",
+                                     .projection = "self_attn.o_proj",
+                                     .feed_forward_norm = "post_attention_layernorm",
+                                     .feed_forward = "mlp",
+                                     .gate = "mlp.gate_proj",
+                                     .up = "mlp.up_proj",
+                                     .activator = "mlp.act_fn",
+                                     .down = "mlp.down_proj"};
+
+using Parameters = std::vector<ModuleParameter>;
+
+// nn.Linear keeps its weight as [out, in]; GPT-2's Conv1D as [in, out].
+void AppendLinear(const Architecture& a, std::string_view module, std::int64_t in, std::int64_t out,
+                  bool bias, Parameters& parameters) {
+  std::vector<std::int64_t> shape{out, in};
+  if (a.family == Family::kGpt2) std::swap(shape[0], shape[1]);
+  parameters.push_back({module, false, std::move(shape)});
+  if (bias) parameters.push_back({module, true, {out}});
+}
+
+void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
+  parameters.push_back({module, false, {a.hidden}});
+  if (a.norm_bias) parameters.push_back({module, true, {a.hidden}});
+}
+
+std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
+  return fmt::format("{}{}.{}", prefix, parameter.module, parameter.bias ? "bias" : "weight");
+}
+
+}  // namespace
+
+const ModuleNames& NamesOf(Family family) {
+  switch (family) {
+    case Family::kGpt2:
+      return kGpt2Names;
+    case Family::kMpt:
+      return kMptNames;
+    case Family::kLlama:
+    case Family::kMistral:
+    case Family::kQwen2:
+      break;
+  }
+  return kLlamaNames;
+}
+
+bool HasFusedAttention(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
+
+std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
+  const ModuleNames& names = NamesOf(a.family);
+  Parameters parameters;
+  parameters.push_back({names.embedding, false, {a.vocabulary, a.hidden}});
+  if (a.position == Position::kLearned) {
+    parameters.push_back({names.positions, false, {a.max_positions, a.hidden}});
+  }
+  return parameters;
+}
+
+std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
+  const ModuleNames& names = NamesOf(a.family);
+  const std::int64_t query = a.heads * a.head_size;
+  const std::int64_t key = a.kv_heads * a.head_size;
+  Parameters parameters;
+  if (HasFusedAttention(a.family)) {
+    AppendNorm(a, names.attention_norm, parameters);
+    AppendLinear(a, names.query_key_value, a.hidden, query + 2 * key, a.attention_bias, parameters);
+    AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, parameters);
+    AppendNorm(a, names.feed_forward_norm, parameters);
+    AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
+    AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, parameters);
+    return parameters;
+  }
+  AppendLinear(a, names.query, a.hidden, query, a.attention_bias, parameters);
+  AppendLinear(a, names.key, a.hidden, key, a.attention_bias, parameters);
+  AppendLinear(a, names.value, a.hidden, key, a.attention_bias, parameters);
+  AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, parameters);
+  AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
+  AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
+  AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, parameters);
+  // Registered after the modules that they run before.
+  AppendNorm(a, names.attention_norm, parameters);
+  AppendNorm(a, names.feed_forward_norm, parameters);
+  return parameters;
+}
+
+std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
+  const ModuleNames& names = NamesOf(a.family);
+  Parameters parameters;
+  AppendNorm(a, names.final_norm, parameters);
+  // The head is an nn.Linear in every family.
+  parameters.push_back(
+      {a.tie_embeddings ? names.embedding : names.head, false, {a.vocabulary, a.hidden}});
+  return parameters;
+}
+
+TransformerLayout LayOut(const Architecture& a) {
+  const ModuleNames& names = NamesOf(a.family);
+  TransformerLayout layout;
+  const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : parameter.shape) elements *= extent;
+    layer.tensors.push_back(static_cast<int>(layout.tensors.size()));
+    layout.tensors.push_back({TensorName(prefix, parameter), std::move(parameter.shape), elements});
+  };
+
+  Layer embedding{.name = std::string(names.embedding),
+                  .kind = LayerKind::kEmbedding,
+                  .tensors = {},
+                  .work = 0};
+  for (ModuleParameter& parameter : EmbeddingParameters(a)) {
+    append(embedding, "", std::move(parameter));
+  }
+  const int embedding_weight = embedding.tensors.front();
+  layout.layers.push_back(std::move(embedding));
+
+  const Parameters block_parameters = BlockParameters(a);
+  for (std::int64_t i = 0; i < a.layers; ++i) {
+    Layer block{.name = fmt::format("{}.{}", names.blocks, i),
+                .kind = LayerKind::kBlock,
+                .tensors = {},
+                .work = 1};
+    const std::string prefix = block.name + ".";
+    for (const ModuleParameter& parameter : block_parameters) append(block, prefix, parameter);
+    layout.layers.push_back(std::move(block));
+  }
+
+  Layer head{.name = std::string(names.head), .kind = LayerKind::kHead, .tensors = {}, .work = 2};
+  for (ModuleParameter& parameter : HeadParameters(a)) {
+    if (parameter.module == names.embedding) {
+      head.tensors.push_back(embedding_weight);
+    } else {
+      append(head, "", std::move(parameter));
+    }
+  }
+  layout.layers.push_back(std::move(head));
+  return layout;
+}
+
+}  // namespace stepcast::model

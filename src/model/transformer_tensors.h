@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "src/model/architecture.h"
+#include "src/model/layer.h"
+
+// The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
+// order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and,
+// with the options that llm-foundry adds, MptForCausalLM.
+namespace stepcast::model {
+
+// What a family calls its modules. Those of a block stand without the block's own name.
+struct ModuleNames {
+  std::string_view embedding, positions, blocks, final_norm, head;
+  std::string_view attention_norm, attention, query, key, value, query_key_value, projection;
+  std::string_view feed_forward_norm, feed_forward, gate, up, activator, down;
+};
+const ModuleNames& NamesOf(Family family);
+
+// One projection computes queries, keys and values (GPT-2's c_attn, MPT's Wqkv).
+bool HasFusedAttention(Family family);
+
+struct ModuleParameter {
+  std::string_view module;  // one of the family's ModuleNames
+  bool bias = false;        // else the weight
+  std::vector<std::int64_t> shape;
+};
+
+// The parameters of one layer in registration order. A tied head's weight is the embedding's:
+// module `embedding`, last in HeadParameters.
+std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
+std::vector<ModuleParameter> BlockParameters(const Architecture& architecture);
+std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
+
+// All tensors, and the layers that use them: embedding, blocks, head. Layer::work is 0 for the
+// embedding, 1 for every block, 2 for the head.
+struct TransformerLayout {
+  std::vector<Tensor> tensors;
+  std::vector<Layer> layers;
+};
+TransformerLayout LayOut(const Architecture& architecture);
+
+}  // namespace stepcast::model

@@ -1,0 +1,147 @@
+#include "src/model/transformer_tensors.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+
+namespace stepcast::model {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+std::int64_t Count(const Architecture& architecture) {
+  EXPECT_TRUE(Check(architecture).empty());
+  std::int64_t count = 0;
+  for (const Tensor& tensor : LayOut(architecture).tensors) count += tensor.elements;
+  return count;
+}
+
+// Sums by hand from the shapes: V h for each embedding, per block q, k, v, o, the MLP's two or
+// three matrices and the norms.
+TEST(TransformerTensorsTest, PublishedParameterCounts) {
+  // 50257 x 768 + 1024 x 768 + 12 (12 x 768^2 + 13 x 768) + 2 x 768.
+  EXPECT_EQ(Count(Gpt2Small()), 124'439'808);
+  EXPECT_EQ(Count(Llama2With7B()), 6'738'415'616);
+  // 2 x 128256 x 4096 + 32 (2 x 4096^2 + 2 x 4096 x 1024 + 3 x 4096 x 14336 + 2 x 4096) + 4096.
+  EXPECT_EQ(Count(Llama31With8B()), 8'030'261'248);
+  EXPECT_EQ(Count(Llama31With70B()), 70'553'706'496);
+  // The released config.json has 8 key-value heads: 2 x 128256 x 16384 + 126 (2 x 16384^2 +
+  // 2 x 16384 x 1024 + 3 x 16384 x 53248 + 2 x 16384) + 16384. With 16 heads it would be
+  // 4,227,858,432 more.
+  EXPECT_EQ(Count(Llama31With405B()), 405'853'388'800);
+  EXPECT_EQ(Count(Mistral7B()), 7'241'732'096);
+  // Hugging Face, Qwen/Qwen2-7B: q, k and v have biases.
+  EXPECT_EQ(Count(Qwen2With7B()), 7'615'616'512);
+  // 50432 x 4096 + 32 (12 x 4096^2 + 2 x 4096) + 4096; Hugging Face, mosaicml/mpt-7b.
+  EXPECT_EQ(Count(Mpt7B()), 6'649'286'656);
+}
+
+// GPT-2 124M, `named_parameters` of GPT2LMHeadModel. Conv1D weights are [in, out].
+TEST(TransformerTensorsTest, Gpt2Block) {
+  const TransformerLayout layout = LayOut(Gpt2Small());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"transformer.wte.weight", {50257, 768}},
+      {"transformer.wpe.weight", {1024, 768}},
+      {"transformer.h.0.ln_1.weight", {768}},
+      {"transformer.h.0.ln_1.bias", {768}},
+      {"transformer.h.0.attn.c_attn.weight", {768, 2304}},
+      {"transformer.h.0.attn.c_attn.bias", {2304}},
+      {"transformer.h.0.attn.c_proj.weight", {768, 768}},
+      {"transformer.h.0.attn.c_proj.bias", {768}},
+      {"transformer.h.0.ln_2.weight", {768}},
+      {"transformer.h.0.ln_2.bias", {768}},
+      {"transformer.h.0.mlp.c_fc.weight", {768, 3072}},
+      {"transformer.h.0.mlp.c_fc.bias", {3072}},
+      {"transformer.h.0.mlp.c_proj.weight", {3072, 768}},
+      {"transformer.h.0.mlp.c_proj.bias", {768}},
+      {"transformer.h.1.ln_1.weight", {768}},
+  };
+  ASSERT_EQ(layout.tensors.size(), 2U + 12U * 12U + 2U);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_EQ(layout.tensors[146].name, "transformer.ln_f.weight");
+  EXPECT_EQ(layout.tensors[147].name, "transformer.ln_f.bias");
+}
+
+TEST(TransformerTensorsTest, LlamaBlock) {
+  const TransformerLayout layout = LayOut(Llama31With8B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {128256, 4096}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 4096}},
+      {"model.layers.0.self_attn.k_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.v_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.o_proj.weight", {4096, 4096}},
+      {"model.layers.0.mlp.gate_proj.weight", {14336, 4096}},
+      {"model.layers.0.mlp.up_proj.weight", {14336, 4096}},
+      {"model.layers.0.mlp.down_proj.weight", {4096, 14336}},
+      {"model.layers.0.input_layernorm.weight", {4096}},
+      {"model.layers.0.post_attention_layernorm.weight", {4096}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 4096}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  const std::size_t count = layout.tensors.size();
+  EXPECT_EQ(layout.tensors[count - 2].name, "model.norm.weight");
+  EXPECT_EQ(layout.tensors[count - 1].name, "lm_head.weight");
+}
+
+TEST(TransformerTensorsTest, Qwen2HasBiasesOnQueriesKeysAndValues) {
+  const TransformerLayout layout = LayOut(Qwen2With7B());
+  EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.q_proj.weight");
+  EXPECT_EQ(layout.tensors[2].name, "model.layers.0.self_attn.q_proj.bias");
+  EXPECT_EQ(layout.tensors[4].name, "model.layers.0.self_attn.k_proj.bias");
+  EXPECT_EQ(layout.tensors[4].shape, Shape{512});
+  EXPECT_EQ(layout.tensors[7].name, "model.layers.0.self_attn.o_proj.weight");
+  EXPECT_EQ(layout.tensors[8].name, "model.layers.0.mlp.gate_proj.weight");
+}
+
+TEST(TransformerTensorsTest, MptBlock) {
+  const TransformerLayout layout = LayOut(Mpt7B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"transformer.wte.weight", {50432, 4096}},
+      {"transformer.blocks.0.norm_1.weight", {4096}},
+      {"transformer.blocks.0.attn.Wqkv.weight", {12288, 4096}},
+      {"transformer.blocks.0.attn.out_proj.weight", {4096, 4096}},
+      {"transformer.blocks.0.norm_2.weight", {4096}},
+      {"transformer.blocks.0.ffn.up_proj.weight", {16384, 4096}},
+      {"transformer.blocks.0.ffn.down_proj.weight", {4096, 16384}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_EQ(layout.tensors.back().name, "transformer.norm_f.weight");
+}
+
+TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {
+  const TransformerLayout layout = LayOut(Gpt2Small());
+  ASSERT_EQ(layout.layers.size(), 14U);
+  EXPECT_EQ(layout.layers[0].name, "transformer.wte");
+  EXPECT_EQ(layout.layers[0].kind, LayerKind::kEmbedding);
+  EXPECT_EQ(layout.layers[0].tensors, (std::vector<int>{0, 1}));
+  EXPECT_EQ(layout.layers[12].name, "transformer.h.11");
+  EXPECT_EQ(layout.layers[12].kind, LayerKind::kBlock);
+  EXPECT_EQ(layout.layers[1].work, layout.layers[12].work);
+  EXPECT_EQ(layout.layers[13].kind, LayerKind::kHead);
+  // Norm weight and bias, and the tied embedding.
+  EXPECT_EQ(layout.layers[13].tensors, (std::vector<int>{146, 147, 0}));
+}
+
+TEST(TransformerTensorsTest, AnUntiedHeadHasItsOwnTensor) {
+  Architecture a = Gpt2Small();
+  a.tie_embeddings = false;
+  const TransformerLayout layout = LayOut(a);
+  EXPECT_EQ(layout.tensors.back().name, "lm_head.weight");
+  EXPECT_EQ(layout.layers.back().tensors.back(), static_cast<int>(layout.tensors.size()) - 1);
+  EXPECT_EQ(Count(a), 124'439'808 + 50257 * 768);
+}
+
+}  // namespace
+}  // namespace stepcast::model

@@ -1,0 +1,201 @@
+#include "src/model/transformer_work.h"
+
+#include <optional>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/model/layer_operators.h"
+#include "src/model/layer_tape.h"
+#include "src/model/transformer_tensors.h"
+
+namespace stepcast::model {
+namespace {
+
+// Names of what the families' code writes without a module.
+struct CoreNames {
+  std::string_view core, query_rotary, key_rotary, key_repeat, value_repeat;
+  std::string_view attention_dropout, attention_residual, product, dropout, residual;
+};
+
+constexpr CoreNames kGpt2CoreNames = {.core = "attn.core",
+                                      .query_rotary = "",
+                                      .key_rotary = "",
+                                      .key_repeat = "attn.repeat_key",
+                                      .value_repeat = "attn.repeat_value",
+                                      .attention_dropout = "attn.resid_dropout",
+                                      .attention_residual = "attn.residual",
+                                      .product = "",
+                                      .dropout = "mlp.dropout",
+                                      .residual = "mlp.residual"};
+constexpr CoreNames kMptCoreNames = {.core = "attn.core",
+                                     .query_rotary = "",
+                                     .key_rotary = "",
+                                     .key_repeat = "attn.repeat_key",
+                                     .value_repeat = "attn.repeat_value",
+                                     .attention_dropout = "resid_attn_dropout",
+                                     .attention_residual = "attn.residual",
+                                     .product = "",
+                                     .dropout = "resid_ffn_dropout",
+                                     .residual = "ffn.residual"};
+constexpr CoreNames kLlamaCoreNames = {.core = "self_attn.core",
+                                       .query_rotary = "self_attn.rotary_query",
+                                       .key_rotary = "self_attn.rotary_key",
+                                       .key_repeat = "self_attn.repeat_key",
+                                       .value_repeat = "self_attn.repeat_value",
+                                       .attention_dropout = "self_attn.dropout",
+                                       .attention_residual = "self_attn.residual",
+                                       .product = "mlp.product",
+                                       .dropout = "mlp.dropout",
+                                       .residual = "mlp.residual"};
+
+const CoreNames& CoreNamesOf(Family family) {
+  if (family == Family::kGpt2) return kGpt2CoreNames;
+  if (family == Family::kMpt) return kMptCoreNames;
+  return kLlamaCoreNames;
+}
+
+ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module) {
+  ModulePositions positions;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].module != module) continue;
+    (parameters[i].bias ? positions.bias : positions.weight) = static_cast<int>(i);
+  }
+  STEPCAST_CHECK(positions.weight >= 0, "a module without a weight");
+  return positions;
+}
+
+class Block {
+ public:
+  Block(const Architecture& architecture, const WorkOptions& options)
+      : a_(architecture),
+        options_(options),
+        names_(NamesOf(architecture.family)),
+        core_names_(CoreNamesOf(architecture.family)),
+        parameters_(BlockParameters(architecture)),
+        tape_(ActivationType(options.compute)),
+        operators_(options, tape_) {}
+
+  LayerWork Work() {
+    const Stream x = operators_.Input(a_.hidden);
+    const Stream between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
+                                    core_names_.attention_dropout, core_names_.attention_residual);
+    const Stream y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
+                              core_names_.dropout, core_names_.residual);
+    return tape_.Finish(y.value, options_.checkpointing);
+  }
+
+ private:
+  Stream Norm(Stream x, std::string_view module) {
+    return operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
+  }
+
+  Stream Linear(Stream x, std::string_view module, std::int64_t out) {
+    return operators_.Linear(x, module, out, Find(parameters_, module));
+  }
+
+  Stream AttentionOf(Stream x) {
+    const bool flash = options_.attention == Attention::kFlash;
+    const std::int64_t query_width = a_.heads * a_.head_size;
+    const std::int64_t key_width = a_.kv_heads * a_.head_size;
+    const std::int64_t group = a_.heads / a_.kv_heads;
+    const AttentionShape shape{.heads = a_.heads,
+                               .kv_heads = a_.kv_heads,
+                               .head_size = a_.head_size,
+                               .window = a_.attention_window,
+                               .dropout = a_.attention_dropout};
+    const auto core = [&](auto... operands) {
+      tape_.BeginCore();
+      const Stream y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
+                             : operators_.MathAttention(operands..., core_names_.core, shape);
+      tape_.EndCore();
+      return y;
+    };
+    if (HasFusedAttention(a_.family)) {
+      // Without repeated heads, queries, keys and values are views of the one output.
+      const Stream all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
+      if (flash || group == 1) return core(all);
+      const auto [query, key, value] =
+          operators_.Split(all, core_names_.core, {query_width, key_width, key_width});
+      return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
+                  operators_.RepeatHeads(value, core_names_.value_repeat, group));
+    }
+    Stream query = Linear(x, names_.query, query_width);
+    Stream key = Linear(x, names_.key, key_width);
+    Stream value = Linear(x, names_.value, key_width);
+    query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+    key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    if (!flash) {
+      key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
+      value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
+    }
+    return core(query, key, value);
+  }
+
+  Stream Projection(Stream x) { return Linear(x, names_.projection, a_.hidden); }
+
+  Stream FeedForward(Stream x) {
+    if (a_.activator == Activator::kGelu) {
+      const Stream up = Linear(x, names_.up, a_.feed_forward);
+      return Linear(operators_.Gelu(up, names_.activator), names_.down, a_.hidden);
+    }
+    const Stream gate = operators_.Silu(Linear(x, names_.gate, a_.feed_forward), names_.activator);
+    const Stream up = Linear(x, names_.up, a_.feed_forward);
+    return Linear(operators_.Multiply(gate, up, core_names_.product), names_.down, a_.hidden);
+  }
+
+  Stream Residual(Stream x, Stream branch, std::string_view dropout, std::string_view name) {
+    if (a_.dropout) branch = operators_.Dropout(branch, dropout);
+    return operators_.Add(x, branch, name);
+  }
+
+  const Architecture& a_;
+  const WorkOptions& options_;
+  const ModuleNames& names_;
+  const CoreNames& core_names_;
+  std::vector<ModuleParameter> parameters_;
+  LayerTape tape_;
+  LayerOperators operators_;
+};
+
+LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
+  const ModuleNames& names = NamesOf(a.family);
+  const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
+  LayerTape tape(ActivationType(options.compute));
+  LayerOperators operators(options, tape);
+  Stream x = operators.Lookup(names.embedding, a.vocabulary, a.hidden,
+                              Find(parameters, names.embedding).weight, a.tie_embeddings);
+  if (a.position == Position::kLearned) {
+    x = operators.AddPositions(x, names.positions, a.max_positions,
+                               Find(parameters, names.positions).weight);
+  }
+  if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
+  return tape.Finish(x.value, Checkpointing::kNone);
+}
+
+LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
+  const ModuleNames& names = NamesOf(a.family);
+  const std::vector<ModuleParameter> parameters = HeadParameters(a);
+  LayerTape tape(ActivationType(options.compute));
+  LayerOperators operators(options, tape);
+  const Stream x = operators.Input(a.hidden);
+  const Stream normalized =
+      operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
+  const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
+  const Stream logits =
+      operators.Linear(normalized, names.head, a.vocabulary, Find(parameters, weight));
+  operators.CrossEntropy(logits, "loss");
+  return tape.Finish(std::nullopt, Checkpointing::kNone);
+}
+
+}  // namespace
+
+std::vector<LayerWork> TransformerWork(const Architecture& architecture,
+                                       const WorkOptions& options) {
+  std::vector<LayerWork> works;
+  works.push_back(EmbeddingWork(architecture, options));
+  works.push_back(Block(architecture, options).Work());
+  works.push_back(HeadWork(architecture, options));
+  return works;
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "src/model/architecture.h"
+#include "src/model/layer_work.h"
+
+namespace stepcast::model {
+
+// The kernels of a transformer's distinct layers in one micro-batch: the embedding, one block, the
+// head. Positions in BackwardOperator::gradients follow transformer_tensors.h. Recomputation
+// concerns blocks only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
+//
+//   GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
+//                h = a d, g = a, f = 4h: 34 h with dropout, 32 h without
+//                (Korthikanti et al. 2022, arXiv 2205.05198)
+//   Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
+//   flash        4a more (log-sum-exp)
+//   math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
+//                are repeated first, and the copies kept
+//
+// The head keeps its input, the normalised one, the logits and the FP32 log-softmax; at the height
+// of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits.
+std::vector<LayerWork> TransformerWork(const Architecture& architecture,
+                                       const WorkOptions& options);
+
+}  // namespace stepcast::model

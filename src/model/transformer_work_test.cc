@@ -1,0 +1,352 @@
+#include "src/model/transformer_work.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/model/example_architectures.h"
+#include "src/model/transformer_tensors.h"
+
+namespace stepcast::model {
+namespace {
+
+constexpr std::size_t kEmbedding = 0, kBlock = 1, kHead = 2;
+
+std::int64_t Sum(const std::vector<Activation>& activations) {
+  std::int64_t bytes = 0;
+  for (const Activation& activation : activations) bytes += activation.bytes.count();
+  return bytes;
+}
+
+template <typename Operators>
+std::int64_t ModelFlops(const Operators& operators) {
+  std::int64_t flops = 0;
+  for (const auto& op : operators) flops += op.kernel.model_flops;
+  return flops;
+}
+
+WorkOptions Options(std::int64_t sequences, std::int64_t tokens,
+                    Checkpointing checkpointing = Checkpointing::kNone,
+                    Attention attention = Attention::kFlash) {
+  return {.micro_batch_size = sequences,
+          .sequence_length = tokens,
+          .compute = DataType::kBf16,
+          .checkpointing = checkpointing,
+          .attention = attention};
+}
+
+LayerWork BlockOf(const Architecture& architecture, const WorkOptions& options) {
+  return TransformerWork(architecture, options)[kBlock];
+}
+
+// 8h + 4ad + 4gd + 8f + 4a + 8 bytes per token with h = ad = 4096, gd = 1024, f = 14336, a = 32:
+// 32768 + 16384 + 4096 + 114688 + 128 + 8.
+TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
+  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
+  EXPECT_EQ(Sum(block.saved), 168'072 * 8192LL);
+  // 32 layers of 8192 tokens: 44.06e9 B.
+  EXPECT_EQ(32 * Sum(block.saved), 44'059'066'368);
+}
+
+TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
+  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 1));
+  std::vector<std::pair<std::string, std::int64_t>> kept;
+  for (const Activation& activation : block.saved) {
+    kept.emplace_back(activation.name, activation.bytes.count());
+  }
+  const decltype(kept) expected = {
+      {"input", 8192},
+      {"input_layernorm output", 8192},
+      {"input_layernorm reciprocal deviation", 4},
+      {"self_attn.v_proj output", 2048},
+      {"self_attn.rotary_query output", 8192},
+      {"self_attn.rotary_key output", 2048},
+      {"self_attn.core output", 8192},
+      {"self_attn.core log-sum-exp", 128},
+      {"self_attn.residual", 8192},
+      {"post_attention_layernorm output", 8192},
+      {"post_attention_layernorm reciprocal deviation", 4},
+      {"mlp.gate_proj output", 28672},
+      {"mlp.act_fn output", 28672},
+      {"mlp.up_proj output", 28672},
+      {"mlp.product output", 28672},
+  };
+  EXPECT_EQ(kept, expected);
+}
+
+// Korthikanti et al. 2022: 34 sbh + 5 a s^2 b with dropout, 32 sbh + 2 a s^2 b without; fused
+// attention drops the s^2 terms and keeps 4 a s b of log-sum-exp.
+TEST(TransformerWorkTest, GptStyleBytes) {
+  const std::int64_t s = 1024, b = 3, h = 768, a = 12;
+  Architecture gpt = Gpt2Small();
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).saved),
+            34 * s * b * h + 5 * a * s * s * b);
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).saved), 34 * s * b * h + 4 * a * s * b);
+  gpt.dropout = gpt.attention_dropout = false;
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).saved),
+            32 * s * b * h + 2 * a * s * s * b);
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).saved), 32 * s * b * h + 4 * a * s * b);
+}
+
+TEST(TransformerWorkTest, GptStyleTensors) {
+  const LayerWork block =
+      BlockOf(Gpt2Small(), Options(1, 64, Checkpointing::kNone, Attention::kMath));
+  const std::int64_t sbh = 64 * 768, ss = 12 * 64 * 64;
+  std::map<std::string, std::int64_t> kept;
+  for (const Activation& activation : block.saved) kept[activation.name] = activation.bytes.count();
+  const std::map<std::string, std::int64_t> expected = {
+      {"input", 2 * sbh},  // of the first LayerNorm
+      {"ln_1 output", 2 * sbh},
+      {"attn.c_attn output", 6 * sbh},  // Q, K and V
+      {"attn.core.softmax output", 2 * ss},
+      {"attn.core.dropout mask", ss},
+      {"attn.core.dropout output", 2 * ss},
+      {"attn.core output", 2 * sbh},
+      {"attn.resid_dropout mask", sbh},
+      {"attn.residual", 2 * sbh},  // of the second LayerNorm
+      {"ln_2 output", 2 * sbh},
+      {"mlp.c_fc output", 8 * sbh},
+      {"mlp.act output", 8 * sbh},
+      {"mlp.dropout mask", sbh},
+  };
+  EXPECT_EQ(kept, expected);
+}
+
+// Selective recomputation leaves 34 sbh and runs the core again.
+TEST(TransformerWorkTest, SelectiveDropsTheScores) {
+  const std::int64_t s = 1024, h = 768, a = 12;
+  const LayerWork block =
+      BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective, Attention::kMath));
+  EXPECT_EQ(Sum(block.saved), 34 * s * h);
+  // The scores' 5 a s^2 and a second copy of the core's output.
+  EXPECT_EQ(Sum(block.recomputed), 5 * a * s * s + 2 * s * h);
+  EXPECT_EQ(ModelFlops(block.recompute), 4 * s * s * h);
+
+  const LayerWork flash = BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective));
+  EXPECT_EQ(Sum(flash.saved), 34 * s * h);
+  ASSERT_EQ(flash.recompute.size(), 1U);
+  EXPECT_EQ(flash.recompute[0].kernel.kind, KernelKind::kAttention);
+}
+
+TEST(TransformerWorkTest, FullKeepsTheBlocksInput) {
+  for (const Architecture& a : {Gpt2Small(), Llama31With8B(), Mpt7B()}) {
+    const LayerWork full = BlockOf(a, Options(1, 512, Checkpointing::kFull));
+    const LayerWork none = BlockOf(a, Options(1, 512));
+    EXPECT_EQ(Sum(full.saved), 2 * 512 * a.hidden);
+    EXPECT_EQ(Sum(full.saved) + Sum(full.recomputed), Sum(none.saved));
+    EXPECT_EQ(ModelFlops(full.recompute), ModelFlops(none.forward));
+    EXPECT_EQ(full.recompute.size(), none.forward.size());
+    EXPECT_GE(full.backward_transient, none.backward_transient);
+  }
+}
+
+TEST(TransformerWorkTest, EmbeddingAndHeadAreNotRecomputed) {
+  const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
+  const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));
+  for (const std::size_t layer : {kEmbedding, kHead}) {
+    EXPECT_TRUE(full[layer].recompute.empty());
+    EXPECT_EQ(Sum(full[layer].saved), Sum(none[layer].saved));
+  }
+}
+
+// 6f + 2h bytes per token: the gradients of the product's operands and of the product itself,
+// beside the residual's gradient.
+TEST(TransformerWorkTest, SwiGluGradientsPassBy) {
+  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
+  EXPECT_EQ(block.backward_transient, Bytes(8192LL * (6 * 14336 + 2 * 4096)));
+}
+
+// T = 8192, V = 128256. Kept: logits 2TV, log-softmax 4TV, the norm's input and output 2Th each,
+// 4T of statistics; in backward two FP32 gradients of 4TV. Together 14TV for the loss.
+TEST(TransformerWorkTest, HeadPeaksAt14BytesPerLogit) {
+  const LayerWork head = TransformerWork(Llama31With8B(), Options(1, 8192))[kHead];
+  const std::int64_t tv = 8192LL * 128256, th = 8192LL * 4096;
+  EXPECT_EQ(Sum(head.saved), 6 * tv + 4 * th + 4 * 8192);
+  EXPECT_EQ(head.backward_transient, Bytes(8 * tv));
+  EXPECT_EQ(Sum(head.saved) + head.backward_transient.count() - 4 * th - 4 * 8192, 14 * tv);
+  EXPECT_EQ(head.forward_transient, Bytes(4 * tv));  // the FP32 copy of the logits
+}
+
+TEST(TransformerWorkTest, EmbeddingKeepsItsDropoutMask) {
+  const auto works = TransformerWork(Gpt2Small(), Options(2, 512));
+  EXPECT_EQ(Sum(works[kEmbedding].saved), 2 * 512 * 768);
+  EXPECT_TRUE(TransformerWork(Mpt7B(), Options(2, 512))[kEmbedding].saved.empty());
+}
+
+// A step of forward and backward is 6 FLOPs per parameter of the matrices and token, and
+// 12 s a d per layer and token for attention, counted in full (PaLM, arXiv 2204.02311, appendix B).
+TEST(TransformerWorkTest, FlopsOfTheWholeModel) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t s = 4096;
+  const auto works = TransformerWork(a, Options(1, s));
+  std::int64_t flops = 0;
+  for (const std::size_t layer : {kEmbedding, kBlock, kHead}) {
+    const std::int64_t repeat = layer == kBlock ? a.layers : 1;
+    flops += repeat * (ModelFlops(works[layer].forward) + ModelFlops(works[layer].backward));
+  }
+  std::int64_t matrices = 0;
+  for (const Tensor& tensor : LayOut(a).tensors) {
+    if (tensor.shape.size() == 2 && tensor.name != "model.embed_tokens.weight") {
+      matrices += tensor.elements;
+    }
+  }
+  EXPECT_EQ(flops, 6 * matrices * s + a.layers * 12 * s * s * 4096);
+}
+
+TEST(TransformerWorkTest, OneGemmPerProjection) {
+  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 2048));
+  std::vector<std::string> gemms;
+  for (const ForwardOperator& op : block.forward) {
+    if (op.kernel.kind == KernelKind::kGemm) gemms.push_back(op.kernel.name);
+  }
+  EXPECT_EQ(gemms, (std::vector<std::string>{"self_attn.q_proj", "self_attn.k_proj",
+                                             "self_attn.v_proj", "self_attn.o_proj",
+                                             "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}));
+}
+
+// ---- Laws over random architectures ----
+
+Architecture AnyArchitecture() {
+  const auto family = *rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral,
+                                        Family::kQwen2, Family::kMpt);
+  Architecture a = TypicalOf(family);
+  a.layers = *rc::gen::inRange<std::int64_t>(1, 5);
+  a.kv_heads = *rc::gen::inRange<std::int64_t>(1, 5);
+  a.head_size = 2 * *rc::gen::inRange<std::int64_t>(1, 9);
+  a.heads = a.kv_heads;
+  if (family != Family::kGpt2) a.heads *= *rc::gen::inRange<std::int64_t>(1, 4);
+  a.hidden = a.heads * a.head_size;
+  if (family != Family::kGpt2 && family != Family::kMpt) {
+    a.hidden = *rc::gen::inRange<std::int64_t>(1, 65);
+  }
+  a.feed_forward = *rc::gen::inRange<std::int64_t>(1, 129);
+  a.vocabulary = *rc::gen::inRange<std::int64_t>(1, 200);
+  a.max_positions = 64;
+  if (family == Family::kMpt) {
+    a.position = *rc::gen::element(Position::kLearned, Position::kAlibi);
+    a.normalization = *rc::gen::element(Normalization::kLayerNorm, Normalization::kRmsNorm);
+  }
+  a.tie_embeddings = *rc::gen::arbitrary<bool>();
+  a.attention_bias = *rc::gen::arbitrary<bool>();
+  a.projection_bias = *rc::gen::arbitrary<bool>();
+  a.feed_forward_bias = *rc::gen::arbitrary<bool>();
+  a.norm_bias = a.normalization == Normalization::kLayerNorm && *rc::gen::arbitrary<bool>();
+  a.dropout = *rc::gen::arbitrary<bool>();
+  a.attention_dropout = *rc::gen::arbitrary<bool>();
+  a.attention_window = *rc::gen::inRange<std::int64_t>(0, 40);
+  RC_ASSERT(Check(a).empty());
+  return a;
+}
+
+WorkOptions AnyOptions() {
+  return {.micro_batch_size = *rc::gen::inRange<std::int64_t>(1, 4),
+          .sequence_length = *rc::gen::inRange<std::int64_t>(1, 33),
+          .compute =
+              *rc::gen::element(DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8),
+          .checkpointing = *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective,
+                                             Checkpointing::kFull),
+          .attention = *rc::gen::element(Attention::kFlash, Attention::kMath)};
+}
+
+// Every tensor of a layer has its gradient complete after exactly one operator.
+RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
+  const Architecture a = AnyArchitecture();
+  const auto works = TransformerWork(a, AnyOptions());
+  for (const Layer& layer : LayOut(a).layers) {
+    std::vector<int> ready;
+    for (const BackwardOperator& op : works[layer.work].backward) {
+      ready.insert(ready.end(), op.gradients.begin(), op.gradients.end());
+    }
+    std::sort(ready.begin(), ready.end());
+    std::vector<int> all(layer.tensors.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    RC_ASSERT(ready == all);
+  }
+}
+
+// Each kept tensor comes to life exactly once, and so does each recomputed one.
+RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
+  const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
+  for (const LayerWork& work : works) {
+    const auto created = [](const std::vector<ForwardOperator>& operators) {
+      std::vector<int> indices;
+      for (const ForwardOperator& op : operators) {
+        indices.insert(indices.end(), op.creates.begin(), op.creates.end());
+      }
+      std::sort(indices.begin(), indices.end());
+      return indices;
+    };
+    const auto all = [](std::size_t count) {
+      std::vector<int> indices(count);
+      for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<int>(i);
+      return indices;
+    };
+    RC_ASSERT(created(work.forward) == all(work.saved.size()));
+    RC_ASSERT(created(work.recompute) == all(work.recomputed.size()));
+  }
+}
+
+// transformer_work.h: the table's closed form.
+RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
+  const Architecture a = AnyArchitecture();
+  WorkOptions options = AnyOptions();
+  options.checkpointing = Checkpointing::kNone;
+  const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
+  const std::int64_t tokens = options.micro_batch_size * options.sequence_length;
+  const std::int64_t q = a.heads * a.head_size, k = a.kv_heads * a.head_size;
+  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
+  const bool math = options.attention == Attention::kMath;
+
+  std::int64_t elements = 4 * a.hidden + 2 * q;  // norms' inputs and outputs; query and output
+  elements += math ? 2 * q : 2 * k;              // keys and values
+  elements += (fused ? 2 : 4) * a.feed_forward;
+  std::int64_t bytes = e * elements;
+  if (a.normalization == Normalization::kRmsNorm) bytes += 8;
+  if (a.dropout) bytes += 2 * a.hidden;
+  if (math) {
+    bytes += a.heads * options.sequence_length * (e + (a.attention_dropout ? 1 + e : 0));
+  } else {
+    bytes += 4 * a.heads;
+  }
+  RC_ASSERT(Sum(BlockOf(a, options).saved) == tokens * bytes);
+}
+
+RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {
+  const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
+  for (const LayerWork& work : works) {
+    RC_ASSERT(ModelFlops(work.backward) == 2 * ModelFlops(work.forward));
+    std::int64_t forward = 0, backward = 0;
+    for (const auto& op : work.forward) {
+      if (op.kernel.kind == KernelKind::kGemm) forward += op.kernel.flops;
+    }
+    for (const auto& op : work.backward) {
+      if (op.kernel.kind == KernelKind::kGemm) backward += op.kernel.flops;
+    }
+    RC_ASSERT(backward == 2 * forward);
+  }
+}
+
+// A bias, a norm and a product's weight are read where they are used: every gradient's kernel
+// writes at least its tensors.
+RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
+  const Architecture a = AnyArchitecture();
+  const WorkOptions options = AnyOptions();
+  const auto works = TransformerWork(a, options);
+  const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
+  const TransformerLayout layout = LayOut(a);
+  for (const Layer& layer : layout.layers) {
+    for (const BackwardOperator& op : works[layer.work].backward) {
+      std::int64_t elements = 0;
+      for (const int position : op.gradients) {
+        elements += layout.tensors[layer.tensors[position]].elements;
+      }
+      RC_ASSERT(op.kernel.written.count() >= e * elements);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::model
