@@ -1,0 +1,48 @@
+#include "src/cli/topology_command.h"
+
+#include <variant>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/topology_file.h"
+#include "src/topology/cluster.h"
+#include "src/topology/draw.h"
+
+namespace stepcast::cli {
+namespace {
+
+// Two nodes show how a fabric joins them.
+std::optional<std::int64_t> DefaultNodes(const scenario::Topology& topology) {
+  const auto* nodes = std::get_if<scenario::NodeDescription>(&topology.description);
+  if (nodes == nullptr) return std::nullopt;
+  return nodes->fabric.has_value() ? 2 : 1;
+}
+
+}  // namespace
+
+Outcome TopologyShow(const TopologyShowOptions& options) {
+  const std::optional<std::string> path = scenario::FindInput(options.file, "");
+  if (!path) {
+    return WrongInput({{"file.not-found",
+                        {options.file, 0, 0},
+                        "there is no such file",
+                        scenario::PlacesTried(options.file, "")}});
+  }
+  const auto topology = scenario::LoadTopology(*path);
+  if (!topology) return WrongInput(topology.error());
+  Diagnostics diagnostics;
+  const Location location{options.nodes ? fmt::format("--nodes {}", *options.nodes) : options.file,
+                          0, 0};
+  const std::optional<topology::Cluster> cluster = scenario::BuildCluster(
+      *topology, options.nodes ? options.nodes : DefaultNodes(*topology), location, diagnostics);
+  if (!cluster) return WrongInput(diagnostics);
+
+  Outcome outcome;
+  outcome.output = options.dot
+                       ? topology::DrawDot(*cluster)
+                       : fmt::format("{}\n\n{}", topology->name, topology::DrawText(*cluster));
+  return outcome;
+}
+
+}  // namespace stepcast::cli
