@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +11,22 @@
 #include "tl/expected.hpp"
 
 // Runs step programs on a modelled cluster in virtual time.
+//
+// The model
+//   Host      Issues the instructions in host order: first the prologue, then the step again and
+//             again, without a pause in between. An issue takes the host time that the prices say;
+//             a host task its duration; events and memory nothing. It runs ahead of the device as
+//             far as it likes; kHostWaitEvent alone makes it wait.
+//   Stream    Runs what is issued on it in order, one at a time, and nothing before it is issued.
+//   Operation A kernel or copy starts when its stream lets it go. First its latency passes, which
+//             uses nothing; then its work is done at the rate that is left for it, as operations of
+//             the same rank share compute, memory and links (engine/shared_resources.h).
+//             Undisturbed it takes exactly latency + work.
+//   Collective  Starts when its communicator has finished those before it in host order and every
+//             member has reached it. It goes on at one rate for all its members, the slowest
+//             member's, and ends for all at the same time. Where members' prices differ, the
+//             longest latency and the longest work count.
+//   Step end  When everything that was issued in the step has finished, the host's part included.
 namespace stepcast::simulate {
 
 // Ranks that run the same program under equivalent surroundings: simulated once.
@@ -21,8 +37,10 @@ struct RankClass {
 };
 
 struct Options {
-  int steps = 1;         // how often Program::step is issued after the prologue
+  int steps = 1;         // how often Program::step is issued after the prologue; at least 1
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
+  // The timelines have records of this step and later ones; `steps` or more: none, only step ends.
+  int first_recorded_step = 0;
 };
 
 // Work was left and nothing could happen any more: one sentence for each blocked stream or host,
@@ -33,9 +51,31 @@ struct Deadlock {
 
 // Classes meet in the communicators whose name and rank list they have in common: the k-th
 // collective of each member is the same one and starts when all have reached it. Members that
-// disagree about it (kind, bytes, type) are a deadlock that names both. Times are exact and
-// deterministic: same input, same records.
+// disagree about it (kind, bytes, type) are a deadlock that names both. A class whose
+// representative is in the rank list but has no such communicator is a member that never comes.
+// Times are exact and deterministic: same input, same records. Programs must be free of wrong
+// indices (Validate), and prices have an entry for each entry of their program's tables.
+//
+// One timeline for each class, in their order. The prologue takes its time but leaves no records.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
+
+// The same, run after run in the same memory: for those who simulate many programs. Not to be used
+// by two threads at once.
+class Simulator {
+ public:
+  Simulator();
+  ~Simulator();
+  Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
+
+  // The timelines stay as they are until the next run.
+  tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
+                                                                 const Options& options);
+
+ private:
+  class Engine;
+  std::unique_ptr<Engine> engine_;
+};
 
 }  // namespace stepcast::simulate

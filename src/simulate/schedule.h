@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/cost/prices.h"
+#include "src/engine/shared_resources.h"
+#include "src/program/program.h"
+#include "src/program/wait_target.h"
+
+// A program made ready to be run: what can be told before is told once, so that the run itself goes
+// through plain arrays.
+namespace stepcast::simulate {
+
+using program::Index;
+
+// What an operation takes, in the engine's terms. No uses: nothing slows it.
+struct Cost {
+  Time latency;
+  Time work;
+  std::uint32_t first_use = 0;  // Schedule::uses
+  std::uint32_t use_count = 0;
+};
+
+// One entry of a stream's queue.
+struct Item {
+  enum class Kind : std::uint8_t { kOperation, kCollective, kRecord, kWait };
+
+  Time issued;            // after the begin of its host segment
+  Index instruction = 0;  // in the step, or in the prologue
+  std::uint32_t segment = 0;
+  // kOperation: costs. kCollective: the program's collectives. kRecord: its slot. kWait: the slot
+  // of the record in the step, or kNone.
+  std::uint32_t target = 0;
+  // kCollective: which of its communicator's in this prologue or step. kWait: the slot of the
+  // record in the prologue, or kNone.
+  std::uint32_t other = 0;
+  Kind kind = Kind::kOperation;
+  bool step_before = false;  // kWait: `target` means that of the step before
+};
+
+// Items [begin, step) are the prologue's, [step, end) the step's.
+struct StreamRange {
+  std::uint32_t begin = 0;
+  std::uint32_t step = 0;
+  std::uint32_t end = 0;
+};
+
+// What the host does by itself: a host task, or a change of memory (no duration).
+struct HostItem {
+  Time begin;  // after the begin of its segment
+  Time duration;
+  Index instruction = 0;
+  bool is_task = false;
+};
+
+// The host's way from one wait to the next. Within it, time passes by issue costs and host tasks
+// alone, so all is known once the begin is.
+struct Segment {
+  Time length;
+  std::uint32_t first_item = 0;  // Schedule::host_items
+  std::uint32_t item_count = 0;
+  // What ends it: a kHostWaitEvent, or else (kNone) the prologue's or step's end.
+  Index wait = program::kNone;
+  std::uint32_t target = program::kNone;  // as in Item
+  std::uint32_t other = program::kNone;
+  bool step_before = false;
+};
+
+// Records are numbered through, prologue first: their slots. A wait is satisfied when the record in
+// `slot` has been reached `count` times; count 0: at once.
+struct WaitFor {
+  std::uint32_t slot = program::kNone;
+  std::uint32_t count = 0;
+};
+
+// What a wait (of a stream or the host) waits for in `pass`: 0 is the prologue, s + 1 step s.
+inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, bool step_before,
+                       std::uint32_t pass) {
+  if (pass > 0 && target != program::kNone) {
+    if (!step_before) return {target, pass};
+    if (pass > 1) return {target, pass - 1};
+  }
+  return {other, other == program::kNone ? 0u : 1u};
+}
+
+struct Schedule {
+  std::vector<StreamRange> streams;
+  std::vector<Item> items;
+  std::vector<Segment> segments;  // the prologue's, then the step's
+  std::uint32_t prologue_segments = 0;
+  std::vector<HostItem> host_items;
+  std::vector<Cost> costs;  // of kernels, then copies
+  std::vector<Cost> collective_costs;
+  std::vector<engine::SharedResources::Use> uses;
+  std::vector<Index> records;  // by slot: its instruction
+  std::uint32_t prologue_records = 0;
+  // How many collectives a communicator has in the prologue and in a step.
+  std::vector<std::uint32_t> prologue_collectives;
+  std::vector<std::uint32_t> step_collectives;
+
+  std::span<const engine::SharedResources::Use> UsesOf(const Cost& cost) const {
+    return {uses.data() + cost.first_use, cost.use_count};
+  }
+
+  // Replaces what was there. The class's resources are numbered from `first_resource`.
+  void Build(const program::Program& program, const cost::Prices& prices,
+             std::uint32_t first_resource);
+
+ private:
+  void AddCost(const cost::Demand& demand, std::uint32_t first_resource, std::vector<Cost>& to);
+  void AddInstructions(const program::Program& program, const cost::Prices& prices,
+                       std::span<const program::Instruction> instructions,
+                       std::span<const program::WaitTarget> targets, bool in_prologue);
+
+  // Only while building.
+  program::WaitTargets wait_targets_;
+  std::vector<std::uint32_t> prologue_slots_;  // by instruction
+  std::vector<std::uint32_t> step_slots_;
+  std::vector<std::uint32_t> next_item_;  // by stream
+};
+
+}  // namespace stepcast::simulate

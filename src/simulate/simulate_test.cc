@@ -1,0 +1,532 @@
+#include "src/simulate/simulate.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/program/test_program.h"
+
+namespace stepcast::simulate {
+namespace {
+
+using program::CopyDirection;
+using program::Index;
+using program::OperationRecord;
+using program::TestProgram;
+using program::Timeline;
+using program::WaitRecord;
+
+// A program with its prices. Times are in nanoseconds.
+class Rank {
+ public:
+  Rank(int representative, int streams) : representative_(representative), test_(streams) {}
+
+  TestProgram* operator->() { return &test_; }
+
+  // A kernel that takes `work`, and `latency` before it, and uses `compute` of the SMs.
+  Index Kernel(const std::string& name, int work, double compute = 0, int latency = 0) {
+    prices_.kernels.push_back(Demand(work, compute, latency));
+    return test_.AddKernel(name);
+  }
+  Index Collective(CollectiveKind kind, Index communicator, int work, double compute = 0,
+                   int latency = 0, Bytes bytes = KiB(1)) {
+    cost::CollectivePrice price;
+    price.demand = Demand(work, compute, latency);
+    prices_.collectives.push_back(price);
+    return test_.AddCollective(kind, communicator, bytes);
+  }
+  void Copy(int stream, int work) {
+    prices_.copies.push_back(Demand(work, 0, 0));
+    test_.Copy(stream, CopyDirection::kDeviceToHost, KiB(1));
+  }
+  cost::Prices& prices() { return prices_; }
+
+  RankClass Class() const { return {&test_.program(), &prices_, representative_}; }
+
+ private:
+  static cost::Demand Demand(int work, double compute, int latency) {
+    cost::Demand demand;
+    demand.work = Nanoseconds(work);
+    demand.latency = Nanoseconds(latency);
+    demand.share[static_cast<std::size_t>(cost::Resource::kCompute)] = compute;
+    return demand;
+  }
+
+  int representative_;
+  TestProgram test_;
+  cost::Prices prices_;
+};
+
+Timeline RunOne(const Rank& rank, const Options& options = {}) {
+  const RankClass one = rank.Class();
+  auto timelines = Simulate({&one, 1}, options);
+  EXPECT_TRUE(timelines.has_value());
+  return timelines.has_value() ? std::move(timelines->front()) : Timeline();
+}
+
+std::vector<std::string> Blocked(const std::vector<RankClass>& classes) {
+  const auto timelines = Simulate(classes, {});
+  EXPECT_FALSE(timelines.has_value());
+  return timelines.has_value() ? std::vector<std::string>() : timelines.error().blocked;
+}
+
+struct Span {
+  int start;
+  int end;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Span& span) {
+  return out << "[" << span.start << ", " << span.end << "]";
+}
+
+int InNanoseconds(Time time) {
+  EXPECT_EQ(time.picoseconds() % 1000, 0);
+  return static_cast<int>(time.picoseconds() / 1000);
+}
+
+// When an instruction ran.
+Span When(const Timeline& timeline, Index instruction, std::uint32_t step = 0) {
+  for (const OperationRecord& record : timeline.operations) {
+    if (record.instruction == instruction && record.step == step) {
+      return {InNanoseconds(record.start), InNanoseconds(record.end)};
+    }
+  }
+  ADD_FAILURE() << "no record of step[" << instruction << "]";
+  return {-1, -1};
+}
+
+std::vector<int> StepEnds(const Timeline& timeline) {
+  std::vector<int> ends;
+  for (const Time end : timeline.step_ends) ends.push_back(InNanoseconds(end));
+  return ends;
+}
+
+TEST(SimulateTest, AStreamRunsOneOperationAfterTheOther) {
+  Rank rank(0, 1);
+  const Index first = rank.Kernel("first", 10);
+  const Index second = rank.Kernel("second", 5, 0, 2);  // 2 of latency, 5 of work
+  rank->Step().Run(0, first).Run(0, second);
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 0), (Span{0, 10}));
+  EXPECT_EQ(When(timeline, 1), (Span{10, 17}));
+  EXPECT_EQ(StepEnds(timeline), (std::vector<int>{17}));
+}
+
+TEST(SimulateTest, TheHostSpendsTimeOnEachIssue) {
+  Rank rank(0, 1);
+  rank.prices().issue_kernel = Nanoseconds(4);
+  rank.prices().issue_copy = Nanoseconds(3);
+  const Index kernel = rank.Kernel("k", 1);
+  rank->Step().Run(0, kernel).HostTask("work", Nanoseconds(5));
+  rank.Copy(0, 20);
+  rank->Run(0, kernel);
+  // Issued at 4; the host task from 4 to 9; the copy issued at 12, the last kernel at 16.
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 0), (Span{4, 5}));
+  EXPECT_EQ(When(timeline, 1), (Span{4, 9}));
+  EXPECT_EQ(When(timeline, 2), (Span{12, 32}));
+  EXPECT_EQ(When(timeline, 3), (Span{32, 33}));
+  const OperationRecord& last = timeline.operations.back();
+  EXPECT_EQ(last.issued, Nanoseconds(16));
+  EXPECT_EQ(last.ready, Nanoseconds(32));
+}
+
+TEST(SimulateTest, RecordsAreInTheOrderOfTheirEnds) {
+  Rank rank(0, 2);
+  const Index longer = rank.Kernel("longer", 10);
+  const Index shorter = rank.Kernel("shorter", 5);
+  rank->Step().Run(0, longer).Run(1, shorter).Run(1, shorter).HostTask("t", Nanoseconds(7));
+  const Timeline timeline = RunOne(rank);
+  std::vector<Index> order;
+  for (const OperationRecord& record : timeline.operations) order.push_back(record.instruction);
+  // Ends: 5, 7, then 10 twice: the one issued first comes first.
+  EXPECT_EQ(order, (std::vector<Index>{1, 3, 0, 2}));
+}
+
+TEST(SimulateTest, AnEventHoldsAStreamBack) {
+  Rank rank(0, 2);
+  const Index event = rank->AddEvent("event");
+  const Index a = rank.Kernel("a", 10);
+  const Index b = rank.Kernel("b", 3);
+  rank->Step().Run(0, a).Record(0, event).Run(0, a);
+  rank->Run(1, b).Wait(1, event).Run(1, b);
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 3), (Span{0, 3}));
+  EXPECT_EQ(When(timeline, 5), (Span{10, 13}));
+  ASSERT_EQ(timeline.waits.size(), 1u);
+  EXPECT_EQ(timeline.waits[0].instruction, 4u);
+  EXPECT_EQ(timeline.waits[0].start, Nanoseconds(3));
+  EXPECT_EQ(timeline.waits[0].end, Nanoseconds(10));
+}
+
+TEST(SimulateTest, AWaitForTheStepBeforeLetsTheFirstStepPass) {
+  Rank rank(0, 2);
+  const Index event = rank->AddEvent("event");
+  const Index a = rank.Kernel("a", 10);
+  const Index b = rank.Kernel("b", 4);
+  rank->Step().Wait(0, event).Run(0, a).Run(1, b).Run(1, b).Run(1, b).Record(1, event);
+  // Step 0: a in [0, 10], the b's in [0, 12]; step 1: a after 12, the b's in [12, 24]; ...
+  const Timeline timeline = RunOne(rank, {.steps = 3});
+  EXPECT_EQ(When(timeline, 1, 0), (Span{0, 10}));
+  EXPECT_EQ(When(timeline, 1, 1), (Span{12, 22}));
+  EXPECT_EQ(When(timeline, 1, 2), (Span{24, 34}));
+  EXPECT_EQ(StepEnds(timeline), (std::vector<int>{12, 24, 36}));
+}
+
+TEST(SimulateTest, TheFirstStepMayWaitForThePrologue) {
+  Rank rank(0, 2);
+  const Index event = rank->AddEvent("event");
+  const Index a = rank.Kernel("a", 10);
+  const Index b = rank.Kernel("b", 4);
+  rank->Run(1, b).Record(1, event).Step().Wait(0, event).Run(0, a).Record(0, event);
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  EXPECT_EQ(When(timeline, 1, 0), (Span{4, 14}));
+  EXPECT_EQ(When(timeline, 1, 1), (Span{14, 24}));
+}
+
+TEST(SimulateTest, StepsFollowEachOtherWithoutAPause) {
+  Rank rank(0, 2);
+  const Index a = rank.Kernel("a", 10);
+  const Index b = rank.Kernel("b", 3);
+  rank->Step().Run(0, a).Run(1, b);
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  EXPECT_EQ(When(timeline, 1, 1), (Span{3, 6}));
+  EXPECT_EQ(StepEnds(timeline), (std::vector<int>{10, 20}));
+}
+
+TEST(SimulateTest, ABarrierHoldsTheNextStepBack) {
+  Rank rank(0, 2);
+  rank.prices().issue_kernel = Nanoseconds(1);
+  const Index a = rank.Kernel("a", 10);
+  const Index b = rank.Kernel("b", 3);
+  rank->Step().Run(0, a).Run(1, b);
+  // a in [1, 11]; the next step's issues begin at 11.
+  const Timeline timeline = RunOne(rank, {.steps = 2, .barrier = true});
+  EXPECT_EQ(When(timeline, 0, 1), (Span{12, 22}));
+  EXPECT_EQ(When(timeline, 1, 1), (Span{13, 16}));
+  EXPECT_EQ(StepEnds(timeline), (std::vector<int>{11, 22}));
+}
+
+TEST(SimulateTest, ABarrierWaitsForTheSlowestClass) {
+  Rank fast(0, 1);
+  Rank slow(1, 1);
+  const Index quick = fast.Kernel("quick", 2);
+  fast->Step().Run(0, quick);
+  const Index long_one = slow.Kernel("long", 9);
+  slow->Step().Run(0, long_one);
+  const std::vector<RankClass> classes = {fast.Class(), slow.Class()};
+  const auto timelines = Simulate(classes, {.steps = 2, .barrier = true});
+  ASSERT_TRUE(timelines.has_value());
+  EXPECT_EQ(When((*timelines)[0], 0, 1), (Span{9, 11}));
+  EXPECT_EQ(StepEnds((*timelines)[0]), (std::vector<int>{2, 11}));
+  EXPECT_EQ(StepEnds((*timelines)[1]), (std::vector<int>{9, 18}));
+}
+
+TEST(SimulateTest, TheHostWaitsForTheDevice) {
+  Rank rank(0, 1);
+  rank.prices().issue_kernel = Nanoseconds(2);
+  const Index event = rank->AddEvent("event");
+  const Index a = rank.Kernel("a", 10);
+  rank->Step().Run(0, a).Record(0, event).HostTask("t", Nanoseconds(1)).HostWait(event);
+  rank->HostTask("after", Nanoseconds(3)).Run(0, a);
+  // a is issued at 2 and ends at 12; the host stands from 3 to 12, works until 15, issues at 17.
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  EXPECT_EQ(When(timeline, 4), (Span{12, 15}));
+  EXPECT_EQ(When(timeline, 5), (Span{17, 27}));
+  ASSERT_EQ(timeline.waits.size(), 2u);
+  EXPECT_EQ(timeline.waits[0].instruction, 3u);
+  EXPECT_EQ(timeline.waits[0].start, Nanoseconds(3));
+  EXPECT_EQ(timeline.waits[0].end, Nanoseconds(12));
+  // The next step is issued from 17 on, at 19; its kernel runs from 27 to 37.
+  EXPECT_EQ(When(timeline, 0, 1), (Span{27, 37}));
+}
+
+TEST(SimulateTest, AHostWaitForWhatIsOverTakesNoTime) {
+  Rank rank(0, 1);
+  const Index event = rank->AddEvent("event");
+  const Index a = rank.Kernel("a", 2);
+  rank->Step().Run(0, a).Record(0, event).HostTask("t", Nanoseconds(9)).HostWait(event);
+  rank->HostTask("after", Nanoseconds(1));
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 4), (Span{9, 10}));
+  EXPECT_TRUE(timeline.waits.empty());
+}
+
+TEST(SimulateTest, MemoryChangesInHostTime) {
+  Rank rank(0, 1);
+  rank.prices().issue_kernel = Nanoseconds(2);
+  const Index buffer = rank->AddBuffer("x", KiB(1));
+  const Index a = rank.Kernel("a", 10);
+  rank->Step().Allocate(0, buffer).Run(0, a).Release(buffer);
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  ASSERT_EQ(timeline.memory.size(), 4u);
+  EXPECT_EQ(timeline.memory[0].time, Nanoseconds(0));
+  EXPECT_EQ(timeline.memory[1].instruction, 2u);
+  EXPECT_EQ(timeline.memory[1].time, Nanoseconds(2));  // the kernel has not even started
+  EXPECT_EQ(timeline.memory[2].step, 1u);
+  EXPECT_EQ(timeline.memory[3].time, Nanoseconds(4));
+}
+
+TEST(SimulateTest, ACommunicatorRunsOneCollectiveAtATimeInHostOrder) {
+  Rank rank(0, 2);
+  const Index data = rank->AddCommunicator("data", {0, 1});
+  const Index k = rank.Kernel("k", 10);
+  const Index reduce = rank.Collective(CollectiveKind::kAllReduce, data, 4);
+  const Index gather = rank.Collective(CollectiveKind::kAllGather, data, 6);
+  rank->Step().Run(0, k).Communicate(0, reduce).Communicate(1, gather);
+  // The gather could start at 0, but the reduction comes first and must wait for the kernel.
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 1), (Span{10, 14}));
+  EXPECT_EQ(When(timeline, 2), (Span{14, 20}));
+  EXPECT_EQ(timeline.operations.back().ready, Time());
+}
+
+TEST(SimulateTest, TwoCommunicatorsRunSideBySide) {
+  Rank rank(0, 2);
+  const Index data = rank->AddCommunicator("data", {0, 1});
+  const Index tensor = rank->AddCommunicator("tensor", {0, 2});
+  const Index reduce = rank.Collective(CollectiveKind::kAllReduce, data, 4);
+  const Index gather = rank.Collective(CollectiveKind::kAllGather, tensor, 6);
+  rank->Step().Communicate(0, reduce).Communicate(1, gather);
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 0), (Span{0, 4}));
+  EXPECT_EQ(When(timeline, 1), (Span{0, 6}));
+}
+
+TEST(SimulateTest, OperationsShareResources) {
+  Rank rank(0, 2);
+  const Index a = rank.Kernel("a", 10, 1.0);
+  const Index b = rank.Kernel("b", 10, 1.0, 4);
+  rank->Step().Run(0, a).Run(1, b);
+  // b's latency uses nothing: a runs alone until 4, then each at half rate. a has 6 left and ends
+  // at 16; b has done 6 then, and ends at 20.
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 0), (Span{0, 16}));
+  EXPECT_EQ(When(timeline, 1), (Span{0, 20}));
+}
+
+TEST(SimulateTest, ACostlessStepTakesNoTime) {
+  Rank rank(0, 2);
+  const Index event = rank->AddEvent("event");
+  const Index data = rank->AddCommunicator("data", {0, 1});
+  const Index k = rank.Kernel("k", 0);
+  const Index reduce = rank.Collective(CollectiveKind::kAllReduce, data, 0);
+  rank->Step().Run(0, k).Record(0, event).Wait(1, event).Communicate(1, reduce);
+  rank->Communicate(0, reduce);
+  const Timeline timeline = RunOne(rank, {.steps = 3});
+  EXPECT_EQ(timeline.operations.size(), 9u);
+  EXPECT_EQ(StepEnds(timeline), (std::vector<int>{0, 0, 0}));
+}
+
+TEST(SimulateTest, AnEmptyProgramEndsAtOnce) {
+  const Rank rank(0, 1);
+  EXPECT_EQ(StepEnds(RunOne(rank, {.steps = 2})), (std::vector<int>{0, 0}));
+  EXPECT_EQ(StepEnds(RunOne(rank, {.steps = 2, .barrier = true})), (std::vector<int>{0, 0}));
+}
+
+TEST(SimulateTest, RecordsMayBeginLaterOrNotAtAll) {
+  Rank rank(0, 1);
+  const Index a = rank.Kernel("a", 10);
+  rank->Step().Run(0, a).HostTask("t", Nanoseconds(1));
+  const Timeline last = RunOne(rank, {.steps = 3, .first_recorded_step = 2});
+  ASSERT_EQ(last.operations.size(), 2u);
+  EXPECT_EQ(last.operations[0].step, 2u);
+  EXPECT_EQ(last.operations[1].step, 2u);
+  const Timeline none = RunOne(rank, {.steps = 3, .first_recorded_step = 3});
+  EXPECT_TRUE(none.operations.empty());
+  EXPECT_EQ(StepEnds(none), StepEnds(last));
+}
+
+// Two classes.
+
+TEST(SimulateTest, ACollectiveWaitsForTheLaterMember) {
+  Rank early(0, 1);
+  Rank late(4, 1);
+  for (Rank* rank : {&early, &late}) {
+    const Index data = (*rank)->AddCommunicator("data", {0, 4});
+    const Index k = rank->Kernel("k", rank == &early ? 3 : 8);
+    const Index reduce = rank->Collective(CollectiveKind::kAllReduce, data, 5);
+    (*rank)->Step().Run(0, k).Communicate(0, reduce);
+  }
+  const std::vector<RankClass> classes = {early.Class(), late.Class()};
+  const auto timelines = Simulate(classes, {});
+  ASSERT_TRUE(timelines.has_value());
+  EXPECT_EQ(When((*timelines)[0], 1), (Span{8, 13}));
+  EXPECT_EQ(When((*timelines)[1], 1), (Span{8, 13}));
+  EXPECT_EQ((*timelines)[0].operations[1].ready, Nanoseconds(3));
+}
+
+TEST(SimulateTest, TheSlowestMemberSetsThePace) {
+  // Rank 4 runs a kernel beside the collective on all its SMs, which the collective needs too: both
+  // run at half rate there, and rank 0's part of the collective with them. Rank 0's own kernel is
+  // left with half of its SMs, and needs no more than that.
+  Rank quiet(0, 2);
+  Rank busy(4, 2);
+  for (Rank* rank : {&quiet, &busy}) {
+    const Index data = (*rank)->AddCommunicator("data", {0, 4});
+    const Index k = rank->Kernel("k", 100, rank == &quiet ? 0.5 : 1.0);
+    const Index reduce = rank->Collective(CollectiveKind::kAllReduce, data, 20, 1.0);
+    (*rank)->Step().Communicate(1, reduce).Run(0, k);
+  }
+  const std::vector<RankClass> classes = {quiet.Class(), busy.Class()};
+  const auto timelines = Simulate(classes, {});
+  ASSERT_TRUE(timelines.has_value());
+  EXPECT_EQ(When((*timelines)[0], 0), (Span{0, 40}));
+  EXPECT_EQ(When((*timelines)[1], 0), (Span{0, 40}));
+  EXPECT_EQ(When((*timelines)[0], 1), (Span{0, 100}));
+  EXPECT_EQ(When((*timelines)[1], 1), (Span{0, 120}));  // 40 at half rate, 80 alone
+}
+
+TEST(SimulateTest, MembersPricesMayDiffer) {
+  // The longest latency, 3, and the longest work, 10. Rank 0 would be done in 5 with all its SMs;
+  // at the common pace it needs half of them, so that its kernel (half) runs at full rate.
+  Rank light(0, 2);
+  Rank heavy(1, 2);
+  const Index data0 = light->AddCommunicator("data", {0, 1});
+  const Index data1 = heavy->AddCommunicator("data", {0, 1});
+  const Index k = light.Kernel("k", 20, 0.5);
+  light->Step().Run(0, k);
+  light->Communicate(1, light.Collective(CollectiveKind::kAllReduce, data0, 5, 1.0, 3));
+  heavy->Step().Communicate(1, heavy.Collective(CollectiveKind::kAllReduce, data1, 10, 0.2, 1));
+  const std::vector<RankClass> classes = {light.Class(), heavy.Class()};
+  const auto timelines = Simulate(classes, {});
+  ASSERT_TRUE(timelines.has_value());
+  EXPECT_EQ(When((*timelines)[0], 1), (Span{0, 13}));
+  EXPECT_EQ(When((*timelines)[0], 0), (Span{0, 20}));
+}
+
+TEST(SimulateTest, GroupsOfTheSameNameButOtherRanksDoNotMeet) {
+  Rank one(0, 1);
+  Rank other(2, 1);
+  const Index mine = one->AddCommunicator("tensor", {0, 1});
+  const Index theirs = other->AddCommunicator("tensor", {2, 3});
+  one->Step().Communicate(0, one.Collective(CollectiveKind::kAllReduce, mine, 5));
+  other->Step().Run(0, other.Kernel("k", 7));
+  other->Communicate(0, other.Collective(CollectiveKind::kAllReduce, theirs, 5));
+  const std::vector<RankClass> classes = {one.Class(), other.Class()};
+  const auto timelines = Simulate(classes, {});
+  ASSERT_TRUE(timelines.has_value());
+  EXPECT_EQ(When((*timelines)[0], 0), (Span{0, 5}));
+  EXPECT_EQ(When((*timelines)[1], 1), (Span{7, 12}));
+}
+
+// Deadlocks.
+
+TEST(SimulateTest, CrossedOrderOfTwoCommunicatorsIsADeadlock) {
+  Rank a(0, 1);
+  Rank b(4, 1);
+  for (Rank* rank : {&a, &b}) {
+    const Index data = (*rank)->AddCommunicator("data", {0, 4});
+    const Index tensor = (*rank)->AddCommunicator("tensor", {0, 4});
+    const Index reduce = rank->Collective(CollectiveKind::kAllReduce, data, 5);
+    const Index gather = rank->Collective(CollectiveKind::kAllGather, tensor, 5);
+    (*rank)->Step().Label("layer 3");
+    if (rank == &a) {
+      (*rank)->Communicate(0, reduce).Communicate(0, gather);
+    } else {
+      (*rank)->Communicate(0, gather).Communicate(0, reduce);
+    }
+  }
+  EXPECT_EQ(Blocked({a.Class(), b.Class()}),
+            (std::vector<std::string>{
+                "rank 0, step 0: all_reduce on communicator 'data' of 'layer 3' on stream "
+                "'compute' waits for rank 4, which has not reached it",
+                "rank 4, step 0: all_gather on communicator 'tensor' of 'layer 3' on stream "
+                "'compute' waits for rank 0, which has not reached it"}));
+}
+
+TEST(SimulateTest, MembersThatDisagreeAreNamedWithBothSides) {
+  Rank a(0, 1);
+  Rank b(4, 1);
+  const Index data0 = a->AddCommunicator("data", {0, 4});
+  const Index data1 = b->AddCommunicator("data", {0, 4});
+  a->Step().Communicate(0, a.Collective(CollectiveKind::kAllReduce, data0, 5, 0, 0, Bytes(64)));
+  b->Step().Communicate(0, b.Collective(CollectiveKind::kAllReduce, data1, 5, 0, 0, Bytes(128)));
+  EXPECT_EQ(Blocked({a.Class(), b.Class()}),
+            (std::vector<std::string>{
+                "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' is "
+                "all_reduce of 64 B bf16, but rank 4 has come with all_reduce of 128 B bf16",
+                "rank 4, step 0: all_reduce on communicator 'data' on stream 'compute' is "
+                "all_reduce of 128 B bf16, but rank 0 has come with all_reduce of 64 B bf16"}));
+}
+
+TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
+  Rank a(0, 3);
+  Rank b(4, 1);
+  const Index data = a->AddCommunicator("data", {0, 4});
+  b->AddCommunicator("data", {0, 4});
+  const Index event = a->AddEvent("reduced");
+  const Index reduce = a.Collective(CollectiveKind::kAllReduce, data, 5);
+  const Index k = a.Kernel("k", 1);
+  a->Step().Communicate(0, reduce).Record(0, event).Communicate(1, reduce);
+  a->Wait(2, event).HostWait(event).Run(2, k).Run(0, k);
+  EXPECT_EQ(Blocked({a.Class(), b.Class()}),
+            (std::vector<std::string>{
+                "rank 0, step 0: the host stands at host-wait-event 'reduced' until record-event "
+                "'reduced' on stream 'compute' of step 0 is reached",
+                "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
+                "rank 4, which has not reached it",
+                "rank 0, step 0: all_reduce on communicator 'data' on stream 'side1' waits for its "
+                "turn on its communicator: it is collective 1, and collective 0 has not finished",
+                "rank 0, step 0: wait-event 'reduced' on stream 'side2' stands until record-event "
+                "'reduced' on stream 'compute' of step 0 is reached"}));
+}
+
+TEST(SimulateTest, AMemberWithoutTheCommunicatorIsNamed) {
+  Rank a(0, 1);
+  const Rank b(4, 1);
+  const Index data = a->AddCommunicator("data", {0, 4});
+  a->Communicate(0, a.Collective(CollectiveKind::kAllReduce, data, 5));
+  EXPECT_EQ(Blocked({a.Class(), b.Class()}),
+            (std::vector<std::string>{
+                "rank 0, prologue: all_reduce on communicator 'data' on stream 'compute' waits for "
+                "rank 4, which has no communicator of this name and these ranks"}));
+}
+
+TEST(SimulateTest, WithABarrierTheOthersWait) {
+  Rank a(0, 1);
+  Rank b(4, 1);
+  const Index data0 = a->AddCommunicator("data", {0, 4});
+  b->AddCommunicator("data", {0, 4});
+  a->Step().Communicate(0, a.Collective(CollectiveKind::kAllReduce, data0, 5));
+  b->Step().Run(0, b.Kernel("k", 1));
+  const std::vector<RankClass> classes = {a.Class(), b.Class()};
+  const auto timelines = Simulate(classes, {.steps = 2, .barrier = true});
+  ASSERT_FALSE(timelines.has_value());
+  EXPECT_EQ(timelines.error().blocked,
+            (std::vector<std::string>{
+                "rank 0: the host waits for all work of step 0 before it issues the next step",
+                "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
+                "rank 4, which has not reached it",
+                "rank 4: the host waits for all work of step 0 before it issues the next step",
+                "rank 4, step 1: kernel 'k' on stream 'compute' has not been issued by the host"}));
+}
+
+// A run leaves nothing behind that the next could notice.
+TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {
+  Rank small(0, 1);
+  small->Step().Run(0, small.Kernel("k", 3));
+  Rank hangs(0, 2);
+  const Rank absent(4, 1);
+  const Index data = hangs->AddCommunicator("data", {0, 4});
+  const Index event = hangs->AddEvent("event");
+  hangs->Step().Run(0, hangs.Kernel("k", 3, 1.0));
+  hangs->Communicate(1, hangs.Collective(CollectiveKind::kAllReduce, data, 5, 1.0));
+  hangs->Record(1, event).Wait(0, event);
+  Simulator simulator;
+  const std::vector<RankClass> both = {hangs.Class(), absent.Class()};
+  const RankClass one = small.Class();
+  EXPECT_FALSE(simulator.Run(both, {}).has_value());
+  for (int i = 0; i < 2; ++i) {
+    const auto timelines = simulator.Run({&one, 1}, {.steps = 2});
+    ASSERT_TRUE(timelines.has_value());
+    ASSERT_EQ(timelines->size(), 1u);
+    EXPECT_EQ(timelines->front().operations.size(), 2u);
+    EXPECT_EQ(StepEnds(timelines->front()), (std::vector<int>{3, 6}));
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::simulate
