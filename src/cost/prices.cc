@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
