@@ -4,7 +4,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
-#include "src/cost/demand.h"
+#include "src/cost/prices.h"
 #include "src/scenario/scenario.h"
 #include "src/topology/communication_path.h"
 
@@ -55,15 +55,6 @@
 // the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes
 // from kernels beside it are not counted.
 namespace stepcast::cost {
-
-struct CollectivePrice {
-  Demand demand;
-  const char* algorithm = "ring";  // "ring", "tree", "table", "none" (one rank)
-  // Bytes that a rank sends on the wire, mean over the group; what the textbook algorithm sends.
-  double wire_bytes_per_rank = 0;
-  // What the busiest rank must send or receive, over what it can; see BandwidthBound. Checked.
-  Time bandwidth_bound;
-};
 
 // Bytes that a rank sends, mean over the group, ring and tree alike: all-reduce 2 (N - 1) / N S,
 // the others (N - 1) / N S. Zero for one rank.

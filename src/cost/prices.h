@@ -2,42 +2,20 @@
 
 #include <vector>
 
-#include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/cost/collective_price.h"
 #include "src/cost/demand.h"
-#include "src/program/program.h"
-#include "src/scenario/scenario.h"
 
-// What a program's operations cost on a scenario's cluster, with its calibration.
-//
-//   kernels       kernel_price.h       roofline with the profile's efficiencies
-//   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
-//                                      the group, when it has one (collective_table.h); else ring
-//                                      or tree over the links that the group has between its ranks
-//   copies        copy_price.h         memory or PCIe bandwidth
-//   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
-//                 collective: what an eager framework's CPU spends before it goes on
-//
-// What is left out where:
-//   framework `reference`   no issue cost and no start latency: the textbook counts kernels and
-//                           collectives alone
-//   no GPU (a flat cluster without one), or a profile without `kernels`: kernels with given times
-//                           alone; issues, copies and memory-bound kernels (the framework's own
-//                           copies and casts) cost nothing; any other kernel is an error
-//
-// Errors, one for each cause, not for each operation:
-//   cost.no-gpu               a kernel that must be priced where there is no GPU
-//   cost.no-kernel-costs      ... with a profile that has no `kernels`
-//   cost.no-peak              the GPU type does not compute in a kernel's data type
-//   cost.no-efficiency        the profile has no `gemm` figures for a product's data type
-//   cost.no-link              a collective on a flat cluster with neither `link` nor table
-//   cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
-//                             a profile that has neither `links` nor table
-//   cost.no-host-link         a copy from or to the host where the cluster joins neither
-//   cost.faster-than-wire     a table with a point that the links cannot carry in that time
-//   cost.too-long             an operation of a day or more: some bandwidth is far too small
+// The prices of a program's operations: values that the simulator runs on. Made by price.h.
 namespace stepcast::cost {
+
+struct CollectivePrice {
+  Demand demand;
+  const char* algorithm = "ring";  // "ring", "tree", "table", "none" (one rank)
+  // Bytes that a rank sends on the wire, mean over the group; what the textbook algorithm sends.
+  double wire_bytes_per_rank = 0;
+  // What the busiest rank must send or receive, over what it can; see BandwidthBound. Checked.
+  Time bandwidth_bound;
+};
 
 // The price of everything in a program, one entry per entry of the program's tables, and the host
 // time to issue each kind of instruction.
@@ -49,7 +27,5 @@ struct Prices {
   Time issue_copy;
   Time issue_collective;
 };
-
-Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 }  // namespace stepcast::cost

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/lowering/lowering.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "src/base/diagnostic.h"
-#include "src/cost/prices.h"
+#include "src/cost/price.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
 #include "src/program/validator.h"

@@ -23,7 +23,7 @@ scenario::Scenario Base(int stage, std::int64_t elements) {
   scenario::Scenario scenario =
       FlatScenario(ListOf(std::vector<TestLayer>(kLayers, layer), Time()),
                    {.devices = kRanks,
-                    .latency = Microseconds(1),
+                    .latency = Nanoseconds(10),
                     .bandwidth = Bandwidth::GigabytesPerSecond(100)});
   scenario.plan.data_parallel.zero_stage = stage;
   if (stage < 3) scenario.plan.data_parallel.bucket_size = Bytes(0);
@@ -53,8 +53,9 @@ TEST_P(ModelStates, FormulaIsTheTextbooks) {
       GetParam().bytes);
 }
 
-// The simulated run holds just that from step to step; the transient full gradients of a bucket on
-// their way (stages 2 and 3: at most all ten in flight on a slow link, here one) come on top.
+// The simulated run holds just that from step to step. At stages 2 and 3 the full gradients of
+// buckets that are filled or on their way come on top: with 2 us to reduce a bucket and 20 us to
+// compute the next, at most two.
 TEST_P(ModelStates, SimulatedPeakIsTheFormulaAndWhatIsInFlight) {
   const auto run = forecast::Simulate(Base(GetParam().stage, kElements));
   ASSERT_TRUE(run.has_value());

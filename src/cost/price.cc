@@ -1,4 +1,4 @@
-#include "src/cost/prices.h"
+#include "src/cost/price.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/cost/collective_price.h"
 #include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
 #include "src/cost/exact_time.h"

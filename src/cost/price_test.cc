@@ -1,4 +1,4 @@
-#include "src/cost/prices.h"
+#include "src/cost/price.h"
 
 #include <initializer_list>
 #include <memory>

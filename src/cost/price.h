@@ -1,0 +1,40 @@
+#pragma once
+
+#include "src/base/diagnostic.h"
+#include "src/cost/prices.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+
+// What a program's operations cost on a scenario's cluster, with its calibration.
+//
+//   kernels       kernel_price.h       roofline with the profile's efficiencies
+//   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
+//                                      the group, when it has one (collective_table.h); else ring
+//                                      or tree over the links that the group has between its ranks
+//   copies        copy_price.h         memory or PCIe bandwidth
+//   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
+//                 collective: what an eager framework's CPU spends before it goes on
+//
+// What is left out where:
+//   framework `reference`   no issue cost and no start latency: the textbook counts kernels and
+//                           collectives alone
+//   no GPU (a flat cluster without one), or a profile without `kernels`: kernels with given times
+//                           alone; issues, copies and memory-bound kernels (the framework's own
+//                           copies and casts) cost nothing; any other kernel is an error
+//
+// Errors, one for each cause, not for each operation:
+//   cost.no-gpu               a kernel that must be priced where there is no GPU
+//   cost.no-kernel-costs      ... with a profile that has no `kernels`
+//   cost.no-peak              the GPU type does not compute in a kernel's data type
+//   cost.no-efficiency        the profile has no `gemm` figures for a product's data type
+//   cost.no-link              a collective on a flat cluster with neither `link` nor table
+//   cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
+//                             a profile that has neither `links` nor table
+//   cost.no-host-link         a copy from or to the host where the cluster joins neither
+//   cost.faster-than-wire     a table with a point that the links cannot carry in that time
+//   cost.too-long             an operation of a day or more: some bandwidth is far too small
+namespace stepcast::cost {
+
+Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
+
+}  // namespace stepcast::cost
