@@ -21,6 +21,11 @@ inline constexpr int kNodeDeviceKinds = 5;
 
 enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
 
+// Routes lead through switches and CPUs; GPUs and NICs end them.
+constexpr bool Forwards(DeviceKind kind) {
+  return kind != DeviceKind::kGpu && kind != DeviceKind::kNic;
+}
+
 // The names of topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine.
 constexpr std::string_view Name(DeviceKind kind) {
   switch (kind) {

@@ -4,17 +4,35 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "boost/graph/filtered_graph.hpp"
 #include "boost/graph/strong_components.hpp"
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/topology/graph.h"
-#include "src/topology/routes.h"
 
 namespace stepcast::topology {
 namespace {
+
+struct Parts {
+  std::vector<int> of;  // [vertex]
+  int count = 0;
+};
+
+// Every link runs both ways, so what is connected is strongly connected.
+template <typename AnyGraph>
+Parts PartsOf(const AnyGraph& graph) {
+  Parts parts;
+  parts.of.resize(boost::num_vertices(graph));
+  parts.count = boost::strong_components(
+      graph,
+      boost::make_iterator_property_map(parts.of.begin(), boost::get(boost::vertex_index, graph)));
+  return parts;
+}
 
 class Checker {
  public:
@@ -184,11 +202,7 @@ class Checker {
 
   void CheckConnections() {
     const Graph graph = BuildNodeGraph(node_type_);
-    // Every link runs both ways, so strongly connected is connected.
-    std::vector<int> part(boost::num_vertices(graph));
-    const int parts = boost::strong_components(
-        graph,
-        boost::make_iterator_property_map(part.begin(), boost::get(boost::vertex_index, graph)));
+    const auto [part, parts] = PartsOf(graph);
     if (parts > 1) {
       for (std::size_t i = 0; i < part.size(); ++i) {
         if (part[i] == part[0]) continue;
@@ -200,10 +214,36 @@ class Checker {
         return;
       }
     }
-    const NodeRoutes routes(node_type_);
-    for (int to = 1; to < routes.gpus(); ++to) {
+    CheckWays(graph);
+  }
+
+  // GPUs and NICs end routes (routes.h): two of them meet over a link of their own, or over the
+  // switches and CPUs between.
+  void CheckWays(const Graph& graph) {
+    const auto between_switches = [&graph](const Edge& edge) {
+      return Forwards(graph[boost::source(edge, graph)].kind) &&
+             Forwards(graph[boost::target(edge, graph)].kind);
+    };
+    const boost::filtered_graph<Graph, std::function<bool(const Edge&)>> switches(graph,
+                                                                                  between_switches);
+    const std::vector<int> part = PartsOf(switches).of;  // every GPU and NIC is one by itself
+    // The parts next to a GPU or NIC.
+    std::vector<std::set<int>> forwarding(part.size());
+    std::vector<std::set<int>> neighbours(part.size());
+    for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
+      const Vertex from = boost::source(edge, graph);
+      const Vertex to = boost::target(edge, graph);
+      (Forwards(graph[to].kind) ? forwarding : neighbours)[from].insert(part[to]);
+    }
+    const auto meet = [&](Vertex a, Vertex b) {
+      return neighbours[a].contains(part[b]) ||
+             std::any_of(forwarding[a].begin(), forwarding[a].end(),
+                         [&](int shared) { return forwarding[b].contains(shared); });
+    };
+    const int gpus = node_type_.Count(DeviceKind::kGpu);
+    for (int to = 1; to < gpus; ++to) {
       for (int from = 0; from < to; ++from) {
-        if (routes.Connected(from, to)) continue;
+        if (meet(static_cast<Vertex>(from), static_cast<Vertex>(to))) continue;
         Add("node.links",
             fmt::format("the only way from gpu{} to gpu{} leads through another GPU or a NIC, "
                         "which do not forward",
@@ -212,8 +252,12 @@ class Checker {
         return;
       }
     }
-    for (int gpu = 0; nodes_ > 1 && gpu < routes.gpus(); ++gpu) {
-      if (!routes.NicsOf(gpu).empty()) continue;
+    for (int gpu = 0; nodes_ > 1 && gpu < gpus; ++gpu) {
+      bool found = false;
+      for (int nic = 0; nic < node_type_.Count(DeviceKind::kNic) && !found; ++nic) {
+        found = meet(static_cast<Vertex>(gpu), VertexOf(node_type_, DeviceKind::kNic, nic));
+      }
+      if (found) continue;
       Add("node.links",
           fmt::format("no way leads from gpu{} to a NIC without another GPU between", gpu),
           "several nodes communicate over NICs: link the GPU with one over PCIe");

@@ -75,12 +75,7 @@ class DirectRings {
       : gpus_(gpus), size_(gpus.size()), free_(size_ * size_) {
     for (std::size_t a = 0; a < size_; ++a) {
       for (std::size_t b = 0; b < size_; ++b) {
-        if (a == b) continue;
-        const Route route = routes.BetweenGpus(gpus[a], gpus[b]);
-        if (!route.nvlink || route.distance.hops != 1) continue;
-        for (const Share& share : route.shares) {
-          free_[a * size_ + b] += routes.link(share.link).count;
-        }
+        if (a != b) free_[a * size_ + b] = routes.DirectNvLinks(gpus[a], gpus[b]);
       }
     }
   }

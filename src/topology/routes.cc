@@ -16,8 +16,6 @@ namespace {
 
 constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
 
-bool Forwards(DeviceKind kind) { return kind != DeviceKind::kGpu && kind != DeviceKind::kNic; }
-
 // The links that a route from `source` may take.
 struct Usable {
   const Graph* graph = nullptr;
@@ -78,6 +76,16 @@ bool NodeRoutes::ReachesNic(int gpu, int nic) const {
 
 Distance NodeRoutes::DistanceToNic(int gpu, int nic) const {
   return DistanceTo(gpu, first_nic_ + static_cast<Vertex>(nic));
+}
+
+int NodeRoutes::DirectNvLinks(int from_gpu, int to_gpu) const {
+  int links = 0;
+  for (const Edge& edge :
+       boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from_gpu), graph_))) {
+    if (boost::target(edge, graph_) != static_cast<Vertex>(to_gpu)) continue;
+    if (graph_[edge].kind == LinkKind::kNvLink) links += graph_[edge].count;
+  }
+  return links;
 }
 
 bool NodeRoutes::JoinedByNvLink(int from_gpu, int to_gpu) const {

@@ -46,6 +46,8 @@ class NodeRoutes {
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
 
   bool Connected(int from_gpu, int to_gpu) const;
+  // Parallel NVLinks that join two GPUs without a switch.
+  int DirectNvLinks(int from_gpu, int to_gpu) const;
   bool ReachesNic(int gpu, int nic) const;
   // Requires ReachesNic.
   Distance DistanceToNic(int gpu, int nic) const;
