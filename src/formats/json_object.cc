@@ -1,0 +1,241 @@
+#include "src/formats/json_object.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "src/base/text_file.h"
+
+namespace stepcast::formats {
+namespace {
+
+using Json = nlohmann::json;
+
+// Characters of a text; counts how many were read, which is where the parser stands.
+class CountingIterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, std::size_t* read) : at_(at), read_(read) {}
+
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*read_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
+    return a.at_ == b.at_;
+  }
+  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return !(a == b); }
+
+ private:
+  const char* at_;
+  std::size_t* read_;
+};
+
+// Lines and columns of places in a text.
+class Lines {
+ public:
+  Lines(std::string_view text, const std::string& file) : file_(file) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+  Location At(std::size_t offset) const {
+    const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
+    return {file_, static_cast<int>(after - starts_.begin()),
+            static_cast<int>(offset - *std::prev(after)) + 1};
+  }
+
+ private:
+  const std::string& file_;
+  std::vector<std::size_t> starts_{0};
+};
+
+// Where the string begins whose closing quote is the last character before `end`.
+std::size_t StringStart(std::string_view text, std::size_t end) {
+  if (end < 2) return 0;
+  for (std::size_t i = end - 2;; --i) {
+    if (text[i] == '"') {
+      std::size_t backslashes = 0;
+      while (backslashes < i && text[i - 1 - backslashes] == '\\') ++backslashes;
+      if (backslashes % 2 == 0) return i;
+    }
+    if (i == 0) return 0;
+  }
+}
+
+// What the library says, without its own position and prefix.
+std::string SyntaxError(const Json::exception& error) {
+  std::string message = error.what();
+  for (const std::string_view prefix : {"syntax error", "]"}) {
+    if (const std::size_t at = message.find(prefix); at != std::string::npos) {
+      message.erase(0, prefix == "]" ? at + 2 : at);
+      break;
+    }
+  }
+  return Quoted(message, "");
+}
+
+// Takes the parser's events.
+class Collector {
+ public:
+  using number_integer_t = Json::number_integer_t;
+  using number_unsigned_t = Json::number_unsigned_t;
+  using number_float_t = Json::number_float_t;
+  using string_t = Json::string_t;
+  using binary_t = Json::binary_t;
+
+  Collector(std::string_view text, const Lines& lines, const std::size_t* read)
+      : text_(text), lines_(lines), read_(read) {}
+
+  bool null() { return Add({}); }
+  bool boolean(bool value) { return Add({.kind = JsonValue::Kind::kBoolean, .boolean = value}); }
+  bool number_integer(number_integer_t value) {
+    return Add({.kind = JsonValue::Kind::kInteger,
+                .integer = value,
+                .number = static_cast<double>(value)});
+  }
+  bool number_unsigned(number_unsigned_t value) {
+    if (value <= static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
+      return number_integer(static_cast<std::int64_t>(value));
+    }
+    return number_float(static_cast<double>(value), "");
+  }
+  bool number_float(number_float_t value, const string_t&) {
+    return Add({.kind = JsonValue::Kind::kNumber, .number = value});
+  }
+  bool string(string_t& value) {
+    return Add({.kind = JsonValue::Kind::kText, .text = std::move(value)});
+  }
+  bool binary(binary_t&) { return true; }  // not in text
+  bool start_object(std::size_t) {
+    Add({.kind = JsonValue::Kind::kObject});
+    return Open(true);
+  }
+  bool start_array(std::size_t) {
+    Add({.kind = JsonValue::Kind::kArray});
+    return Open(false);
+  }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool key(string_t& name) {
+    Frame& frame = frames_.back();
+    frame.key = std::move(name);
+    frame.key_at = StringStart(text_, *read_);
+    if (!frame.keys.insert(frame.key).second) {
+      mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
+                          fmt::format("the key stands here a second time: {}", Quoted(frame.key)),
+                          "remove one of the two"});
+    }
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const Json::exception& error) {
+    mistakes.push_back({"file.not-json", lines_.At(position == 0 ? 0 : position - 1),
+                        "this is not JSON: " + SyntaxError(error), ""});
+    return false;
+  }
+
+  std::map<std::string, JsonValue> values;
+  bool is_object = false;
+  Diagnostics mistakes;
+
+ private:
+  struct Frame {
+    bool object = false;
+    std::string key;
+    std::size_t key_at = 0;
+    std::set<std::string> keys;
+  };
+
+  bool Open(bool object) {
+    if (frames_.empty()) is_object = object;
+    frames_.push_back({.object = object, .key = {}, .key_at = 0, .keys = {}});
+    return true;
+  }
+  bool Close() {
+    frames_.pop_back();
+    return true;
+  }
+  bool Add(JsonValue value) {
+    const bool nested = frames_.size() == 2;
+    if (frames_.empty() || frames_.size() > 2) return true;
+    if (!frames_[0].object || (nested && !frames_[1].object)) return true;
+    value.location = lines_.At(frames_.back().key_at);
+    std::string path = frames_[0].key;
+    if (nested) path += "." + frames_[1].key;
+    values.emplace(std::move(path), std::move(value));
+    return true;
+  }
+
+  std::string_view text_;
+  const Lines& lines_;
+  const std::size_t* read_;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace
+
+std::string JsonValue::Described() const {
+  switch (kind) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kBoolean:
+      return boolean ? "true" : "false";
+    case Kind::kInteger:
+      return fmt::format("{}", integer);
+    case Kind::kNumber:
+      return fmt::format("{}", number);
+    case Kind::kText:
+      return Quoted(text);
+    case Kind::kArray:
+      return "an array";
+    case Kind::kObject:
+      return "an object";
+  }
+  return "";
+}
+
+Result<JsonObject> JsonObject::Parse(std::string_view text, const std::string& file) {
+  Diagnostics mistakes;
+  if (!CheckText(text, file, mistakes)) return tl::make_unexpected(std::move(mistakes));
+  std::size_t read = 0;
+  const Lines lines(text, file);
+  Collector collector(text, lines, &read);
+  Json::sax_parse(CountingIterator(text.data(), &read),
+                  CountingIterator(text.data() + text.size(), &read), &collector);
+  if (!collector.mistakes.empty()) return tl::make_unexpected(std::move(collector.mistakes));
+  if (!collector.is_object) {
+    return tl::make_unexpected(Diagnostics{{"input.wrong-kind",
+                                            {file, 1, 1},
+                                            "this is JSON, but not an object: no '{' at its start",
+                                            ""}});
+  }
+  JsonObject object;
+  object.values_ = std::move(collector.values);
+  object.location_ = lines.At(text.find('{'));
+  return object;
+}
+
+const JsonValue* JsonObject::Find(const std::string& path) const {
+  const auto found = values_.find(path);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+
+namespace stepcast::formats {
+
+// A value of a JSON document and where its key stands.
+struct JsonValue {
+  enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kArray, kObject };
+
+  Kind kind = Kind::kNull;
+  bool boolean = false;
+  std::int64_t integer = 0;  // kInteger
+  double number = 0;         // kInteger and kNumber
+  std::string text{};        // kText
+  Location location{};
+
+  // For messages: "'0.5'", "true", "an array", "null".
+  std::string Described() const;
+};
+
+// The values of a JSON object and of the objects directly in it, by dotted path: "n_embd",
+// "attn_config.alibi". Arrays and deeper objects are there, but not their content.
+class JsonObject {
+ public:
+  // Mistakes: text that is not JSON or not an object, and keys that stand there twice. `file` names
+  // the text in positions.
+  static Result<JsonObject> Parse(std::string_view text, const std::string& file);
+
+  // Null when the key is absent.
+  const JsonValue* Find(const std::string& path) const;
+  const Location& location() const { return location_; }  // of the object
+
+ private:
+  std::map<std::string, JsonValue> values_;
+  Location location_;
+};
+
+}  // namespace stepcast::formats

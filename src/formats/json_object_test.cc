@@ -1,0 +1,88 @@
+#include "src/formats/json_object.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::formats {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+Diagnostics MistakesIn(std::string_view text) {
+  const Result<JsonObject> object = JsonObject::Parse(text, "f.json");
+  return object.has_value() ? Diagnostics() : object.error();
+}
+
+TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
+  const auto object = JsonObject::Parse(
+      "{\n  \"a\": 1, \"b\": {\"c\": true,\n    \"d\\\"e\": \"x\"},\n  \"f\": -0.5, \"g\": null,\n"
+      "  \"h\": [{\"i\": 1}], \"j\": {\"k\": {\"l\": 2}}}",
+      "f.json");
+  ASSERT_TRUE(object.has_value());
+  const JsonValue* a = object->Find("a");
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(a->kind, Kind::kInteger);
+  EXPECT_EQ(a->integer, 1);
+  EXPECT_EQ(a->location.line, 2);
+  EXPECT_EQ(a->location.column, 3);
+  const JsonValue* c = object->Find("b.c");
+  ASSERT_NE(c, nullptr);
+  EXPECT_TRUE(c->boolean);
+  EXPECT_EQ(c->location.line, 2);
+  EXPECT_EQ(c->location.column, 17);
+  const JsonValue* d = object->Find("b.d\"e");
+  ASSERT_NE(d, nullptr);
+  EXPECT_EQ(d->text, "x");
+  EXPECT_EQ(d->location.line, 3);
+  EXPECT_EQ(d->location.column, 5);
+  EXPECT_EQ(object->Find("f")->number, -0.5);
+  EXPECT_EQ(object->Find("g")->kind, Kind::kNull);
+  EXPECT_EQ(object->Find("h")->kind, Kind::kArray);
+  EXPECT_EQ(object->Find("j.k")->kind, Kind::kObject);
+  EXPECT_EQ(object->Find("j.k.l"), nullptr);  // deeper than one level
+  EXPECT_EQ(object->Find("h.i"), nullptr);
+  EXPECT_EQ(object->location().line, 1);
+}
+
+TEST(JsonObjectTest, SyntaxErrorsHaveAPlace) {
+  const Diagnostics mistakes = MistakesIn("{\"a\": 1,\n \"b\" 2}");
+  ASSERT_EQ(mistakes.size(), 1U);
+  EXPECT_EQ(mistakes[0].code, "file.not-json");
+  EXPECT_EQ(mistakes[0].location.line, 2);
+  EXPECT_EQ(mistakes[0].location.column, 6);
+  EXPECT_EQ(mistakes[0].message.find('\n'), std::string::npos);
+}
+
+TEST(JsonObjectTest, EveryDuplicateKeyIsReported) {
+  const Diagnostics mistakes = MistakesIn("{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2},\n\"a\": 3}");
+  ASSERT_EQ(mistakes.size(), 2U);
+  EXPECT_EQ(mistakes[0].code, "input.duplicate-key");
+  EXPECT_EQ(mistakes[0].location.column, 24);
+  EXPECT_EQ(mistakes[1].location.line, 2);
+  EXPECT_EQ(mistakes[1].location.column, 1);
+}
+
+TEST(JsonObjectTest, OtherThingsAreRefused) {
+  EXPECT_EQ(MistakesIn("[1, 2]").at(0).code, "input.wrong-kind");
+  EXPECT_EQ(MistakesIn("3").at(0).code, "input.wrong-kind");
+  EXPECT_EQ(MistakesIn("").at(0).code, "file.not-json");
+  EXPECT_EQ(MistakesIn("{} x").at(0).code, "file.not-json");
+  EXPECT_EQ(MistakesIn("{\"a\": 1e999}").at(0).code, "file.not-json");
+  EXPECT_EQ(MistakesIn("{\"a\": \"\xFF\"}").at(0).code, "file.not-text");
+}
+
+TEST(JsonObjectTest, IntegersBeyond64BitsAreNumbers) {
+  const auto object = JsonObject::Parse("{\"a\": 18446744073709551615}", "f.json");
+  ASSERT_TRUE(object.has_value());
+  EXPECT_EQ(object->Find("a")->kind, Kind::kNumber);
+}
+
+TEST(JsonObjectTest, DeepNestingIsHarmless) {
+  std::string text = "{\"a\": ";
+  for (int i = 0; i < 100'000; ++i) text += "[";
+  EXPECT_EQ(MistakesIn(text).at(0).code, "file.not-json");
+}
+
+}  // namespace
+}  // namespace stepcast::formats
