@@ -12,6 +12,7 @@ namespace stepcast {
 enum class KernelKind : std::uint8_t {
   kGemm,           // m x n x k, `batch` of them; compute-bound when large
   kAttention,      // fused (flash) attention core
+  kAttentionGradient,  // its backward: five products where forward has two
   kMemoryBound,    // normalisation, activation, residual, rotary, softmax, loss, copies, casts
   kOptimizer,      // parameter update: memory-bound, over parameters and optimizer states
   kGiven,          // its time is an input: layer lists

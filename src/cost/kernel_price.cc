@@ -41,8 +41,7 @@ Demand PriceGivenKernel(const Kernel& kernel) {
   return demand;
 }
 
-tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, bool backward,
-                                              const KernelSetting& setting) {
+tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting) {
   if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
   const topology::Gpu& gpu = setting.gpu;
   const calibration::KernelCosts& costs = setting.costs;
@@ -60,10 +59,12 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, bool backwar
       break;
     }
     case KernelKind::kAttention:
+    case KernelKind::kAttentionGradient:
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       roofline.arithmetic =
-          TimeOf(kernel.flops, Achieved(peak, backward ? costs.attention_backward_efficiency
-                                                       : costs.attention_forward_efficiency));
+          TimeFor(kernel.flops, peak.Scaled(kernel.kind == KernelKind::kAttention
+                                                ? costs.attention_forward_efficiency
+                                                : costs.attention_backward_efficiency));
       break;
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:

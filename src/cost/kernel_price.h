@@ -16,7 +16,8 @@
 //
 //   kind           arithmetic
 //   kGemm          (flops + half_flops) / (peak of the data type x max_efficiency)
-//   kAttention     flops / (peak of the data type x attention efficiency of its direction)
+//   kAttention,    flops / (peak of the data type x attention efficiency of its direction)
+//   kAttentionGradient
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none
@@ -40,9 +41,7 @@ struct KernelSetting {
   bool start_latency = true;
 };
 
-// `backward` chooses between the two attention efficiencies and means nothing to other kinds.
-tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, bool backward,
-                                              const KernelSetting& setting);
+tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
 // The price of a kernel whose time is an input. Requires kind kGiven.
 Demand PriceGivenKernel(const Kernel& kernel);

@@ -33,9 +33,9 @@ calibration::KernelCosts RoundCosts() {
 
 class KernelPriceTest : public ::testing::Test {
  protected:
-  Demand Price(const Kernel& kernel, bool backward = false, bool start_latency = true) const {
-    const auto demand = PriceKernel(kernel, backward,
-                                    {.gpu = gpu_, .costs = costs_, .start_latency = start_latency});
+  Demand Price(const Kernel& kernel, bool start_latency = true) const {
+    const auto demand =
+        PriceKernel(kernel, {.gpu = gpu_, .costs = costs_, .start_latency = start_latency});
     EXPECT_TRUE(demand.has_value());
     return demand.value_or(Demand());
   }
@@ -87,8 +87,9 @@ TEST_F(KernelPriceTest, AttentionHasAnEfficiencyForEachDirection) {
   Kernel kernel;
   kernel.kind = KernelKind::kAttention;
   kernel.flops = 100'000'000'000;
-  EXPECT_EQ(Price(kernel, /*backward=*/false).work, Milliseconds(2));  // 1e11 / (1e14 x 0.5)
-  EXPECT_EQ(Price(kernel, /*backward=*/true).work, Milliseconds(4));   // 1e11 / (1e14 x 0.25)
+  EXPECT_EQ(Price(kernel).work, Milliseconds(2));  // 1e11 / (1e14 x 0.5)
+  kernel.kind = KernelKind::kAttentionGradient;
+  EXPECT_EQ(Price(kernel).work, Milliseconds(4));  // 1e11 / (1e14 x 0.25)
 }
 
 TEST_F(KernelPriceTest, NormalisationIsBoundByMemory) {
@@ -119,7 +120,7 @@ TEST_F(KernelPriceTest, NothingToDoStillStarts) {
 }
 
 TEST_F(KernelPriceTest, TextbookKernelsStartAtOnce) {
-  const Demand demand = Price(Gemm(76'000'000'000, Bytes(0), Bytes(0)), false, false);
+  const Demand demand = Price(Gemm(76'000'000'000, Bytes(0), Bytes(0)), false);
   EXPECT_EQ(demand.latency, Time());
   EXPECT_EQ(demand.work, Milliseconds(1));
 }
@@ -139,12 +140,12 @@ TEST_F(KernelPriceTest, GivenTimeIsExact) {
 TEST_F(KernelPriceTest, SaysWhyThereIsNoPrice) {
   Kernel kernel = Gemm(1'000'000, Bytes(0), Bytes(0));
   kernel.data_type = DataType::kFp8;  // no peak
-  auto demand = PriceKernel(kernel, false, {.gpu = gpu_, .costs = costs_});
+  auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs_});
   ASSERT_FALSE(demand.has_value());
   EXPECT_EQ(demand.error(), KernelFault::kNoPeak);
 
   kernel.data_type = DataType::kFp32;  // a peak, and no efficiency
-  demand = PriceKernel(kernel, false, {.gpu = gpu_, .costs = costs_});
+  demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs_});
   ASSERT_FALSE(demand.has_value());
   EXPECT_EQ(demand.error(), KernelFault::kNoEfficiency);
 }
@@ -154,8 +155,8 @@ RC_GTEST_FIXTURE_PROP(KernelPriceTest, IsNeverFasterThanTheDevice, ()) {
                        Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)),
                        Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)));
   kernel.kind = *rc::gen::element(KernelKind::kGemm, KernelKind::kAttention,
-                                  KernelKind::kMemoryBound, KernelKind::kOptimizer);
-  const Demand demand = Price(kernel, *rc::gen::arbitrary<bool>());
+                                  KernelKind::kAttentionGradient, KernelKind::kMemoryBound, KernelKind::kOptimizer);
+  const Demand demand = Price(kernel);
   RC_ASSERT(demand.alone() >= TimeFor(kernel.flops, gpu_.PeakOf(DataType::kBf16)));
   RC_ASSERT(demand.alone() >= (kernel.read + kernel.written) / gpu_.memory_bandwidth);
   for (double share : demand.share) RC_ASSERT(share >= 0 && share <= 1);

@@ -23,37 +23,6 @@ using program::Program;
 using scenario::Scenario;
 using topology::CommunicationPath;
 
-// Which attention kernels compute gradients, by kernel. They run in backward alone, and so do
-// recomputed forward kernels where the program lists them apart; those do the arithmetic of a
-// forward kernel, and a gradient does 2.5 times as much (five products for two, Dao 2023, arXiv
-// 2307.08691).
-std::vector<bool> AttentionGradients(const Program& program) {
-  std::vector<bool> gradient(program.kernels.size(), false);
-  bool any = false;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] = program.kernels[i].kind == KernelKind::kAttention;
-    any = any || gradient[i];
-  }
-  if (!any) return gradient;
-  std::vector<std::int64_t> forward_flops;
-  for (const auto* instructions : {&program.prologue, &program.step}) {
-    for (const program::Instruction& instruction : *instructions) {
-      if (instruction.opcode != program::Opcode::kKernel || !gradient[instruction.operand] ||
-          instruction.phase == program::Phase::kBackward) {
-        continue;
-      }
-      gradient[instruction.operand] = false;
-      forward_flops.push_back(program.kernels[instruction.operand].flops);
-    }
-  }
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    if (!gradient[i]) continue;
-    gradient[i] = std::find(forward_flops.begin(), forward_flops.end(), program.kernels[i].flops) ==
-                  forward_flops.end();
-  }
-  return gradient;
-}
-
 // What joins a GPU to its node's CPUs: PCIe, mostly through a switch.
 std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
   using topology::DeviceKind;
@@ -118,15 +87,13 @@ class Pricer {
 
   void PriceKernels() {
     prices_.kernels.reserve(program_.kernels.size());
-    const std::vector<bool> attention_gradient = AttentionGradients(program_);
     bool unpriceable = false;
-    for (std::size_t i = 0; i < program_.kernels.size(); ++i) {
-      const Kernel& kernel = program_.kernels[i];
+    for (const Kernel& kernel : program_.kernels) {
       Demand demand;
       if (kernel.kind == KernelKind::kGiven) {
         demand = PriceGivenKernel(kernel);
       } else if (kernels_ != nullptr) {
-        demand = PriceOnGpu(kernel, attention_gradient[i]);
+        demand = PriceOnGpu(kernel);
         if (Endless(demand)) ReportEndless(kernel.name);
       } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
         unpriceable = true;
@@ -136,9 +103,9 @@ class Pricer {
     }
   }
 
-  Demand PriceOnGpu(const Kernel& kernel, bool backward) {
+  Demand PriceOnGpu(const Kernel& kernel) {
     const auto demand =
-        PriceKernel(kernel, backward,
+        PriceKernel(kernel,
                     {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
     if (demand) return *demand;
     if (demand.error() == KernelFault::kNoPeak) {

@@ -148,10 +148,6 @@ void AddCollective(Program& program, CollectiveKind kind, Bytes bytes,
       {.kind = kind, .communicator = communicator, .bytes = bytes, .data_type = DataType::kBf16});
 }
 
-void Issue(Program& program, program::Index kernel, Phase phase) {
-  program.step.push_back({.opcode = Opcode::kKernel, .phase = phase, .operand = kernel});
-}
-
 Prices MustPrice(const Program& program, const Scenario& scenario) {
   auto prices = Price(program, scenario);
   EXPECT_TRUE(prices.has_value()) << Format(prices.error());
@@ -268,21 +264,6 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(textbook.copies[0].alone(), Microseconds(200));
   // The flat cluster's collective is the textbook's in either.
   EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
-}
-
-TEST(PricesTest, AttentionGradientsAreToldByWhereTheyRun) {
-  // Forward 1e9 flops, gradient 2.5e9, the recomputed forward listed apart.
-  Program program = WithGroup(1);
-  program.kernels = {OfKind(KernelKind::kAttention, 1'000'000'000, Bytes(0)),
-                     OfKind(KernelKind::kAttention, 2'500'000'000, Bytes(0)),
-                     OfKind(KernelKind::kAttention, 1'000'000'000, Bytes(0))};
-  Issue(program, 0, Phase::kForward);
-  Issue(program, 2, Phase::kBackward);
-  Issue(program, 1, Phase::kBackward);
-  const Prices prices = MustPrice(program, GpuScenario(1));
-  EXPECT_EQ(prices.kernels[0].work, Microseconds(20));   // 1e9 / (100e12 x 0.5)
-  EXPECT_EQ(prices.kernels[1].work, Microseconds(100));  // 2.5e9 / (100e12 x 0.25)
-  EXPECT_EQ(prices.kernels[2].work, Microseconds(20));
 }
 
 TEST(PricesTest, TablesComeBeforeLinks) {

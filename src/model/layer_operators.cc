@@ -254,7 +254,7 @@ Stream LayerOperators::Flash(const Core& core, std::string_view module,
     const Bytes accumulator_size = Bytes(Elements(y) * kFp32Size);
     const Value accumulator = tape_->MakeScratch(accumulator_size);
     const Kernel backward{.name = Joined(module, ".dgrad"),
-                          .kind = KernelKind::kAttention,
+                          .kind = KernelKind::kAttentionGradient,
                           .data_type = element_,
                           .flops = Flops(5, product),
                           .model_flops = Flops(8, product),

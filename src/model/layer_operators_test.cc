@@ -160,7 +160,7 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
   EXPECT_EQ(Saved(work), Bytes(16 * (2 * 32 + 2 * 16 + 4 * 4)));
 
   const Kernel& backward = Backward(work, "core.dgrad").kernel;
-  EXPECT_EQ(backward.kind, KernelKind::kAttention);
+  EXPECT_EQ(backward.kind, KernelKind::kAttentionGradient);
   EXPECT_EQ(backward.model_flops, 2 * forward.model_flops);
   EXPECT_EQ(backward.flops, forward.flops * 5 / 2);  // scores are computed again
 }

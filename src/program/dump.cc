@@ -79,6 +79,8 @@ std::string_view KindName(KernelKind kind) {
       return "gemm";
     case KernelKind::kAttention:
       return "attention";
+    case KernelKind::kAttentionGradient:
+      return "attention-gradient";
     case KernelKind::kMemoryBound:
       return "memory-bound";
     case KernelKind::kOptimizer:
