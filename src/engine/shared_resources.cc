@@ -111,35 +111,24 @@ void SharedResources::Solve(Time now, Activity cause) {
   // The links may reach a long way; the order of the result must not depend on them.
   std::sort(reached_activities_.begin(), reached_activities_.end());
 
-  std::size_t not_fixed = reached_activities_.size();
-  while (not_fixed > 0) {
+  for (;;) {
     std::uint64_t level = kFullRate;
-    std::uint32_t tightest = 0;
     for (const std::uint32_t r : reached_resources_) {
-      const Resource& resource = resources_[r];
-      if (resource.not_fixed == 0) continue;
-      const std::uint64_t resource_level = resource.left / resource.not_fixed;
-      if (resource_level < level) {
-        level = resource_level;
-        tightest = r;
+      Resource& resource = resources_[r];
+      resource.level = resource.not_fixed > 0 ? resource.left / resource.not_fixed : kFullRate;
+      level = std::min(level, resource.level);
+    }
+    if (level == kFullRate) break;
+    // All who are used up at this level, so that what is alike is treated alike to the last bit.
+    for (const std::uint32_t r : reached_resources_) {
+      if (resources_[r].level > level) continue;
+      for (const Activity user : resources_[r].users) {
+        if (activities_[user].fixed_in != solve_ && UsesPartOf(r, user)) Fix(user, level);
       }
     }
-    if (level == kFullRate) {
-      for (const Activity activity : reached_activities_) {
-        if (activities_[activity].fixed_in != solve_) Fix(activity, kFullRate);
-      }
-      break;
-    }
-    for (const Activity user : resources_[tightest].users) {
-      Running& running = activities_[user];
-      if (running.fixed_in == solve_) continue;
-      const auto use =
-          std::find_if(running.uses.begin(), running.uses.end(),
-                       [tightest](const Use& candidate) { return candidate.resource == tightest; });
-      if (use->share == 0) continue;
-      Fix(user, level);
-      --not_fixed;
-    }
+  }
+  for (const Activity activity : reached_activities_) {
+    if (activities_[activity].fixed_in != solve_) Fix(activity, kFullRate);
   }
 
   for (const Activity activity : reached_activities_) {
@@ -151,6 +140,14 @@ void SharedResources::Solve(Time now, Activity cause) {
   }
   reached_resources_.clear();
   reached_activities_.clear();
+}
+
+bool SharedResources::UsesPartOf(std::uint32_t resource, Activity activity) const {
+  const std::span<const Use> uses = activities_[activity].uses;
+  const auto use = std::find_if(uses.begin(), uses.end(), [resource](const Use& candidate) {
+    return candidate.resource == resource;
+  });
+  return use->share > 0;
 }
 
 void SharedResources::Fix(Activity activity, std::uint64_t rate) {

@@ -108,12 +108,14 @@ class SharedResources {
     std::uint32_t reached_in = 0;
     std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
+    std::uint64_t level = 0;      // the rate at which those use it up, in units of 2^-38
     std::vector<Activity> users;
   };
 
   void Reach(std::uint32_t resource);
   void ReachThrough(Activity activity);
   void Solve(Time now, Activity cause);
+  bool UsesPartOf(std::uint32_t resource, Activity activity) const;
   void Fix(Activity activity, std::uint64_t rate);
   static void SetRate(Running& running, Time now, std::uint64_t rate);
 

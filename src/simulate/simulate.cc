@@ -609,6 +609,7 @@ bool Simulator::Engine::Start(Runner runner, Time start, const Cost& cost,
     if (begin == now_) {
       BeginWork(runner);
     } else {
+      work.next_event = Time::Max();  // an end that is left over must not count now
       events_.Push(begin, Event(runner, EventKind::kBeginWork));
     }
     return false;

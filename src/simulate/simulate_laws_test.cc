@@ -1,0 +1,408 @@
+// Laws that hold for every program, tried on random ones: several streams, events in all
+// directions, host waits, two communicators, a prologue, and a few steps.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/time.h"
+#include "src/cost/demand.h"
+#include "src/cost/prices.h"
+#include "src/program/program.h"
+#include "src/program/test_program.h"
+#include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::simulate {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::Opcode;
+using program::OperationRecord;
+using program::Program;
+using program::TestProgram;
+using program::Timeline;
+
+struct Case {
+  Program program;
+  cost::Prices prices;
+  Options options;
+};
+
+constexpr int kStreams = 3;
+constexpr int kEvents = 3;
+constexpr int kKernels = 4;
+constexpr int kCollectives = 4;
+
+cost::Demand AnyDemand(bool sharing) {
+  cost::Demand demand;
+  demand.latency = Picoseconds(*rc::gen::element(0, 0, 1, 700, 4000));
+  demand.work = Picoseconds(*rc::gen::element(0, 1, 50, 999, 5000, 20001));
+  if (sharing) {
+    for (double& share : demand.share) share = *rc::gen::element(0.0, 0.0, 0.1, 0.35, 0.5, 1.0);
+  }
+  return demand;
+}
+
+rc::Gen<Case> AnyCase(bool sharing) {
+  return rc::gen::exec([sharing] {
+    Case any;
+    TestProgram test(kStreams);
+    for (int e = 0; e < kEvents; ++e) test.AddEvent("event");
+    for (int k = 0; k < kKernels; ++k) {
+      test.AddKernel("kernel");
+      any.prices.kernels.push_back(AnyDemand(sharing));
+    }
+    test.AddCommunicator("data", {0, 1});
+    test.AddCommunicator("tensor", {0, 1});
+    for (int c = 0; c < kCollectives; ++c) {
+      test.AddCollective(CollectiveKind::kAllReduce, static_cast<Index>(c % 2), Bytes(64 + c));
+      cost::CollectivePrice price;
+      price.demand = AnyDemand(sharing);
+      any.prices.collectives.push_back(price);
+    }
+    any.prices.issue_kernel = Picoseconds(*rc::gen::element(0, 30, 3000));
+    any.prices.issue_collective = Picoseconds(*rc::gen::element(0, 10, 6000));
+    const auto add = [&test] {
+      const int stream = *rc::gen::inRange(0, kStreams);
+      const auto event = static_cast<Index>(*rc::gen::inRange(0, kEvents));
+      switch (*rc::gen::inRange(0, 12)) {
+        case 0:
+        case 1:
+          test.Record(stream, event);
+          break;
+        case 2:
+        case 3:
+        case 4:
+          test.Wait(stream, event);
+          break;
+        case 5:
+          test.HostWait(event);
+          break;
+        case 6:
+          test.HostTask("task", Picoseconds(*rc::gen::inRange(0, 5000)));
+          break;
+        case 7:
+        case 8:
+          test.Communicate(stream, static_cast<Index>(*rc::gen::inRange(0, kCollectives)));
+          break;
+        default:
+          test.Run(stream, static_cast<Index>(*rc::gen::inRange(0, kKernels)));
+      }
+    };
+    const int prologue = *rc::gen::inRange(0, 6);
+    for (int i = 0; i < prologue; ++i) add();
+    test.Step();
+    const int step = *rc::gen::inRange(0, 25);
+    for (int i = 0; i < step; ++i) add();
+    any.program = test.program();
+    any.options.steps = *rc::gen::inRange(1, 4);
+    any.options.barrier = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
+    return any;
+  });
+}
+
+Timeline RunCase(const Case& any) {
+  const RankClass one = {&any.program, &any.prices, 0};
+  auto timelines = Simulate({&one, 1}, any.options);
+  RC_ASSERT(timelines.has_value());  // one class alone cannot deadlock
+  return std::move(timelines->front());
+}
+
+const cost::Demand& DemandOf(const Case& any, const Instruction& instruction) {
+  return instruction.opcode == Opcode::kCollective
+             ? any.prices.collectives[instruction.operand].demand
+             : any.prices.kernels[instruction.operand];
+}
+
+bool Same(const OperationRecord& a, const OperationRecord& b) {
+  return a.instruction == b.instruction && a.step == b.step && a.issued == b.issued &&
+         a.ready == b.ready && a.start == b.start && a.end == b.end;
+}
+bool Same(const Timeline& a, const Timeline& b) {
+  return a.step_ends == b.step_ends &&
+         std::equal(
+             a.operations.begin(), a.operations.end(), b.operations.begin(), b.operations.end(),
+             [](const OperationRecord& x, const OperationRecord& y) { return Same(x, y); }) &&
+         std::equal(a.waits.begin(), a.waits.end(), b.waits.begin(), b.waits.end(),
+                    [](const program::WaitRecord& x, const program::WaitRecord& y) {
+                      return x.instruction == y.instruction && x.step == y.step &&
+                             x.start == y.start && x.end == y.end;
+                    });
+}
+
+// Without sharing, every time follows from earlier ones in host order by + and max alone. This is
+// that recurrence, straight from the semantics in program.h, with no events or queues.
+Timeline Recurrence(const Case& any) {
+  const Program& program = any.program;
+  Timeline timeline;
+  Time host;
+  std::vector<Time> stream(program.streams.size());
+  std::vector<Time> communicator(program.communicators.size());
+  std::vector<Time> event(program.events.size());  // zero: never recorded, nothing to wait for
+  Time last_end;
+  for (int pass = 0; pass <= any.options.steps; ++pass) {
+    const std::vector<Instruction>& instructions = pass == 0 ? program.prologue : program.step;
+    Time pass_end;
+    for (Index i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      Time& free = stream[instruction.stream];
+      OperationRecord record;
+      record.instruction = i;
+      record.step = static_cast<std::uint32_t>(pass - 1);
+      bool operation = false;
+      switch (instruction.opcode) {
+        case Opcode::kKernel:
+          host += any.prices.issue_kernel;
+          record = {i, record.step, host, std::max(free, host), std::max(free, host), Time()};
+          record.end = record.start + DemandOf(any, instruction).alone();
+          free = record.end;
+          operation = true;
+          break;
+        case Opcode::kCollective: {
+          host += any.prices.issue_collective;
+          Time& turn = communicator[program.collectives[instruction.operand].communicator];
+          record.issued = host;
+          record.ready = std::max(free, host);
+          record.start = std::max(record.ready, turn);
+          record.end = record.start + DemandOf(any, instruction).alone();
+          free = turn = record.end;
+          operation = true;
+          break;
+        }
+        case Opcode::kHostTask:
+          record.issued = record.ready = record.start = host;
+          host += program.host_tasks[instruction.operand].duration;
+          record.end = host;
+          operation = true;
+          break;
+        case Opcode::kRecordEvent:
+          free = std::max(free, host);
+          event[instruction.operand] = free;
+          pass_end = std::max(pass_end, free);
+          break;
+        case Opcode::kWaitEvent:
+          free = std::max(free, event[instruction.operand]);
+          pass_end = std::max(pass_end, free);
+          break;
+        case Opcode::kHostWaitEvent:
+          host = std::max(host, event[instruction.operand]);
+          break;
+        default:
+          break;
+      }
+      if (operation) {
+        pass_end = std::max(pass_end, record.end);
+        if (pass > 0) timeline.operations.push_back(record);
+      }
+    }
+    pass_end = std::max(pass_end, host);
+    if (any.options.barrier) host = pass_end;
+    if (pass == 0) continue;
+    last_end = std::max(last_end, pass_end);
+    timeline.step_ends.push_back(last_end);
+  }
+  std::stable_sort(
+      timeline.operations.begin(), timeline.operations.end(),
+      [](const OperationRecord& a, const OperationRecord& b) { return a.end < b.end; });
+  return timeline;
+}
+
+RC_GTEST_PROP(SimulateLaws, WithoutSharingItIsTheRecurrence, ()) {
+  const Case any = *AnyCase(false);
+  Timeline timeline = RunCase(any);
+  const Timeline expected = Recurrence(any);
+  timeline.waits.clear();
+  RC_ASSERT(timeline.step_ends == expected.step_ends);
+  RC_ASSERT(timeline.operations.size() == expected.operations.size());
+  RC_ASSERT(Same(timeline, expected));
+}
+
+RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {
+  const Case first = *AnyCase(true);
+  const Case other = *AnyCase(true);
+  const Timeline timeline = RunCase(first);
+  RC_ASSERT(Same(timeline, RunCase(first)));
+  // Another run in between leaves no trace.
+  Simulator simulator;
+  const RankClass other_class = {&other.program, &other.prices, 0};
+  const RankClass first_class = {&first.program, &first.prices, 0};
+  RC_ASSERT(simulator.Run({&other_class, 1}, other.options).has_value());
+  const auto again = simulator.Run({&first_class, 1}, first.options);
+  RC_ASSERT(again.has_value());
+  RC_ASSERT(Same(timeline, again->front()));
+}
+
+// A max-plus system is monotone. (With shared rates it is not: a shorter operation can come to lie
+// beside another one and slow it.)
+RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {
+  const Case slow = *AnyCase(false);
+  Case fast = slow;
+  const auto shorten = [](Time& time) {
+    time = Picoseconds(*rc::gen::inRange<std::int64_t>(0, time.picoseconds() + 1));
+  };
+  for (cost::Demand& demand : fast.prices.kernels) {
+    shorten(demand.latency);
+    shorten(demand.work);
+  }
+  for (cost::CollectivePrice& price : fast.prices.collectives) shorten(price.demand.work);
+  for (program::HostTask& task : fast.program.host_tasks) shorten(task.duration);
+  shorten(fast.prices.issue_kernel);
+  shorten(fast.prices.issue_collective);
+  const Timeline slow_timeline = RunCase(slow);
+  const Timeline fast_timeline = RunCase(fast);
+  for (std::size_t s = 0; s < slow_timeline.step_ends.size(); ++s) {
+    RC_ASSERT(fast_timeline.step_ends[s] <= slow_timeline.step_ends[s]);
+  }
+}
+
+// The records of the step's operations in host order, step by step.
+std::vector<OperationRecord> InHostOrder(const Timeline& timeline) {
+  std::vector<OperationRecord> records = timeline.operations;
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.step, a.instruction) < std::pair(b.step, b.instruction);
+  });
+  return records;
+}
+
+RC_GTEST_PROP(SimulateLaws, StreamsAndCommunicatorsDoOneThingAtATimeInOrder, ()) {
+  const Case any = *AnyCase(true);
+  const Timeline timeline = RunCase(any);
+  std::vector<Time> stream(kStreams);
+  std::vector<Time> communicator(2);
+  for (const OperationRecord& record : InHostOrder(timeline)) {
+    const Instruction& instruction = any.program.step[record.instruction];
+    RC_ASSERT(record.issued <= record.ready);
+    RC_ASSERT(record.ready <= record.start);
+    RC_ASSERT(record.start <= record.end);
+    if (instruction.opcode == Opcode::kHostTask) continue;
+    RC_ASSERT(record.start >= stream[instruction.stream]);
+    stream[instruction.stream] = record.end;
+    if (instruction.opcode != Opcode::kCollective) continue;
+    Time& last = communicator[any.program.collectives[instruction.operand].communicator];
+    RC_ASSERT(record.start >= last);
+    last = record.end;
+  }
+}
+
+// What stands behind a wait starts after everything that stands before the record waited for.
+RC_GTEST_PROP(SimulateLaws, OperationsStartAfterTheirWaits, ()) {
+  const Case any = *AnyCase(true);
+  const Timeline timeline = RunCase(any);
+  std::map<std::pair<std::uint32_t, Index>, OperationRecord> records;
+  for (const OperationRecord& record : timeline.operations) {
+    records[{record.step, record.instruction}] = record;
+  }
+  std::vector<Time> stream(kStreams);        // the last end on it
+  std::vector<Time> stream_after(kStreams);  // what it has waited for
+  std::vector<Time> event(kEvents);
+  Time host_after;
+  for (std::uint32_t step = 0; step < static_cast<std::uint32_t>(any.options.steps); ++step) {
+    for (Index i = 0; i < any.program.step.size(); ++i) {
+      const Instruction& instruction = any.program.step[i];
+      switch (instruction.opcode) {
+        case Opcode::kRecordEvent:
+          event[instruction.operand] =
+              std::max(stream[instruction.stream], stream_after[instruction.stream]);
+          break;
+        case Opcode::kWaitEvent: {
+          Time& after = stream_after[instruction.stream];
+          after = std::max(after, event[instruction.operand]);
+          break;
+        }
+        case Opcode::kHostWaitEvent:
+          host_after = std::max(host_after, event[instruction.operand]);
+          break;
+        default: {
+          const OperationRecord& record = records.at({step, i});
+          RC_ASSERT(record.issued >= host_after);
+          if (instruction.opcode == Opcode::kHostTask) break;
+          RC_ASSERT(record.start >= stream_after[instruction.stream]);
+          stream[instruction.stream] = record.end;
+        }
+      }
+    }
+  }
+}
+
+// From the start of one operation to the end of another, a resource does no more than the time
+// between allows; only what lies wholly in between is counted. Shares are rounded down by less than
+// 2^-24, which is what the last term allows for.
+RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
+  const Case any = *AnyCase(true);
+  const Timeline timeline = RunCase(any);
+  std::vector<OperationRecord> records;
+  for (const OperationRecord& record : timeline.operations) {
+    const Instruction& instruction = any.program.step[record.instruction];
+    if (instruction.opcode == Opcode::kHostTask) continue;
+    RC_ASSERT(record.end - record.start >= DemandOf(any, instruction).alone());
+    records.push_back(record);
+  }
+  for (const OperationRecord& first : records) {
+    for (const OperationRecord& last : records) {
+      if (last.end < first.start) continue;
+      std::array<double, cost::kResources> done{};
+      for (const OperationRecord& record : records) {
+        if (record.start < first.start || record.end > last.end) continue;
+        const cost::Demand& demand = DemandOf(any, any.program.step[record.instruction]);
+        for (std::size_t r = 0; r < done.size(); ++r) {
+          done[r] += demand.share[r] * static_cast<double>(demand.work.picoseconds());
+        }
+      }
+      const auto span = static_cast<double>((last.end - first.start).picoseconds());
+      for (const double amount : done) RC_ASSERT(amount <= span * (1 + 1e-6));
+    }
+  }
+}
+
+// The whole run is no shorter than what any stream, communicator, resource or the host has to do.
+RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
+  const Case any = *AnyCase(true);
+  const Timeline timeline = RunCase(any);
+  std::map<std::string, double> busy;
+  for (const OperationRecord& record : timeline.operations) {
+    const Instruction& instruction = any.program.step[record.instruction];
+    if (instruction.opcode == Opcode::kHostTask) {
+      busy["host"] += static_cast<double>((record.end - record.start).picoseconds());
+      continue;
+    }
+    const bool collective = instruction.opcode == Opcode::kCollective;
+    busy["host"] += static_cast<double>(
+        (collective ? any.prices.issue_collective : any.prices.issue_kernel).picoseconds());
+    const cost::Demand& demand = DemandOf(any, instruction);
+    const auto alone = static_cast<double>(demand.alone().picoseconds());
+    busy["stream " + std::to_string(instruction.stream)] += alone;
+    if (collective) {
+      const Index communicator = any.program.collectives[instruction.operand].communicator;
+      busy["communicator " + std::to_string(communicator)] += alone;
+    }
+    for (std::size_t r = 0; r < demand.share.size(); ++r) {
+      busy["resource " + std::to_string(r)] +=
+          demand.share[r] * static_cast<double>(demand.work.picoseconds());
+    }
+  }
+  const auto total = static_cast<double>(timeline.step_ends.back().picoseconds());
+  for (const auto& [who, amount] : busy) RC_ASSERT(amount <= total * (1 + 1e-6));
+}
+
+// Two classes that do the same see what one class sees, whose ranks all do the same.
+RC_GTEST_PROP(SimulateLaws, EqualClassesRunAsOne, ()) {
+  const Case any = *AnyCase(true);
+  const Timeline alone = RunCase(any);
+  const std::vector<RankClass> classes = {{&any.program, &any.prices, 0},
+                                          {&any.program, &any.prices, 1}};
+  const auto both = Simulate(classes, any.options);
+  RC_ASSERT(both.has_value());
+  RC_ASSERT(Same(both->at(0), alone));
+  RC_ASSERT(Same(both->at(1), alone));
+}
+
+}  // namespace
+}  // namespace stepcast::simulate
