@@ -1,0 +1,252 @@
+#include "src/scenario/model_file.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/text_file.h"
+#include "src/formats/huggingface.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using model::Activator;
+using model::Architecture;
+using model::Family;
+using model::LayerList;
+using model::ListedLayer;
+using model::Normalization;
+using model::Position;
+
+enum class ModelKind : std::uint8_t { kTransformer, kLayers };
+
+constexpr std::string_view kJsonEnding = ".json";
+
+// "llama3.1-8b" of "models/llama3.1-8b.yaml". A config.json is called after its folder, since all
+// of them have the same name.
+std::string NameOfFile(std::string_view file) {
+  const auto split = [](std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos
+               ? std::pair(std::string_view(), path)
+               : std::pair(path.substr(0, slash), path.substr(slash + 1));
+  };
+  const auto [folder, name] = split(file);
+  if (name == "config.json" && !folder.empty()) return std::string(split(folder).second);
+  return std::string(name.substr(0, name.rfind('.')));
+}
+
+// ---- kind: transformer ----
+
+Architecture ReadArchitecture(MappingReader& reader, Family family) {
+  Architecture a = TypicalOf(family);
+  const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
+    return reader.ReadInteger(key, need, {1, model::kMostMatrix}).value_or(absent);
+  };
+  const auto boolean = [&reader](std::string_view key, bool absent) {
+    return reader.ReadBoolean(key, Need::kOptional).value_or(absent);
+  };
+  a.hidden = dimension("hidden_size", Need::kRequired, 1);
+  a.layers = dimension("num_hidden_layers", Need::kRequired, 1);
+  a.heads = dimension("num_attention_heads", Need::kRequired, 1);
+  a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
+  a.head_size = dimension("head_dim", Need::kOptional, a.hidden / a.heads);
+  a.feed_forward = dimension("intermediate_size", Need::kRequired, 1);
+  a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
+  a.normalization = reader
+                        .ReadWord<Normalization>("normalization", Need::kOptional,
+                                                 {{"layernorm", Normalization::kLayerNorm},
+                                                  {"rmsnorm", Normalization::kRmsNorm}})
+                        .value_or(a.normalization);
+  a.activator =
+      reader
+          .ReadWord<Activator>("activation", Need::kOptional,
+                               {{"gelu", Activator::kGelu}, {"swiglu", Activator::kSwiGlu}})
+          .value_or(a.activator);
+  a.position = reader
+                   .ReadWord<Position>("position", Need::kOptional,
+                                       {{"learned", Position::kLearned},
+                                        {"rotary", Position::kRotary},
+                                        {"alibi", Position::kAlibi}})
+                   .value_or(a.position);
+  a.max_positions = dimension("max_position_embeddings",
+                              a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
+                              a.position == Position::kLearned ? 1 : 0);
+  a.attention_window = dimension("sliding_window", Need::kOptional, 0);
+  a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
+  a.attention_bias = boolean("attention_bias", a.attention_bias);
+  a.projection_bias = boolean("projection_bias", a.projection_bias);
+  a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);
+  a.norm_bias = boolean("norm_bias", a.norm_bias);
+  a.dropout = boolean("dropout", a.dropout);
+  a.attention_dropout = boolean("attention_dropout", a.attention_dropout);
+  return a;
+}
+
+std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string name) {
+  const std::optional<Family> family = reader.ReadWord<Family>("family", Need::kRequired,
+                                                               {{"gpt2", Family::kGpt2},
+                                                                {"llama", Family::kLlama},
+                                                                {"mistral", Family::kMistral},
+                                                                {"qwen2", Family::kQwen2},
+                                                                {"mpt", Family::kMpt}});
+  const Architecture architecture = ReadArchitecture(reader, family.value_or(Family::kLlama));
+  reader.ReadText("source", Need::kOptional);
+  const std::optional<std::int64_t> stated =
+      reader.ReadInteger("parameters", Need::kOptional, {.least = 1});
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+
+  for (model::ArchitectureFault& fault : Check(architecture)) {
+    reader.Report(fault.field, "model.impossible", std::move(fault.message), std::move(fault.hint));
+  }
+  if (reader.failed()) return std::nullopt;
+  model::Model model = Build(std::move(name), architecture);
+  if (stated.has_value() && *stated != model.parameter_count()) {
+    reader.Report("parameters", "model.parameter-count",
+                  fmt::format("the dimensions give {} parameters, the file states {}",
+                              model.parameter_count(), *stated),
+                  "correct the dimensions, or leave 'parameters' out");
+    return std::nullopt;
+  }
+  return model;
+}
+
+// ---- kind: layers ----
+
+ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  ListedLayer layer;
+  layer.name = reader.ReadText("name", Need::kRequired).value_or("");
+  layer.repeat = reader.ReadInteger("repeat", Need::kOptional, {1, kMostListedLayers}).value_or(1);
+  if (const auto sizes = reader.ReadSequence("parameters", Need::kRequired)) {
+    for (const Node& size : *sizes) {
+      if (const auto elements = ReadInteger(size, {1, kMostListedParameters}, diagnostics)) {
+        layer.parameters.push_back(*elements);
+      }
+    }
+  }
+  layer.forward = reader.ReadTime("forward", Need::kRequired, Zero::kAllowed).value_or(Time());
+  layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
+  layer.activation =
+      reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
+  reader.Finish();
+  return layer;
+}
+
+// Sums over a list's layers. A long double holds what 64 bits might not.
+struct Totals {
+  std::int64_t layers = 0;  // at most kMostListedLayers a line of the file
+  long double tensors = 0, parameters = 0, picoseconds = 0, activation = 0;
+};
+
+Totals TotalsOf(const LayerList& list) {
+  Totals totals;
+  for (const ListedLayer& layer : list.layers) {
+    const auto repeat = static_cast<long double>(layer.repeat);
+    totals.layers += layer.repeat;
+    totals.tensors += repeat * static_cast<long double>(layer.parameters.size());
+    for (const std::int64_t elements : layer.parameters) {
+      totals.parameters += repeat * static_cast<long double>(elements);
+    }
+    totals.picoseconds += repeat * (static_cast<long double>(layer.forward.picoseconds()) +
+                                    static_cast<long double>(layer.backward.picoseconds()));
+    totals.activation += repeat * static_cast<long double>(layer.activation.count());
+  }
+  return totals;
+}
+
+void CheckSize(const LayerList& list, MappingReader& reader) {
+  const Totals totals = TotalsOf(list);
+  const auto limit = [&reader](bool beyond, std::string_view what) {
+    if (!beyond) return;
+    reader.Report("layers", "model.too-large",
+                  fmt::format("the layers, repeats counted, have more than {}", what),
+                  "check the repeats, sizes and units");
+  };
+  limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
+  limit(totals.tensors > static_cast<long double>(kMostListedTensors),
+        fmt::format("{} parameter tensors", kMostListedTensors));
+  limit(totals.parameters > static_cast<long double>(kMostListedParameters),
+        fmt::format("{} parameters", kMostListedParameters));
+  limit(totals.picoseconds + static_cast<long double>(list.optimizer_step.picoseconds()) >
+            static_cast<long double>(kMostListedTime.picoseconds()),
+        "15 min of time in one micro-batch and the optimizer's step");
+  limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
+        "1 PiB of activations");
+  if (totals.parameters == 0) {
+    reader.Report("layers", "model.no-parameters", "no layer has parameters: nothing is trained",
+                  "give at least one layer 'parameters: [elements, ...]'");
+  }
+}
+
+std::optional<model::Model> ReadLayerList(MappingReader& reader, std::string name,
+                                          Diagnostics& diagnostics) {
+  LayerList list;
+  if (const auto layers = reader.ReadSequence("layers", Need::kRequired)) {
+    if (layers->empty()) {
+      reader.Report("layers", "input.no-value", "'layers' must not be empty",
+                    "write for example '- {name: block, parameters: [524288], forward: 10 ms, "
+                    "backward: 20 ms}'");
+    }
+    for (const Node& layer : *layers) list.layers.push_back(ReadListedLayer(layer, diagnostics));
+  }
+  list.optimizer_step =
+      reader.ReadTime("optimizer_step", Need::kOptional, Zero::kAllowed).value_or(Time());
+  reader.ReadText("source", Need::kOptional);
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+  CheckSize(list, reader);
+  if (reader.failed()) return std::nullopt;
+  return Build(std::move(name), list);
+}
+
+bool IsHuggingFace(const Node& node) {
+  const auto has = [&node](std::string_view key) {
+    const auto& entries = node.tree()->entries;
+    return std::any_of(entries.begin(), entries.end(),
+                       [key](const YamlNode::Entry& entry) { return entry.key == key; });
+  };
+  return has("model_type") && !has("kind");
+}
+
+Result<model::Model> ParseHuggingFace(std::string_view text, const std::string& path) {
+  Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(text, path);
+  if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
+  std::string name = config->name.empty() ? NameOfFile(path) : std::move(config->name);
+  return Build(std::move(name), config->architecture);
+}
+
+}  // namespace
+
+std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  const auto kind = reader.ReadWord<ModelKind>(
+      "kind", Need::kRequired,
+      {{"transformer", ModelKind::kTransformer}, {"layers", ModelKind::kLayers}});
+  std::string name = reader.ReadText("name", Need::kOptional)
+                         .value_or(node.path().empty() ? NameOfFile(node.file()) : node.path());
+  // Without a kind every other key would seem unknown.
+  if (!kind.has_value()) return std::nullopt;
+  return *kind == ModelKind::kTransformer ? ReadTransformer(reader, std::move(name))
+                                          : ReadLayerList(reader, std::move(name), diagnostics);
+}
+
+Result<model::Model> LoadModel(const std::string& path) {
+  Diagnostics diagnostics;
+  const std::optional<std::string> text = ReadTextFile(path, diagnostics);
+  if (!text.has_value()) return tl::make_unexpected(std::move(diagnostics));
+  if (path.ends_with(kJsonEnding)) return ParseHuggingFace(*text, path);
+  if (const std::optional<Node> node = ParseDocument(*text, path, diagnostics)) {
+    if (IsHuggingFace(*node)) return ParseHuggingFace(*text, path);
+    std::optional<model::Model> model = ReadModel(*node, diagnostics);
+    if (model.has_value() && diagnostics.empty()) return *std::move(model);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
+}  // namespace stepcast::scenario

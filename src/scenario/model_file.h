@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/diagnostic.h"
+#include "src/model/model.h"
+#include "src/scenario/document.h"
+
+// Model files (docs/formats.md): `kind: transformer`, a model by its dimensions, `kind: layers`, a
+// model by its layers' times, and a Hugging Face config.json, unchanged.
+//
+// Besides what documents report in general: model.impossible (dimensions that do not fit together),
+// model.parameter-count (the dimensions give another count than the file states), model.too-large
+// (a layer list beyond what is simulated), model.no-parameters, and for a config.json what
+// formats/huggingface.h reports.
+namespace stepcast::scenario {
+
+// A layer list has at most this many layers and tensors, repeats counted, and takes at most so long
+// and keeps at most so much per micro-batch: no sum over a step then leaves 64 bits.
+inline constexpr std::int64_t kMostListedLayers = 100'000;
+inline constexpr std::int64_t kMostListedTensors = 1'000'000;
+inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
+inline constexpr Time kMostListedTime = Seconds(15 * 60);
+inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
+
+// A model as YAML, in a file of its own or inside a scenario. One without a name is called after
+// its file, without the ending, or after its place in the scenario.
+std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
+
+// `path` names a YAML file or a config.json: what ends in .json, or has a model_type and no kind,
+// is the latter.
+Result<model::Model> LoadModel(const std::string& path);
+
+}  // namespace stepcast::scenario

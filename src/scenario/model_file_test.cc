@@ -1,0 +1,233 @@
+#include "src/scenario/model_file.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::scenario {
+namespace {
+
+Result<model::Model> Parse(const std::string& text) {
+  Diagnostics diagnostics;
+  if (const auto node = ParseDocument(text, "m.yaml", diagnostics)) {
+    auto model = ReadModel(*node, diagnostics);
+    if (model.has_value()) return *std::move(model);
+  }
+  return tl::make_unexpected(diagnostics);
+}
+
+// "line:column code" of every mistake.
+std::vector<std::string> MistakesIn(const std::string& text) {
+  const Result<model::Model> model = Parse(text);
+  EXPECT_FALSE(model.has_value()) << text;
+  std::vector<std::string> mistakes;
+  if (model.has_value()) return mistakes;
+  for (const Diagnostic& diagnostic : model.error()) {
+    EXPECT_EQ(diagnostic.location.file, "m.yaml");
+    mistakes.push_back(std::to_string(diagnostic.location.line) + ":" +
+                       std::to_string(diagnostic.location.column) + " " + diagnostic.code);
+  }
+  return mistakes;
+}
+
+using Mistakes = std::vector<std::string>;
+
+// Gpt2, gpt2-xl and the Llamas as published; the others by the same sums over shapes.
+TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
+  const std::vector<std::pair<std::string, std::int64_t>> shipped = {
+      {"gpt2", 124'439'808},
+      {"gpt2-medium", 354'823'168},
+      {"gpt2-large", 774'030'080},
+      {"gpt2-xl", 1'557'611'200},
+      {"gpt3-1.3b", 1'315'723'264},
+      {"gpt3-2.7b", 2'651'553'280},
+      {"gpt3-6.7b", 6'658'404'352},
+      {"gpt3-13b", 12'853'386'240},
+      {"gpt3-175b", 174'604'259'328},
+      {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192},
+      {"llama3.1-8b", 8'030'261'248},
+      {"llama3.1-70b", 70'553'706'496},
+      {"llama3.1-405b", 405'853'388'800},
+      {"mistral-7b", 7'241'732'096},
+      {"mpt-7b", 6'649'286'656},
+      {"mpt-30b", 29'957'200'896},
+      {"mpt-70b", 64'862'437'376},
+  };
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("models")) {
+    files += entry.path().extension() == ".yaml" ? 1 : 0;
+  }
+  EXPECT_EQ(files, shipped.size());
+  for (const auto& [name, parameters] : shipped) {
+    const Result<model::Model> model = LoadModel("models/" + name + ".yaml");
+    ASSERT_TRUE(model.has_value()) << Format(model.error());
+    EXPECT_EQ(model->name, name);
+    EXPECT_EQ(model->parameter_count(), parameters) << name;
+  }
+}
+
+TEST(ModelFileTest, ReadsAConfigJson) {
+  const Result<model::Model> model = LoadModel("src/formats/testdata/llama3.1-8b.json");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  EXPECT_EQ(model->name, "llama3.1-8b");  // the file's; it has no name of its own
+  EXPECT_EQ(model->parameter_count(), 8'030'261'248);
+}
+
+TEST(ModelFileTest, AConfigUnderAnotherNameIsRecognised) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tiny";
+  std::filesystem::create_directories(folder);
+  const std::string text =
+      R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 4,
+          "vocab_size": 10})";
+  for (const char* name : {"config.json", "config.txt"}) std::ofstream(folder / name) << text;
+  const Result<model::Model> json = LoadModel((folder / "config.json").string());
+  ASSERT_TRUE(json.has_value()) << Format(json.error());
+  EXPECT_EQ(json->name, "tiny");  // a config.json is called after its folder
+  // (10 + 4) x 8 + 12 x 64 + 13 x 8 + 2 x 8.
+  EXPECT_EQ(json->parameter_count(), 1000);
+  const Result<model::Model> other = LoadModel((folder / "config.txt").string());
+  ASSERT_TRUE(other.has_value()) << Format(other.error());
+  EXPECT_EQ(other->parameter_count(), 1000);
+}
+
+TEST(ModelFileTest, AMissingFileIsAMistake) {
+  const Result<model::Model> model = LoadModel("models/none.yaml");
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().at(0).code, "file.not-found");
+}
+
+constexpr char kTiny[] =
+    "kind: transformer\n"       // 1
+    "family: llama\n"           // 2
+    "hidden_size: 64\n"         // 3
+    "num_hidden_layers: 2\n"    // 4
+    "num_attention_heads: 4\n"  // 5
+    "intermediate_size: 128\n"  // 6
+    "vocab_size: 100\n";        // 7
+
+// What is left out is what the family's released models have.
+TEST(ModelFileTest, FamiliesHaveDefaults) {
+  const Result<model::Model> model = Parse(kTiny);
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  EXPECT_EQ(model->name, "m");
+  const auto& a = std::get<model::Architecture>(model->source);
+  EXPECT_EQ(a.kv_heads, 4);
+  EXPECT_EQ(a.head_size, 16);
+  EXPECT_EQ(a.position, model::Position::kRotary);
+  EXPECT_FALSE(a.tie_embeddings);
+  // 2 x 100 x 64 + 2 (4 x 64^2 + 3 x 64 x 128 + 2 x 64) + 64.
+  EXPECT_EQ(model->parameter_count(), 12800 + 2 * (16384 + 24576 + 128) + 64);
+}
+
+TEST(ModelFileTest, OptionsChangeTheTensors) {
+  const Result<model::Model> model =
+      Parse(std::string(kTiny) +
+            "attention_bias: true\ntie_word_embeddings: true\n"
+            "num_key_value_heads: 2\nhead_dim: 8\nsliding_window: 16\n");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  const auto& a = std::get<model::Architecture>(model->source);
+  EXPECT_EQ(a.attention_window, 16);
+  // 100 x 64 + 2 (q 64 x 32 + 32, k and v 64 x 16 + 16 each, o 32 x 64, MLP, norms) + 64.
+  EXPECT_EQ(model->parameter_count(),
+            6400 + 2 * (2048 + 32 + 2 * (1024 + 16) + 2048 + 24576 + 128) + 64);
+}
+
+TEST(ModelFileTest, TheStatedCountIsChecked) {
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "parameters: 95041\n"),
+            Mistakes{"8:13 model.parameter-count"});
+  EXPECT_TRUE(Parse(std::string(kTiny) + "parameters: 95040\n").has_value());
+}
+
+TEST(ModelFileTest, EveryMistakeOfATransformer) {
+  EXPECT_EQ(
+      MistakesIn("kind: transformer\n"
+                 "family: lama\n"
+                 "hidden_size: 0\n"
+                 "num_hidden_layers: two\n"
+                 "num_attention_heads: 4\n"
+                 "intermediate_size: -128\n"
+                 "colour: red\n"),
+      (Mistakes{"2:9 input.unknown-word", "3:14 input.out-of-range", "4:20 input.not-an-integer",
+                "6:20 input.out-of-range", "1:1 input.missing-key", "7:1 input.unknown-key"}));
+}
+
+TEST(ModelFileTest, ImpossibleDimensionsPointAtTheirKey) {
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_key_value_heads: 3\nposition: learned\n"
+                                            "max_position_embeddings: 8\n"),
+            (Mistakes{"8:22 model.impossible", "9:11 model.impossible"}));
+}
+
+TEST(ModelFileTest, LearnedPositionsNeedALength) {
+  EXPECT_EQ(MistakesIn("kind: transformer\nfamily: gpt2\nhidden_size: 64\nnum_hidden_layers: 2\n"
+                       "num_attention_heads: 4\nintermediate_size: 128\nvocab_size: 100\n"),
+            Mistakes{"1:1 input.missing-key"});
+}
+
+TEST(ModelFileTest, AKindIsNeeded) {
+  EXPECT_EQ(MistakesIn("layers: []\n"), Mistakes{"1:1 input.missing-key"});
+  EXPECT_EQ(MistakesIn("kind: layer\nlayers: []\n"), Mistakes{"1:7 input.unknown-word"});
+  EXPECT_EQ(MistakesIn("- kind: layers\n"), Mistakes{"1:1 input.wrong-kind"});
+}
+
+TEST(ModelFileTest, ReadsALayerList) {
+  const Result<model::Model> model = Parse(
+      "kind: layers\n"
+      "layers:\n"
+      "  - {name: stem, parameters: [], forward: 0 ms, backward: 1.5us}\n"
+      "  - {name: block, repeat: 24, parameters: [524288, 7], forward: 10 ms, backward: 20 ms,\n"
+      "     activation: 3 MiB}\n"
+      "optimizer_step: 0 ms\n");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  EXPECT_EQ(model->layers.size(), 25U);
+  EXPECT_EQ(model->parameter_count(), 24 * 524295);
+  EXPECT_EQ(model->layers[24].name, "block.23");
+  const auto& list = std::get<model::LayerList>(model->source);
+  EXPECT_EQ(list.layers[0].backward, Nanoseconds(1500));
+  EXPECT_EQ(list.layers[1].activation, MiB(3));
+  EXPECT_EQ(list.optimizer_step, Time());
+}
+
+TEST(ModelFileTest, EveryMistakeOfALayerList) {
+  EXPECT_EQ(
+      MistakesIn("kind: layers\n"
+                 "layers:\n"
+                 "  - {name: a, repeat: 0, parameters: [1, 0, x], forward: 10, backward: 2 ms}\n"
+                 "  - {name: b, repeat: -3, parameters: 5, forward: 1 ms, backwards: 2 ms}\n"
+                 "optimizer_step: 3\n"),
+      (Mistakes{"3:23 input.out-of-range", "3:42 input.out-of-range", "3:45 input.not-an-integer",
+                "3:58 input.bad-quantity", "4:23 input.out-of-range", "4:39 input.wrong-kind",
+                "4:5 input.missing-key", "4:57 input.unknown-key", "5:17 input.bad-quantity"}));
+}
+
+TEST(ModelFileTest, EmptyListsAreMistakes) {
+  EXPECT_EQ(MistakesIn("kind: layers\nlayers: []\n"), Mistakes{"2:9 input.no-value"});
+  EXPECT_EQ(MistakesIn("kind: layers\n"), Mistakes{"1:1 input.missing-key"});
+  EXPECT_EQ(MistakesIn("kind: layers\nlayers:\n"
+                       "  - {name: a, parameters: [], forward: 1 ms, backward: 1 ms}\n"),
+            Mistakes{"3:3 model.no-parameters"});
+}
+
+TEST(ModelFileTest, ListsBeyondCountingAreMistakes) {
+  const auto list = [](const std::string& rest) {
+    return "kind: layers\nlayers: [{name: a, " + rest + "}]\n";
+  };
+  EXPECT_EQ(MistakesIn(list("repeat: 100000, parameters: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "
+                            "forward: 1 ms, backward: 1 ms")),
+            Mistakes{"2:9 model.too-large"});
+  EXPECT_EQ(MistakesIn(list("repeat: 2, parameters: [1000000000000000], forward: 1 ms, "
+                            "backward: 1 ms")),
+            Mistakes{"2:9 model.too-large"});
+  EXPECT_EQ(MistakesIn(list("repeat: 1000, parameters: [1], forward: 1 s, backward: 1 ms, "
+                            "activation: 100 TiB")),
+            (Mistakes{"2:9 model.too-large", "2:9 model.too-large"}));
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
