@@ -38,11 +38,11 @@ report::StageMemory OtherStage(const MemoryOptions& options, const scenario::Sce
     return memory;
   }
   memory.formula = forecast::MemoryFormula(*scenario);
-  const auto forecast = forecast::SimulateBriefly(*scenario);
-  if (forecast) {
-    memory.simulated = forecast->memory;
+  const auto run = forecast::Simulate(*scenario);
+  if (run) {
+    memory.simulated = run->forecast.memory;
   } else {
-    memory.reason = Messages(forecast.error());
+    memory.reason = Messages(run.error());
   }
   return memory;
 }
@@ -54,21 +54,22 @@ Outcome Memory(const MemoryOptions& options) {
   scenario::InputCache cache;
   const auto scenario = scenario::Load(options.scenario, options.set, cache);
   if (!scenario) return WrongInput(scenario.error());
-  const auto own = forecast::SimulateBriefly(*scenario);
+  const auto own = forecast::Simulate(*scenario);
   if (!own) return WrongInput(own.error());
+  const forecast::MemoryForecast& own_memory = own->forecast.memory;
 
   report::MemoryReport report;
   report.own_stage = scenario->plan.data_parallel.zero_stage;
   for (int stage = 0; stage <= 3; ++stage) {
     if (stage == report.own_stage) {
-      report.stages.push_back({stage, forecast::MemoryFormula(*scenario), own->memory, ""});
+      report.stages.push_back({stage, forecast::MemoryFormula(*scenario), own_memory, ""});
     } else {
       report.stages.push_back(OtherStage(options, *scenario, stage, cache));
     }
   }
 
   Outcome outcome;
-  outcome.status = own->memory.fits ? kDone : kAnswerIsNo;
+  outcome.status = own_memory.fits ? kDone : kAnswerIsNo;
   outcome.output = options.json ? report::MemoryJson(*scenario, report, stopwatch.Seconds())
                                 : report::MemoryText(*scenario, report);
   outcome.messages = Warnings(*scenario);
