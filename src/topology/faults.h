@@ -17,8 +17,8 @@ struct Fault {
 };
 
 // Limits that keep a description buildable and its sums inside 64 bits.
-inline constexpr int kMostNodeDevices = 1024;   // of one kind in a node
-inline constexpr int kMostNodeLinks = 100'000;  // pairs linked in a node
+inline constexpr int kMostNodeDevices = 1024;  // of one kind in a node
+inline constexpr int kMostNodeLinks = 20'000;  // pairs linked in a node
 inline constexpr int kMostParallelLinks = 1024;
 inline constexpr int kMostDevices = 1'000'000;  // of a cluster
 inline constexpr int kMostSpines = 1024;

@@ -87,7 +87,7 @@ class DirectRings {
       order_.assign(1, 0);
       visited_.assign(size_, false);
       visited_[0] = true;
-      steps_left_ = kMostSteps;
+      steps_left_ = static_cast<int>(std::max(4 * size_, kMostLooks / size_));
       if (!Extend()) break;
       for (std::size_t i = 0; i < size_; ++i) {
         const std::size_t a = order_[i];
@@ -108,7 +108,8 @@ class DirectRings {
 
  private:
   static constexpr std::size_t kMostRings = 32;
-  static constexpr int kMostSteps = 20'000;  // bounds the search for one ring
+  // Bounds the search for one ring; every step looks at all GPUs.
+  static constexpr std::size_t kMostLooks = 400'000;
 
   // Depth first; the widest remaining connection first, so that what is left stays even.
   bool Extend() {
