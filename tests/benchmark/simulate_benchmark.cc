@@ -1,0 +1,66 @@
+// What it takes to validate and to run a step program, on a synthetic sharded step of 32 layers.
+// Targets: about 100 ns an instruction for each. One item is one instruction issued.
+
+#include <cstdint>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "src/base/check.h"
+#include "src/program/validator.h"
+#include "src/simulate/simulate.h"
+#include "tests/benchmark/synthetic_step.h"
+
+namespace stepcast::simulate {
+namespace {
+
+using benchmark_programs::PricedProgram;
+using benchmark_programs::ShardedStep;
+
+constexpr int kLayers = 32;
+constexpr int kKernelsPerLayer = 60;
+
+std::int64_t Issued(const PricedProgram& priced, int steps) {
+  return static_cast<std::int64_t>(priced.program.prologue.size() +
+                                   priced.program.step.size() * static_cast<std::size_t>(steps));
+}
+
+void RunSteps(benchmark::State& state, int classes, int first_recorded_step) {
+  const int steps = static_cast<int>(state.range(0));
+  const PricedProgram priced = ShardedStep(kLayers, kKernelsPerLayer);
+  std::vector<RankClass> ranks;
+  for (int c = 0; c < classes; ++c) ranks.push_back({&priced.program, &priced.prices, c});
+  Simulator simulator;
+  for (auto _ : state) {
+    const auto timelines =
+        simulator.Run(ranks, {.steps = steps, .first_recorded_step = first_recorded_step});
+    STEPCAST_CHECK(timelines.has_value(), "the step does not deadlock");
+    benchmark::DoNotOptimize(timelines->front().step_ends.data());
+  }
+  state.SetItemsProcessed(state.iterations() * classes * Issued(priced, steps));
+}
+
+void BM_SimulateWithRecords(benchmark::State& state) { RunSteps(state, 1, 0); }
+void BM_SimulateStepEndsOnly(benchmark::State& state) {
+  RunSteps(state, 1, static_cast<int>(state.range(0)));
+}
+void BM_SimulateEightClasses(benchmark::State& state) {
+  RunSteps(state, 8, static_cast<int>(state.range(0)));
+}
+
+void BM_Validate(benchmark::State& state) {
+  const PricedProgram priced = ShardedStep(kLayers, kKernelsPerLayer);
+  for (auto _ : state) {
+    const auto violations = program::Validate(priced.program);
+    STEPCAST_CHECK(violations.empty(), "the step is sound");
+  }
+  // The validator goes through the step twice.
+  state.SetItemsProcessed(state.iterations() * Issued(priced, 2));
+}
+
+BENCHMARK(BM_SimulateWithRecords)->Arg(1)->Arg(3)->Arg(10);
+BENCHMARK(BM_SimulateStepEndsOnly)->Arg(1)->Arg(3)->Arg(10);
+BENCHMARK(BM_SimulateEightClasses)->Arg(3);
+BENCHMARK(BM_Validate);
+
+}  // namespace
+}  // namespace stepcast::simulate
