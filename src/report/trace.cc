@@ -309,26 +309,33 @@ class Writer {
     if (next != timeline_.memory.end()) time = std::min(time, next->time);
     forecast::BytesByCategory shown{};
     bool first = true;
-    const auto show = [&] {
-      for (std::size_t i = 0; i < alive.size(); ++i) {
-        if (!first && alive[i] == shown[i]) continue;
+    const auto show = [&](const forecast::BytesByCategory& bytes) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (!first && bytes[i] == shown[i]) continue;
         Append(
             "{}\n{{\"ph\": \"C\", \"name\": \"memory: {}\", \"pid\": {}, \"ts\": {}, "
             "\"args\": {{\"bytes\": {}}}}}",
-            Separator(), kCategoryNames[i], subject_.rank, Microseconds(time), alive[i].count());
+            Separator(), kCategoryNames[i], subject_.rank, Microseconds(time), bytes[i].count());
       }
-      shown = alive;
+      shown = bytes;
       first = false;
     };
+    // Of what happens at one instant only the fullest moment and the last one are shown.
+    forecast::BytesByCategory fullest = alive;
+    const auto show_instant = [&] {
+      if (Total(fullest) > Total(alive)) show(fullest);
+      show(alive);
+    };
     for (; next != timeline_.memory.end(); ++next) {
-      // What happens at one instant is one change: the last value counts.
       if (next->time != time) {
-        show();
+        show_instant();
         time = next->time;
+        fullest = alive;
       }
       Account(At(next->instruction), alive);
+      if (Total(alive) > Total(fullest)) fullest = alive;
     }
-    show();
+    show_instant();
   }
 
   void Account(const Instruction& instruction, forecast::BytesByCategory& alive) const {

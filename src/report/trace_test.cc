@@ -238,6 +238,17 @@ TEST(TraceTest, CountersFollowAllocationsInHostTime) {
                                    Point(21.0, 4 << 20), Point(22.0, 0)));
 }
 
+TEST(TraceTest, ThePeakOfAnInstantIsShown) {
+  forecast::Run run = TwoSteps();
+  for (program::MemoryRecord& record : run.timeline.memory) record.time = Time();
+  const json trace = json::parse(Written(run));
+  std::vector<std::int64_t> gradients;
+  for (const json& event : Events(trace, "C")) {
+    if (event.at("name") == "memory: gradients") gradients.push_back(event.at("args").at("bytes"));
+  }
+  EXPECT_THAT(gradients, testing::ElementsAre(4 << 20, 0));
+}
+
 // In each step: k0 -> all-reduce, all-reduce -> k1, k1 -> the host's wait.
 TEST(TraceTest, ArrowsLeadFromTheEventsOperationToWhoWaited) {
   const json trace = json::parse(Written(TwoSteps()));
