@@ -69,11 +69,16 @@ class Checker {
           fmt::format("use at most {}", *facts_.max_positions));
     }
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
-    if (sequence > kMostTokens / micro_batch) {
-      Add(micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length",
-          "plan.too-many-tokens",
+    const char* key = micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length";
+    if (micro_batch > kMostTokens / sequence) {
+      Add(key, "plan.too-many-tokens",
           fmt::format("a micro-batch of {} x {} tokens is more than {}", micro_batch, sequence,
                       kMostTokens),
+          "use a smaller micro_batch_size or sequence_length");
+    } else if (micro_batch * sequence > kMostTokenPairs / sequence) {
+      Add(key, "plan.too-many-tokens",
+          fmt::format("attention over {} x {} x {} pairs of tokens is more than {}", micro_batch,
+                      sequence, sequence, kMostTokenPairs),
           "use a smaller micro_batch_size or sequence_length");
     }
   }
@@ -148,10 +153,16 @@ class Checker {
   }
 
   void CheckMicroBatches(const char* key, std::int64_t count) {
-    if (count <= kMostMicroBatches) return;
-    Add(key, "plan.too-many-micro-batches",
-        fmt::format("a step of {} micro-batches is more than {}", count, kMostMicroBatches),
-        "use a larger micro_batch_size or a smaller batch");
+    if (count > kMostMicroBatches) {
+      Add(key, "plan.too-many-micro-batches",
+          fmt::format("a step of {} micro-batches is more than {}", count, kMostMicroBatches),
+          "use a larger micro_batch_size or a smaller batch");
+    } else if (facts_.layers && count > kMostLayerPasses / *facts_.layers) {
+      Add(key, "plan.too-many-micro-batches",
+          fmt::format("a step of {} micro-batches through {} layers is more than {}", count,
+                      *facts_.layers, kMostLayerPasses),
+          "use a larger micro_batch_size, a smaller batch or fewer layers");
+    }
   }
 
   void CheckFramework() {

@@ -25,6 +25,7 @@ Facts EightDevices() {
   Facts facts;
   facts.devices = 8;
   facts.max_positions = 1024;
+  facts.layers = 128;
   facts.device = "a100-sxm-40gb";
   facts.computes[static_cast<std::size_t>(DataType::kFp8)] = false;
   return facts;
@@ -79,6 +80,10 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "plan.too-many-tokens",
        // 2^24 / 1024 = 16,384
        "a micro-batch of 16385 x 1024 tokens is more than 16777216"},
+      {[](Request& r) { r.gradient_accumulation = 1025; }, "training.gradient_accumulation",
+       "plan.too-many-micro-batches",
+       // 2^17 / 128 = 1024
+       "a step of 1025 micro-batches through 128 layers is more than 131072"},
       {[](Request& r) { r.precision = DataType::kFp8; }, "training.precision",
        "plan.precision-not-of-device", "a100-sxm-40gb does not compute in fp8"},
       {[](Request& r) { r.tensor = 2; }, "parallelism.tensor", "plan.axis-not-supported",
@@ -180,6 +185,20 @@ TEST(Check, FindsSeveralAtOnce) {
   for (const Violation& violation : Check(request, EightDevices())) codes.push_back(violation.code);
   EXPECT_EQ(codes, (std::vector<std::string>{"plan.sequence-too-long", "plan.device-count",
                                              "plan.shard-group"}));
+}
+
+// 2^20 tokens attend to each other in 2^40 pairs.
+TEST(Check, LimitsTheLengthOfASequence) {
+  Request request = Legal();
+  request.micro_batch_size = 1;
+  request.sequence_length = std::int64_t{1} << 20;
+  EXPECT_TRUE(Check(request, Facts()).empty());
+  request.sequence_length = (std::int64_t{1} << 20) + 1;
+  const std::vector<Violation> violations = Check(request, Facts());
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].key, "training.sequence_length");
+  EXPECT_EQ(violations[0].message,
+            "attention over 1 x 1048577 x 1048577 pairs of tokens is more than 1099511627776");
 }
 
 TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/quantity.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
@@ -304,6 +305,9 @@ class Loader {
     if (architecture != nullptr && architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
     }
+    if (scenario_.model != nullptr) {
+      facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
+    }
     if (scenario_.cluster != nullptr) facts.devices = scenario_.cluster->devices();
     if (architecture != nullptr && scenario_.gpu.has_value()) {
       facts.device = scenario_.gpu->name;
@@ -315,12 +319,64 @@ class Loader {
       Report(std::move(violation.code), LocationOf(root_, violation.key),
              std::move(violation.message), std::move(violation.hint));
     }
-    if (architecture != nullptr && scenario_.cluster != nullptr &&
-        scenario_.cluster->gpu().empty()) {
+    CheckCosts(file, architecture);
+    CheckStepTime(file);
+  }
+
+  // Layer times are inputs: together they must not leave what virtual time can count, several steps
+  // of it.
+  void CheckStepTime(const ScenarioFile& file) {
+    constexpr Time kLongestStep = Seconds(24 * 3600);
+    if (scenario_.model == nullptr || scenario_.cluster == nullptr) return;
+    const auto* list = std::get_if<model::LayerList>(&scenario_.model->source);
+    if (list == nullptr || !file.request.micro_batch_size.has_value()) return;
+    std::int64_t micro_batches = file.request.gradient_accumulation.value_or(1);
+    if (const auto data = plan::DataDegree(file.request, scenario_.cluster->devices());
+        data.has_value() && file.request.global_batch_size.has_value()) {
+      micro_batches = *file.request.global_batch_size / (*file.request.micro_batch_size * *data);
+    }
+    Time micro_batch;  // a layer list takes a quarter of an hour at most (model_file.h)
+    for (const model::ListedLayer& layer : list->layers) {
+      micro_batch += layer.repeat * (layer.forward + layer.backward);
+    }
+    // More micro-batches than a plan may have are reported as such.
+    if (micro_batches > plan::kMostMicroBatches ||
+        micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
+      return;
+    }
+    Report("scenario.step-too-long", LocationOf(root_, "model"),
+           fmt::format("{} micro-batches of {} and an update of {} take more than a day",
+                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
+           "check the units of the layers' times");
+  }
+
+  // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  void CheckCosts(const ScenarioFile& file, const model::Architecture* architecture) {
+    if (scenario_.cluster == nullptr) return;
+    if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
       Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
              fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
                          Quoted(scenario_.model->name)),
              "add gpu: to the flat cluster, or give layer times in a layer list");
+    }
+    if (scenario_.calibration == nullptr) return;
+    const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
+    if (flat != nullptr && !flat->link.has_value() && flat->devices > 1 &&
+        scenario_.calibration->collectives.empty()) {
+      Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
+             "the flat cluster has no link, and no calibration table says what collectives cost",
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
+    }
+    const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
+    if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
+      return;
+    }
+    if (kernels->gemm[static_cast<std::size_t>(*file.request.precision)].max_efficiency == 0 &&
+        scenario_.gpu.has_value() && scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
+      Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
+             fmt::format("the calibration profile {} has no figures for matrix products in {}",
+                         Quoted(scenario_.calibration->name), Name(*file.request.precision)),
+             "choose a precision that it has, or add figures to kernels.gemm");
     }
   }
 

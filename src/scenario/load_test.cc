@@ -179,7 +179,7 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
        {"s.yaml:1:1 input.missing-key", "s.yaml:2:1 input.unknown-key"}},
       {Flat("devices: 8", "devices: 0"), {"s.yaml:8:35 input.out-of-range"}},
       {Flat("memory: 80 GiB", "memory: 80"), {"s.yaml:8:46 input.bad-quantity"}},
-      {Flat("bandwidth: 25 GB/s", "bandwidth: 25 GB"), {"s.yaml:9:46 input.bad-quantity"}},
+      {Flat("bandwidth: 25 GB/s", "bandwidth: 25 GB"), {"s.yaml:9:47 input.bad-quantity"}},
       {Flat("  sequence_length: 128\n", "  nodes: 2\n  sequence_length: 128\n"),
        {"s.yaml:11:3 input.unknown-key"}},
       {Flat("training:", "  nodes: 2\ntraining:"), {"s.yaml:10:10 topology.nodes"}},
@@ -228,6 +228,8 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
            "topologies/dgx-h100.yaml\n  nodes: 2",
            "{kind: flat, devices: 8, memory: 80 GiB, link: {latency: 1 us, bandwidth: 1 GB/s}}"),
        {"s.yaml:4:13 scenario.no-gpu"}},
+      {Flat(",\n             link: {latency: 5 us, bandwidth: 25 GB/s}", ""),
+       {"s.yaml:8:13 scenario.no-link"}},
   };
   for (const Bad& bad : cases) {
     const Result<Scenario> result = LoadString(bad.text);
@@ -245,7 +247,16 @@ TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
             (std::vector<std::string>{
                 "s.yaml:8:35 input.not-an-integer", "s.yaml:14:14 input.unknown-word",
                 "s.yaml:20:13 input.not-an-integer", "s.yaml:21:1 input.unknown-key",
-                "s.yaml:22:31 plan.axis-not-supported"}));
+                "s.yaml:22:32 plan.axis-not-supported"}));
+}
+
+// 2 x (3 + 3) minutes a micro-batch: 100 of them are 20 hours, 200 are 40.
+TEST(Load, RefusesStepsThatTakeMoreThanADay) {
+  const std::string slow = Flat("forward: 1 ms, backward: 2 ms", "forward: 3 min, backward: 3 min");
+  EXPECT_EQ(Mistakes(LoadString(slow, {"training.gradient_accumulation=100"})),
+            std::vector<std::string>());
+  EXPECT_EQ(Mistakes(LoadString(slow, {"training.gradient_accumulation=200"})),
+            std::vector<std::string>{"s.yaml:3:3 scenario.step-too-long"});
 }
 
 TEST(Load, NamesBothValuesOfADeviceCount) {

@@ -13,7 +13,7 @@ constexpr std::int64_t kFormatVersion = 1;
 // Generous: no machine is larger, and products of them stay inside 64 bits.
 constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
-constexpr IntegerRange kTokens = {1, std::int64_t{1} << 22};
+constexpr IntegerRange kTokens = {1, std::int64_t{1} << 20};
 constexpr IntegerRange kUnits = {0, 1'000'000};
 
 // The types that values are kept and reduced in; 8 bits are for computing only.

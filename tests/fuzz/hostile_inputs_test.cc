@@ -1,0 +1,219 @@
+// Inputs that somebody chose to do harm, and the shipped files cut and bent, through every reader:
+// none may crash, hang or be without a diagnostic. The laws are checked in read_inputs.cc; the fuzz
+// targets look for more of the kind.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/fuzz/read_inputs.h"
+
+namespace stepcast::fuzz {
+namespace {
+
+std::string Repeated(std::string_view text, int count) {
+  std::string repeated;
+  repeated.reserve(text.size() * static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) repeated += text;
+  return repeated;
+}
+
+std::vector<std::string> HostileTexts() {
+  constexpr int kMany = 50'000;
+  std::vector<std::string> texts = {
+      "",
+      " ",
+      "\n",
+      "\t",
+      "~",
+      "null",
+      "true",
+      "0",
+      "\"",
+      "'",
+      ":",
+      "-",
+      "?",
+      "? ? ?",
+      "- - -",
+      "---",
+      "--- ---",
+      "...",
+      "%",
+      "%YAML 9.9\n---\na: 1",
+      "%TAG ! x\n---\n!a b",
+      "&",
+      "*",
+      "&a *a",
+      "&a [*a]",
+      "a: &a\nb: *a",
+      "<<: {a: 1}",
+      "!",
+      "!!",
+      "!!binary aGk=",
+      "!<tag> x",
+      "|",
+      ">",
+      "|9",
+      "|-\n x",
+      "[",
+      "]",
+      "{",
+      "}",
+      "{]",
+      "[}",
+      "[,]",
+      "{,}",
+      "{:}",
+      "{a: [b: {c",
+      "{\"a\":1}}",
+      "@",
+      "`",
+      "a: 1\n a: 2",
+      "a:\n  - b\n c",
+      "\"\\x\"",
+      "\"\\u\"",
+      "\"\\uD800\"",
+      "\"\\U00110000\"",
+      "\"\\UFFFFFFFF\"",
+      std::string("a\0b: 1", 6),
+      "\xFF\xFE"
+      "a",
+      std::string("\xFF\xFE"
+                  "a\0:\0 \0001\0",
+                  10),
+      "\xEF\xBB\xBF",
+      "\xEF\xBB\xBF"
+      "a: 1",
+      "\xC0\x80: 1",
+      "a: \x1b[2J",
+      "a: \xF0\x9F\x92\xA9",
+      "stepcast: 99999999999999999999999999",
+      "stepcast: -0",
+      "stepcast: 1e999",
+      "stepcast: .inf",
+      "stepcast: 0x1",
+      "model: /dev/zero",
+      "model: /",
+      "model: ..",
+      "model: \"a\\0b\"",
+      "model: " + std::string(100'000, 'x'),
+      "model: {kind: layers, layers: [" + Repeated("{},", 1000) + "]}",
+      "#--set =\n#--set a\n#--set a=\n#--set .=1\n#--set a.b.c.d=[\nstepcast: 1",
+      "#--set " + Repeated("a.", kMany) + "b=1\nstepcast: 1",
+      "#--set stepcast.a=1\n#--set stepcast.0=1\nstepcast: [1]",
+      Repeated("[", kMany),
+      Repeated("{", kMany),
+      Repeated("[[]", kMany),
+      Repeated("{a: ", kMany),
+      Repeated("- ", kMany),
+      Repeated("? ", kMany),
+      Repeated("a: ", kMany),
+      Repeated("&a ", kMany),
+      Repeated("!a ", kMany),
+      Repeated("\"", kMany + 1),
+      Repeated("'", kMany + 1),
+      Repeated("a:\n", 1000),
+      Repeated("---\n", kMany),
+      Repeated("#", kMany),
+      Repeated(" ", kMany) + "a: 1",
+      "a: " + Repeated("9", kMany),
+      "a: |\n" + Repeated(" \n", kMany),
+  };
+  // The right keys with values of every wrong kind.
+  for (const char* key :
+       {"stepcast", "name",        "model",         "cluster",    "calibration", "software",
+        "training", "parallelism", "data_parallel", "kind",       "layers",      "node",
+        "fabric",   "devices",     "link",          "gpu",        "memory",      "provenance",
+        "kernels",  "links",       "collectives",   "hidden_size"}) {
+    for (const char* value : {"", "1", "-1", "x", "''", "[]", "{}", "[[]]", "{a: }", "[1, {}]",
+                              "99999999999999999999", "1 GB/s", "0 B", "true"}) {
+      texts.push_back(std::string(key) + ": " + value);
+    }
+  }
+  return texts;
+}
+
+std::vector<std::string> ShippedTexts() {
+  std::vector<std::filesystem::path> paths;
+  for (const char* folder : {"models", "topologies", "calibration", "scenarios", "tests/fuzz"}) {
+    if (!std::filesystem::is_directory(folder)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".yaml" || extension == ".json") paths.push_back(entry.path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> texts;
+  for (const std::filesystem::path& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return texts;
+}
+
+void ReadAll(std::string_view text) {
+  ReadScenario(text);
+  ReadModel(text);
+  ReadTopology(text);
+  ReadCalibration(text);
+}
+
+TEST(HostileInputs, AreAllAnswered) {
+  for (const std::string& text : HostileTexts()) ReadAll(text);
+}
+
+TEST(HostileInputs, ShippedFilesAreReadByEveryReader) {
+  const std::vector<std::string> texts = ShippedTexts();
+  EXPECT_GT(texts.size(), 20u) << "the shipped files are not where they should be";
+  for (const std::string& text : texts) ReadAll(text);
+}
+
+// Cut short, with a character lost, changed or doubled, or with two lines swapped: the mistakes
+// that editing makes.
+TEST(HostileInputs, BentShippedFilesAreAllAnswered) {
+  std::mt19937 random(20260101);  // fixed: the same inputs on every run
+  const auto below = [&](std::size_t limit) {
+    return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit);
+  };
+  constexpr std::string_view kReplacements = ":{}[],'\"#&*!|>%@-? \n\t0919.xB\x80";
+  for (const std::string& text : ShippedTexts()) {
+    for (int variant = 0; variant < 20; ++variant) {
+      std::string bent = text;
+      const std::size_t at = below(bent.size());
+      switch (variant % 5) {
+        case 0:
+          bent.resize(at);
+          break;
+        case 1:
+          bent.erase(at, 1 + below(3));
+          break;
+        case 2:
+          bent[at] = kReplacements[below(kReplacements.size())];
+          break;
+        case 3:
+          bent.insert(at, bent.substr(below(bent.size()), below(40)));
+          break;
+        default: {
+          const std::size_t begin = bent.rfind('\n', at);
+          const std::size_t end = bent.find('\n', at);
+          if (begin != std::string::npos && end != std::string::npos && begin < end) {
+            bent += bent.substr(begin, end - begin) + "\n";
+            bent.erase(begin, end - begin);
+          }
+        }
+      }
+      ReadAll(bent);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::fuzz
