@@ -81,7 +81,7 @@ class Fsdp2 final : public Technique {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       if (units_[i].root) {
         root_ = static_cast<int>(i);
-      } else {
+      } else if (units_[i].gathered_elements > 0) {
         blocks_.push_back(static_cast<int>(i));
       }
     }
@@ -324,7 +324,9 @@ class Fsdp2 final : public Technique {
 
   // Asks for the next blocks in the direction of travel.
   void PrefetchAfter(int unit, int direction) {
-    const auto at = std::find(blocks_.begin(), blocks_.end(), unit) - blocks_.begin();
+    const auto found = std::find(blocks_.begin(), blocks_.end(), unit);
+    if (found == blocks_.end()) return;
+    const std::int64_t at = found - blocks_.begin();
     for (std::int64_t d = 1; d <= prefetch(); ++d) {
       const std::int64_t next = at + direction * d;
       if (next < 0 || next >= static_cast<std::int64_t>(blocks_.size())) return;
@@ -512,7 +514,7 @@ class Fsdp2 final : public Technique {
   std::vector<int> unit_of_tensor_;
   std::vector<Index> gradients_;                // buffers, by tensor
   std::vector<Index> copy_reduce_input_;        // kernels of one-rank groups, by unit
-  std::vector<int> blocks_;                     // units but the root, in forward order
+  std::vector<int> blocks_;  // units with parameters but the root, in forward order
   int root_ = -1;
   int deferred_ = -1;   // forward: the unit whose gather buffer waits to be freed
   int in_flight_ = -1;  // the unit whose reduce-scatter input is held

@@ -102,17 +102,11 @@ class Reference final : public Technique {
   }
 
   void AfterForward(int layer) override {
-    builder_.Record(step_.compute(), layer_done_);
-    if (!sharded_parameters_) return;
-    const int unit = units_.of_layer[layer];
-    if (units_.units[unit].layers.back() != layer || !ReshardsAfterForward()) return;
-    ParameterGroup& group = parameters_[unit];
-    if (group.kept != kNone) {
-      builder_.Allocate(step_.compute(), group.kept);
-      builder_.Run(step_.compute(), group.keep,
-                   {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
+    if (sharded_parameters_ && ReshardsAfterForward()) {
+      const int unit = units_.of_layer[layer];
+      if (units_.units[unit].layers.back() == layer) Reshard(parameters_[unit]);
     }
-    Free(group);
+    builder_.Record(step_.compute(), layer_done_);
   }
 
   void BeforeBackward(int layer) override {
@@ -346,6 +340,16 @@ class Reference final : public Technique {
     group.resident = false;
   }
 
+  // Stage 3: frees a unit after its forward, but for the part that is kept for backward.
+  void Reshard(ParameterGroup& group) {
+    if (group.kept != kNone) {
+      builder_.Allocate(step_.compute(), group.kept);
+      builder_.Run(step_.compute(), group.keep,
+                   {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
+    }
+    Free(group);
+  }
+
   // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
   void Gather(const std::vector<int>& order, int unit) {
     const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
@@ -411,7 +415,9 @@ class Reference final : public Technique {
       }
       builder_.Communicate(communication_, collective, uses);
     }
-    if (replica_communicator_ != kNone) {
+    // Shards add up over the micro-batches; the replicas' sum is taken once.
+    const bool over_replicas = replica_communicator_ != kNone && step_.last_micro_batch();
+    if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
       const Index shard =
           bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
@@ -423,7 +429,7 @@ class Reference final : public Technique {
                                   .data_type = type}),
           {builder_.WritesAll(shard)});
     }
-    builder_.Record(replica_stream_, bucket.reduced);
+    builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {
       builder_.RecordStream(communication_, bucket.gradients);
       builder_.Release(bucket.gradients);

@@ -22,8 +22,8 @@ namespace stepcast::lowering {
 //              units ahead, and freed after it; gradients as in stage 2, per unit unless
 //              bucket_size is given. A unit is a layer; layers that share a tied tensor are one.
 //
-// With shard_group_size < data the above happens inside a shard group, and the reduced shards are
-// all-reduced over the replicas.
+// With shard_group_size < data the above happens inside a shard group, and once a step the reduced
+// shards are all-reduced over the replicas.
 program::Program LowerReference(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::lowering
