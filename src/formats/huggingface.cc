@@ -154,6 +154,11 @@ Architecture ReadLlama(Family family, Reader& reader, KeysOfFields& keys) {
   a.max_positions = reader.OptionalDimension("max_position_embeddings").value_or(0);
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", false);
   a.attention_dropout = reader.Number("attention_dropout", 0) > 0;
+  for (const char* key : {"num_local_experts", "num_experts"}) {
+    if (reader.OptionalDimension(key).value_or(1) > 1) {
+      reader.Refuse(key, "only dense feed-forward layers are modelled");
+    }
+  }
   return a;
 }
 

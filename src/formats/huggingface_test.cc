@@ -89,6 +89,14 @@ TEST(HuggingFaceTest, LlamaOptions) {
   EXPECT_EQ(Parameters(tied), 8'030'261'248 - 128256LL * 4096);
 }
 
+TEST(HuggingFaceTest, ExpertsAreNotModelled) {
+  const Diagnostics mistakes = MistakesIn(
+      With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
+  ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
+  EXPECT_EQ(mistakes[0].message,
+            "only dense feed-forward layers are modelled: 'num_local_experts' is 8");
+}
+
 TEST(HuggingFaceTest, MistralHasAWindow) {
   const std::string text = TextOf("mistral-7b");
   const Architecture a = ArchitectureOf(text);

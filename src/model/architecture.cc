@@ -123,9 +123,8 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   counts &= faults.Within("head_dim", a.head_size, kMostWidth);
   counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
   counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
-  if (a.position == Position::kLearned) {
-    counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
-  } else if (a.max_positions < 0 || a.max_positions > kMostPositions) {
+  // Only learned positions need a length.
+  if (a.position == Position::kLearned || a.max_positions != 0) {
     counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
   }
   if (a.attention_window < 0) {

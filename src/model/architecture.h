@@ -22,8 +22,8 @@ struct Architecture {
   std::int64_t head_size = 0;      // d; q projection is hidden x (heads * head_size)
   std::int64_t feed_forward = 0;   // f
   std::int64_t vocabulary = 0;     // V, rows of the embedding
-  std::int64_t max_positions = 0;  // rows of a learned position embedding; the longest sequence
-                                   // it can take; 0 = no limit
+  std::int64_t max_positions = 0;  // learned positions: rows of their table, the longest sequence
+                                   // it can take. Others: what is stated, no limit; 0 = nothing
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;

@@ -54,11 +54,11 @@ LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
       element_(ActivationType(options.compute)),
       element_size_(SizeOf(element_)) {}
 
-Stream LayerOperators::Make(std::string name, std::int64_t width) {
+Operand LayerOperators::Make(std::string name, std::int64_t width) {
   return {tape_->Make(std::move(name), BytesOfElements(tokens_ * width)), width};
 }
 
-Stream LayerOperators::Input(std::int64_t width) {
+Operand LayerOperators::Input(std::int64_t width) {
   return {tape_->Input("input", BytesOfElements(tokens_ * width)), width};
 }
 
@@ -87,10 +87,10 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
           .written = written};
 }
 
-Stream LayerOperators::Linear(Stream x, std::string_view module, std::int64_t out,
-                              ModulePositions parameters) {
+Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
+                               ModulePositions parameters) {
   const std::int64_t in = x.width;
-  const Stream y = Make(Joined(module, " output"), out);
+  const Operand y = Make(Joined(module, " output"), out);
   const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
   Kernel forward = Gemm(std::string(module), tokens_, out, in);
   forward.read += bias;
@@ -111,15 +111,15 @@ Stream LayerOperators::Linear(Stream x, std::string_view module, std::int64_t ou
   return y;
 }
 
-Stream LayerOperators::Norm(Stream x, std::string_view module, Normalization normalization,
-                            ModulePositions parameters) {
+Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization normalization,
+                             ModulePositions parameters) {
   const bool rms = normalization == Normalization::kRmsNorm;
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(tokens_ * kFp32Size * (rms ? 1 : 2));
   const Bytes weights = BytesOfElements(x.width * (parameters.bias >= 0 ? 2 : 1));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
-  const Stream y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width);
   Kernel forward = Memory(std::string(module), flops, Size(x) + weights, Size(y) + statistics);
   if (rms) {
     const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
@@ -144,11 +144,11 @@ Stream LayerOperators::Norm(Stream x, std::string_view module, Normalization nor
   return y;
 }
 
-Stream LayerOperators::Rotary(Stream x, std::string_view module, std::int64_t head_size) {
+Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
   const std::int64_t flops = kRotaryFlops * Elements(x);
   // Sines and cosines of every position.
   const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);
-  const Stream y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width);
   tape_->Run(Memory(std::string(module), flops, Size(x) + table, Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
@@ -159,11 +159,11 @@ Stream LayerOperators::Rotary(Stream x, std::string_view module, std::int64_t he
   return y;
 }
 
-std::array<Stream, 3> LayerOperators::Split(Stream x, std::string_view module,
-                                            const std::array<std::int64_t, 3>& widths) {
-  const std::array<Stream, 3> parts = {Make(Joined(module, " query"), widths[0]),
-                                       Make(Joined(module, " key"), widths[1]),
-                                       Make(Joined(module, " value"), widths[2])};
+std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
+                                             const std::array<std::int64_t, 3>& widths) {
+  const std::array<Operand, 3> parts = {Make(Joined(module, " query"), widths[0]),
+                                        Make(Joined(module, " key"), widths[1]),
+                                        Make(Joined(module, " value"), widths[2])};
   tape_->Run(Memory(Joined(module, ".split"), 0, Size(x), Size(x)), {x.value},
              {parts[0].value, parts[1].value, parts[2].value});
   tape_->OnBackward([=, this] {
@@ -177,9 +177,9 @@ std::array<Stream, 3> LayerOperators::Split(Stream x, std::string_view module,
   return parts;
 }
 
-Stream LayerOperators::RepeatHeads(Stream x, std::string_view module, std::int64_t times) {
+Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
   if (times == 1) return x;
-  const Stream y = Make(Joined(module, " output"), x.width * times);
+  const Operand y = Make(Joined(module, " output"), x.width * times);
   tape_->Run(Memory(std::string(module), 0, Size(x), Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
@@ -198,30 +198,30 @@ std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
   return s * s - (s - shape.window) * (s - shape.window);
 }
 
-Stream LayerOperators::FlashAttention(Stream query, Stream key, Stream value,
-                                      std::string_view module, const AttentionShape& shape) {
+Operand LayerOperators::FlashAttention(Operand query, Operand key, Operand value,
+                                       std::string_view module, const AttentionShape& shape) {
   return Flash({query.value, key.value, value.value}, module, shape);
 }
 
-Stream LayerOperators::FlashAttention(Stream query_key_value, std::string_view module,
-                                      const AttentionShape& shape) {
+Operand LayerOperators::FlashAttention(Operand query_key_value, std::string_view module,
+                                       const AttentionShape& shape) {
   const Value all = query_key_value.value;
   return Flash({all, all, all, true}, module, shape);
 }
 
-Stream LayerOperators::MathAttention(Stream query, Stream key, Stream value,
-                                     std::string_view module, const AttentionShape& shape) {
+Operand LayerOperators::MathAttention(Operand query, Operand key, Operand value,
+                                      std::string_view module, const AttentionShape& shape) {
   return Math({query.value, key.value, value.value}, module, shape);
 }
 
-Stream LayerOperators::MathAttention(Stream query_key_value, std::string_view module,
-                                     const AttentionShape& shape) {
+Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view module,
+                                      const AttentionShape& shape) {
   const Value all = query_key_value.value;
   return Math({all, all, all, true}, module, shape);
 }
 
-Stream LayerOperators::Flash(const Core& core, std::string_view module,
-                             const AttentionShape& shape) {
+Operand LayerOperators::Flash(const Core& core, std::string_view module,
+                              const AttentionShape& shape) {
   const std::int64_t query_width = shape.heads * shape.head_size;
   const std::int64_t key_width = shape.kv_heads * shape.head_size;
   const Bytes operands = BytesOfElements(tokens_ * (query_width + 2 * key_width));
@@ -230,7 +230,7 @@ Stream LayerOperators::Flash(const Core& core, std::string_view module,
   const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
 
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
-  const Stream y = Make(Joined(module, " output"), query_width);
+  const Operand y = Make(Joined(module, " output"), query_width);
   tape_->Keep(y.value);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
   tape_->Keep(log_sum_exp);
@@ -298,8 +298,8 @@ Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shap
           .written = ScoreBytes(batch * element_size_, s * n)};
 }
 
-Stream LayerOperators::Math(const Core& core, std::string_view module,
-                            const AttentionShape& shape) {
+Operand LayerOperators::Math(const Core& core, std::string_view module,
+                             const AttentionShape& shape) {
   const std::int64_t s = options_.sequence_length;
   const std::int64_t d = shape.head_size;
   const std::int64_t scores = Flops(options_.micro_batch_size * shape.heads, s * s);
@@ -326,7 +326,7 @@ Stream LayerOperators::Math(const Core& core, std::string_view module,
     tape_->Keep(weights);
     tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {softmax}, {mask, weights});
   }
-  const Stream y = Make(Joined(module, " output"), shape.heads * d);
+  const Operand y = Make(Joined(module, " output"), shape.heads * d);
   tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s), {weights, core.value},
              {y.value});
 
@@ -370,8 +370,8 @@ Stream LayerOperators::Math(const Core& core, std::string_view module,
   return y;
 }
 
-Stream LayerOperators::Add(Stream x, Stream y, std::string_view name) {
-  const Stream sum = Make(std::string(name), x.width);
+Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
+  const Operand sum = Make(std::string(name), x.width);
   tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
              {x.value, y.value}, {sum.value});
   tape_->OnBackward([=, this] {
@@ -381,8 +381,8 @@ Stream LayerOperators::Add(Stream x, Stream y, std::string_view name) {
   return sum;
 }
 
-Stream LayerOperators::Multiply(Stream x, Stream y, std::string_view name) {
-  const Stream product = Make(Joined(name, " output"), x.width);
+Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
+  const Operand product = Make(Joined(name, " output"), x.width);
   tape_->Keep(x.value);
   tape_->Keep(y.value);
   tape_->Run(Memory(std::string(name), Elements(x), 2 * Size(x), Size(x)), {x.value, y.value},
@@ -401,10 +401,10 @@ Stream LayerOperators::Multiply(Stream x, Stream y, std::string_view name) {
   return product;
 }
 
-Stream LayerOperators::Elementwise(Stream x, std::string_view module,
-                                   std::int64_t flops_per_element) {
+Operand LayerOperators::Elementwise(Operand x, std::string_view module,
+                                    std::int64_t flops_per_element) {
   const std::int64_t flops = flops_per_element * Elements(x);
-  const Stream y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width);
   tape_->Keep(x.value);
   tape_->Run(Memory(std::string(module), flops, Size(x), Size(x)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
@@ -416,17 +416,17 @@ Stream LayerOperators::Elementwise(Stream x, std::string_view module,
   return y;
 }
 
-Stream LayerOperators::Gelu(Stream x, std::string_view module) {
+Operand LayerOperators::Gelu(Operand x, std::string_view module) {
   return Elementwise(x, module, kGeluFlops);
 }
 
-Stream LayerOperators::Silu(Stream x, std::string_view module) {
+Operand LayerOperators::Silu(Operand x, std::string_view module) {
   return Elementwise(x, module, kSiluFlops);
 }
 
-Stream LayerOperators::Dropout(Stream x, std::string_view module) {
+Operand LayerOperators::Dropout(Operand x, std::string_view module) {
   const Bytes mask_size = Bytes(Elements(x) * kMaskSize);
-  const Stream y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width);
   const Value mask = tape_->Make(Joined(module, " mask"), mask_size);
   tape_->Keep(mask);
   tape_->Run(Memory(std::string(module), 2 * Elements(x), Size(x), Size(x) + mask_size), {x.value},
@@ -441,11 +441,11 @@ Stream LayerOperators::Dropout(Stream x, std::string_view module) {
   return y;
 }
 
-Stream LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::int64_t width,
-                              int weight, bool shared) {
+Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::int64_t width,
+                               int weight, bool shared) {
   const Bytes indices = Bytes(tokens_ * kIndexSize);
   const Bytes table = BytesOfElements(rows * width);
-  const Stream y = Make(Joined(module, " output"), width);
+  const Operand y = Make(Joined(module, " output"), width);
   tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value});
   tape_->OnBackward([=, this] {
     const Bytes touched = BytesOfElements(std::min(rows, tokens_) * width);
@@ -461,15 +461,15 @@ Stream LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::i
   return y;
 }
 
-Stream LayerOperators::AddPositions(Stream x, std::string_view module, std::int64_t rows,
-                                    int weight) {
+Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::int64_t rows,
+                                     int weight) {
   const std::int64_t s = options_.sequence_length;
   const std::int64_t elements = s * x.width;
   const Bytes size = BytesOfElements(elements);
   const Value positions = tape_->Make(Joined(module, " output"), size);
   tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions});
   const std::string name = Joined(module, ".add");
-  const Stream sum = Make(Joined(name, " output"), x.width);
+  const Operand sum = Make(Joined(name, " output"), x.width);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
@@ -487,7 +487,7 @@ Stream LayerOperators::AddPositions(Stream x, std::string_view module, std::int6
   return sum;
 }
 
-void LayerOperators::CrossEntropy(Stream logits, std::string_view module) {
+void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   const std::int64_t elements = Elements(logits);
   const Bytes wide = Bytes(elements * kFp32Size);
   const bool cast = element_ != DataType::kFp32;

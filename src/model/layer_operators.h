@@ -21,7 +21,7 @@
 namespace stepcast::model {
 
 // An activation: `width` elements per token.
-struct Stream {
+struct Operand {
   LayerTape::Value value = -1;
   std::int64_t width = 0;
 };
@@ -45,77 +45,77 @@ class LayerOperators {
  public:
   LayerOperators(const WorkOptions& options, LayerTape& tape);
 
-  Stream Input(std::int64_t width);
+  Operand Input(std::int64_t width);
 
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
   // bias's as a reduction over tokens. Keeps x.
-  Stream Linear(Stream x, std::string_view module, std::int64_t out, ModulePositions parameters);
+  Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
   // One fused kernel. Keeps x and, for RMSNorm, one FP32 number per token; the statistics of
   // LayerNorm are left out as in the paper.
-  Stream Norm(Stream x, std::string_view module, Normalization normalization,
-              ModulePositions parameters);
+  Operand Norm(Operand x, std::string_view module, Normalization normalization,
+               ModulePositions parameters);
   // Rotary positions of queries or keys, one kernel. Keeps nothing.
-  Stream Rotary(Stream x, std::string_view module, std::int64_t head_size);
+  Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.
-  std::array<Stream, 3> Split(Stream x, std::string_view module,
-                              const std::array<std::int64_t, 3>& widths);
+  std::array<Operand, 3> Split(Operand x, std::string_view module,
+                               const std::array<std::int64_t, 3>& widths);
   // Keys or values of `kv_heads` copied so that every query head has its own.
-  Stream RepeatHeads(Stream x, std::string_view module, std::int64_t times);
+  Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
 
   // The attention core as one kernel: scores never reach memory. Causal: half of the scores are
   // computed. Keeps its operands, its output and the log-sum-exp (FP32, one per head and token).
   // Backward recomputes the scores: five products for the forward's two.
-  Stream FlashAttention(Stream query, Stream key, Stream value, std::string_view module,
-                        const AttentionShape& shape);
+  Operand FlashAttention(Operand query, Operand key, Operand value, std::string_view module,
+                         const AttentionShape& shape);
   // The same on one tensor that holds queries, keys and values side by side. Its gradient is put
   // together by a copy.
-  Stream FlashAttention(Stream query_key_value, std::string_view module,
-                        const AttentionShape& shape);
+  Operand FlashAttention(Operand query_key_value, std::string_view module,
+                         const AttentionShape& shape);
   // The attention core as products, mask, softmax and dropout that write the whole score matrix.
   // Keys and values have as many heads as the queries. Keeps its operands, the softmax output and,
   // with dropout, the mask (one byte an element) and the dropout's output.
-  Stream MathAttention(Stream query, Stream key, Stream value, std::string_view module,
-                       const AttentionShape& shape);
-  Stream MathAttention(Stream query_key_value, std::string_view module,
-                       const AttentionShape& shape);
+  Operand MathAttention(Operand query, Operand key, Operand value, std::string_view module,
+                        const AttentionShape& shape);
+  Operand MathAttention(Operand query_key_value, std::string_view module,
+                        const AttentionShape& shape);
 
-  Stream Add(Stream x, Stream y, std::string_view name);
-  Stream Multiply(Stream x, Stream y, std::string_view name);  // keeps both
-  Stream Gelu(Stream x, std::string_view module);              // keeps x
-  Stream Silu(Stream x, std::string_view module);              // keeps x
-  Stream Dropout(Stream x, std::string_view module);  // keeps a mask of one byte an element
+  Operand Add(Operand x, Operand y, std::string_view name);
+  Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
+  Operand Gelu(Operand x, std::string_view module);               // keeps x
+  Operand Silu(Operand x, std::string_view module);               // keeps x
+  Operand Dropout(Operand x, std::string_view module);  // keeps a mask of one byte an element
 
   // Rows of a table, one per token. Its gradient is dense: zeros, and the tokens' rows added up.
   // `shared`: the table also is the head's, and its two gradients are added at the end.
-  Stream Lookup(std::string_view module, std::int64_t rows, std::int64_t width, int weight,
-                bool shared);
+  Operand Lookup(std::string_view module, std::int64_t rows, std::int64_t width, int weight,
+                 bool shared);
   // Adds rows of a table of positions, the same for every sequence.
-  Stream AddPositions(Stream x, std::string_view module, std::int64_t rows, int weight);
+  Operand AddPositions(Operand x, std::string_view module, std::int64_t rows, int weight);
 
   // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
   // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
   // result stays. Backward makes two FP32 gradients of that size, then the logits' own.
-  void CrossEntropy(Stream logits, std::string_view module);
+  void CrossEntropy(Operand logits, std::string_view module);
 
  private:
   struct Core;  // see the .cc
 
-  std::int64_t Elements(Stream x) const { return tokens_ * x.width; }
+  std::int64_t Elements(Operand x) const { return tokens_ * x.width; }
   Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }
-  Bytes Size(Stream x) const { return BytesOfElements(Elements(x)); }
-  Stream Make(std::string name, std::int64_t width);
+  Bytes Size(Operand x) const { return BytesOfElements(Elements(x)); }
+  Operand Make(std::string name, std::int64_t width);
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k) const;
   // One of the products of an attention core over separate kernels.
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
                       std::int64_t k) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
-  Stream Elementwise(Stream x, std::string_view module, std::int64_t flops_per_element);
+  Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
 
-  Stream Flash(const Core& core, std::string_view module, const AttentionShape& shape);
-  Stream Math(const Core& core, std::string_view module, const AttentionShape& shape);
+  Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
+  Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
 
   WorkOptions options_;
   LayerTape* tape_;

@@ -39,12 +39,12 @@ template <typename Operator>
 LayerWork WorkOf(const WorkOptions& options, std::int64_t width, Operator&& op) {
   LayerTape tape(ActivationType(options.compute));
   LayerOperators operators(options, tape);
-  const Stream y = op(operators, operators.Input(width));
+  const Operand y = op(operators, operators.Input(width));
   return tape.Finish(y.value, Checkpointing::kNone);
 }
 
 LayerWork LinearWork(const WorkOptions& options) {
-  return WorkOf(options, 4, [](LayerOperators& operators, Stream x) {
+  return WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
     return operators.Linear(x, "fc", 6, {.weight = 0, .bias = 1});
   });
 }
@@ -99,7 +99,7 @@ TEST(LayerOperatorsTest, SizesFollowTheComputeType) {
 }
 
 TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
-  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});
   });
   EXPECT_EQ(Saved(work), Bytes(16 * (2 * 4 + 4)));
@@ -109,7 +109,7 @@ TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
 }
 
 TEST(LayerOperatorsTest, LayerNormGivesBothGradientsAtOnce) {
-  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});
   });
   EXPECT_EQ(Saved(work), Bytes(16 * 2 * 4));
@@ -117,7 +117,7 @@ TEST(LayerOperatorsTest, LayerNormGivesBothGradientsAtOnce) {
 }
 
 TEST(LayerOperatorsTest, DropoutKeepsAByteAnElement) {
-  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Dropout(x, "drop");
   });
   ASSERT_EQ(work.saved.size(), 1U);  // the mask; nobody needs the input
@@ -127,12 +127,12 @@ TEST(LayerOperatorsTest, DropoutKeepsAByteAnElement) {
 }
 
 TEST(LayerOperatorsTest, RotaryAndAdditionKeepNothing) {
-  const LayerWork rotary = WorkOf(kOptions, 4, [](LayerOperators& operators, Stream x) {
+  const LayerWork rotary = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Rotary(x, "rotary", 2);
   });
   EXPECT_TRUE(rotary.saved.empty());
   const LayerWork add = WorkOf(
-      kOptions, 4, [](LayerOperators& operators, Stream x) { return operators.Add(x, x, "add"); });
+      kOptions, 4, [](LayerOperators& operators, Operand x) { return operators.Add(x, x, "add"); });
   EXPECT_TRUE(add.saved.empty());
   EXPECT_EQ(Forward(add, "add").read, Bytes(2 * 2 * 16 * 4));
 }
@@ -141,7 +141,7 @@ TEST(LayerOperatorsTest, RotaryAndAdditionKeepNothing) {
 constexpr AttentionShape kShape = {.heads = 4, .kv_heads = 2, .head_size = 4};
 
 LayerWork FlashWork(const AttentionShape& shape) {
-  return WorkOf(kOptions, 32, [&](LayerOperators& operators, Stream x) {
+  return WorkOf(kOptions, 32, [&](LayerOperators& operators, Operand x) {
     return operators.FlashAttention(x, "core", shape);
   });
 }
@@ -177,7 +177,7 @@ TEST(LayerOperatorsTest, AWindowSavesWork) {
 
 TEST(LayerOperatorsTest, MathAttentionWritesTheScores) {
   const AttentionShape shape = {.heads = 4, .kv_heads = 4, .head_size = 4, .dropout = true};
-  const LayerWork work = WorkOf(kOptions, 48, [&](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(kOptions, 48, [&](LayerOperators& operators, Operand x) {
     return operators.MathAttention(x, "core", shape);
   });
   const Kernel& scores = Forward(work, "core.scores");
@@ -196,7 +196,7 @@ TEST(LayerOperatorsTest, MathAttentionWritesTheScores) {
 }
 
 TEST(LayerOperatorsTest, RepeatedHeadsAreCopies) {
-  const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Operand x) {
     return operators.RepeatHeads(x, "repeat", 3);
   });
   EXPECT_TRUE(work.saved.empty());
@@ -207,7 +207,7 @@ TEST(LayerOperatorsTest, RepeatedHeadsAreCopies) {
 TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
   const WorkOptions options = {.micro_batch_size = 1, .sequence_length = 1 << 24};
   const AttentionShape shape = {.heads = 1 << 10, .kv_heads = 1 << 10, .head_size = 256};
-  const LayerWork work = WorkOf(options, 3 << 18, [&](LayerOperators& operators, Stream x) {
+  const LayerWork work = WorkOf(options, 3 << 18, [&](LayerOperators& operators, Operand x) {
     return operators.MathAttention(x, "core", shape);
   });
   for (const ForwardOperator& op : work.forward) {
@@ -222,7 +222,7 @@ TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
 TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
   LayerTape tape(DataType::kBf16);
   LayerOperators operators(kOptions, tape);
-  const Stream x = operators.Input(4);
+  const Operand x = operators.Input(4);
   operators.CrossEntropy(operators.Linear(x, "head", 10, {.weight = 0, .bias = -1}), "loss");
   const LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
   EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2 + 16 * 10 * (2 + 4)));
@@ -249,7 +249,7 @@ LayerWork EmbeddingWork(std::int64_t micro_batch_size, bool shared) {
   options.micro_batch_size = micro_batch_size;
   LayerTape tape(DataType::kBf16);
   LayerOperators operators(options, tape);
-  const Stream x = operators.Lookup("wte", 100, 4, 0, shared);
+  const Operand x = operators.Lookup("wte", 100, 4, 0, shared);
   return tape.Finish(operators.AddPositions(x, "wpe", 32, 1).value, Checkpointing::kNone);
 }
 

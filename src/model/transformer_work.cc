@@ -76,24 +76,24 @@ class Block {
         operators_(options, tape_) {}
 
   LayerWork Work() {
-    const Stream x = operators_.Input(a_.hidden);
-    const Stream between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
-                                    core_names_.attention_dropout, core_names_.attention_residual);
-    const Stream y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
-                              core_names_.dropout, core_names_.residual);
+    const Operand x = operators_.Input(a_.hidden);
+    const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
+                                     core_names_.attention_dropout, core_names_.attention_residual);
+    const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
+                               core_names_.dropout, core_names_.residual);
     return tape_.Finish(y.value, options_.checkpointing);
   }
 
  private:
-  Stream Norm(Stream x, std::string_view module) {
+  Operand Norm(Operand x, std::string_view module) {
     return operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
   }
 
-  Stream Linear(Stream x, std::string_view module, std::int64_t out) {
+  Operand Linear(Operand x, std::string_view module, std::int64_t out) {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
 
-  Stream AttentionOf(Stream x) {
+  Operand AttentionOf(Operand x) {
     const bool flash = options_.attention == Attention::kFlash;
     const std::int64_t query_width = a_.heads * a_.head_size;
     const std::int64_t key_width = a_.kv_heads * a_.head_size;
@@ -105,23 +105,23 @@ class Block {
                                .dropout = a_.attention_dropout};
     const auto core = [&](auto... operands) {
       tape_.BeginCore();
-      const Stream y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
-                             : operators_.MathAttention(operands..., core_names_.core, shape);
+      const Operand y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
+                              : operators_.MathAttention(operands..., core_names_.core, shape);
       tape_.EndCore();
       return y;
     };
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
-      const Stream all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
+      const Operand all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
       if (flash || group == 1) return core(all);
       const auto [query, key, value] =
           operators_.Split(all, core_names_.core, {query_width, key_width, key_width});
       return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
                   operators_.RepeatHeads(value, core_names_.value_repeat, group));
     }
-    Stream query = Linear(x, names_.query, query_width);
-    Stream key = Linear(x, names_.key, key_width);
-    Stream value = Linear(x, names_.value, key_width);
+    Operand query = Linear(x, names_.query, query_width);
+    Operand key = Linear(x, names_.key, key_width);
+    Operand value = Linear(x, names_.value, key_width);
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
     key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
     if (!flash) {
@@ -131,19 +131,19 @@ class Block {
     return core(query, key, value);
   }
 
-  Stream Projection(Stream x) { return Linear(x, names_.projection, a_.hidden); }
+  Operand Projection(Operand x) { return Linear(x, names_.projection, a_.hidden); }
 
-  Stream FeedForward(Stream x) {
+  Operand FeedForward(Operand x) {
     if (a_.activator == Activator::kGelu) {
-      const Stream up = Linear(x, names_.up, a_.feed_forward);
+      const Operand up = Linear(x, names_.up, a_.feed_forward);
       return Linear(operators_.Gelu(up, names_.activator), names_.down, a_.hidden);
     }
-    const Stream gate = operators_.Silu(Linear(x, names_.gate, a_.feed_forward), names_.activator);
-    const Stream up = Linear(x, names_.up, a_.feed_forward);
+    const Operand gate = operators_.Silu(Linear(x, names_.gate, a_.feed_forward), names_.activator);
+    const Operand up = Linear(x, names_.up, a_.feed_forward);
     return Linear(operators_.Multiply(gate, up, core_names_.product), names_.down, a_.hidden);
   }
 
-  Stream Residual(Stream x, Stream branch, std::string_view dropout, std::string_view name) {
+  Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
     if (a_.dropout) branch = operators_.Dropout(branch, dropout);
     return operators_.Add(x, branch, name);
   }
@@ -162,8 +162,8 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
   LayerTape tape(ActivationType(options.compute));
   LayerOperators operators(options, tape);
-  Stream x = operators.Lookup(names.embedding, a.vocabulary, a.hidden,
-                              Find(parameters, names.embedding).weight, a.tie_embeddings);
+  Operand x = operators.Lookup(names.embedding, a.vocabulary, a.hidden,
+                               Find(parameters, names.embedding).weight, a.tie_embeddings);
   if (a.position == Position::kLearned) {
     x = operators.AddPositions(x, names.positions, a.max_positions,
                                Find(parameters, names.positions).weight);
@@ -177,11 +177,11 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute));
   LayerOperators operators(options, tape);
-  const Stream x = operators.Input(a.hidden);
-  const Stream normalized =
+  const Operand x = operators.Input(a.hidden);
+  const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
   const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
-  const Stream logits =
+  const Operand logits =
       operators.Linear(normalized, names.head, a.vocabulary, Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
   return tape.Finish(std::nullopt, Checkpointing::kNone);
