@@ -23,8 +23,8 @@ namespace stepcast::engine {
 //
 // The heap is 4-ary and implicit; an event takes sixteen bytes, so that the four children of a node
 // fill one cache line, and a pop fetches the lines of the next level while it compares this one.
-// tests/benchmark/event_queue_benchmark.cc measures it against Boost.Heap, which is as fast in the
-// cache and takes nearly twice the time at a million events.
+// tests/benchmark/event_queue_benchmark.cc measures it against Boost.Heap, which is as fast while
+// the heap fits in the cache, and slower at a million events.
 //
 // Push and Pop take O(log n) and allocate only when the queue grows beyond its longest so far.
 template <typename Payload>
@@ -123,8 +123,8 @@ class EventQueue {
     T* allocate(std::size_t count) {
       return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(kCacheLine)));
     }
-    void deallocate(T* pointer, std::size_t count) {
-      ::operator delete(pointer, count * sizeof(T), std::align_val_t(kCacheLine));
+    void deallocate(T* pointer, std::size_t) {
+      ::operator delete(pointer, std::align_val_t(kCacheLine));
     }
     friend bool operator==(LineAllocator, LineAllocator) { return true; }
   };

@@ -60,6 +60,8 @@ struct Deadlock {
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
 
+class ProgramRun;
+
 // The same, run after run in the same memory: for those who simulate many programs. Not to be used
 // by two threads at once.
 class Simulator {
@@ -74,8 +76,7 @@ class Simulator {
                                                                  const Options& options);
 
  private:
-  class Engine;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ProgramRun> run_;
 };
 
 }  // namespace stepcast::simulate

@@ -139,90 +139,168 @@ bool Same(const Timeline& a, const Timeline& b) {
 }
 
 // Without sharing, every time follows from earlier ones in host order by + and max alone. This is
-// that recurrence, straight from the semantics in program.h, with no events or queues.
-Timeline Recurrence(const Case& any) {
-  const Program& program = any.program;
-  Timeline timeline;
-  Time host;
-  std::vector<Time> stream(program.streams.size());
-  std::vector<Time> communicator(program.communicators.size());
-  std::vector<Time> event(program.events.size());  // zero: never recorded, nothing to wait for
-  Time last_end;
-  for (int pass = 0; pass <= any.options.steps; ++pass) {
-    const std::vector<Instruction>& instructions = pass == 0 ? program.prologue : program.step;
-    Time pass_end;
-    for (Index i = 0; i < instructions.size(); ++i) {
-      const Instruction& instruction = instructions[i];
-      Time& free = stream[instruction.stream];
-      OperationRecord record;
-      record.instruction = i;
-      record.step = static_cast<std::uint32_t>(pass - 1);
-      bool operation = false;
-      switch (instruction.opcode) {
-        case Opcode::kKernel:
-          host += any.prices.issue_kernel;
-          record = {i, record.step, host, std::max(free, host), std::max(free, host), Time()};
-          record.end = record.start + DemandOf(any, instruction).alone();
-          free = record.end;
-          operation = true;
-          break;
-        case Opcode::kCollective: {
-          host += any.prices.issue_collective;
-          Time& turn = communicator[program.collectives[instruction.operand].communicator];
-          record.issued = host;
-          record.ready = std::max(free, host);
-          record.start = std::max(record.ready, turn);
-          record.end = record.start + DemandOf(any, instruction).alone();
-          free = turn = record.end;
-          operation = true;
-          break;
+// that recurrence, straight from the semantics in program.h, with no events or queues: for classes
+// that run the same program, each with its own prices, instruction by instruction side by side. All
+// are members of every communicator.
+class Recurrence {
+ public:
+  Recurrence(const Program& program, const Options& options,
+             const std::vector<const cost::Prices*>& prices)
+      : program_(program), options_(options) {
+    for (const cost::Prices* p : prices) {
+      Rank rank;
+      rank.prices = p;
+      rank.stream.resize(program.streams.size());
+      rank.event.resize(program.events.size());
+      ranks_.push_back(std::move(rank));
+    }
+    turn_.resize(program.communicators.size());
+  }
+
+  std::vector<Timeline> Run() {
+    for (int pass = 0; pass <= options_.steps; ++pass) {
+      const std::vector<Instruction>& instructions = pass == 0 ? program_.prologue : program_.step;
+      for (Rank& rank : ranks_) rank.pass_end = Time();
+      for (Index i = 0; i < instructions.size(); ++i) {
+        if (instructions[i].opcode == Opcode::kCollective) {
+          Communicate(instructions[i], i, pass);
+        } else {
+          for (Rank& rank : ranks_) Issue(rank, instructions[i], i, pass);
         }
-        case Opcode::kHostTask:
-          record.issued = record.ready = record.start = host;
-          host += program.host_tasks[instruction.operand].duration;
-          record.end = host;
-          operation = true;
-          break;
-        case Opcode::kRecordEvent:
-          free = std::max(free, host);
-          event[instruction.operand] = free;
-          pass_end = std::max(pass_end, free);
-          break;
-        case Opcode::kWaitEvent:
-          free = std::max(free, event[instruction.operand]);
-          pass_end = std::max(pass_end, free);
-          break;
-        case Opcode::kHostWaitEvent:
-          host = std::max(host, event[instruction.operand]);
-          break;
-        default:
-          break;
       }
-      if (operation) {
-        pass_end = std::max(pass_end, record.end);
-        if (pass > 0) timeline.operations.push_back(record);
+      Time all_end;
+      for (Rank& rank : ranks_) {
+        rank.pass_end = std::max(rank.pass_end, rank.host);
+        all_end = std::max(all_end, rank.pass_end);
+      }
+      for (Rank& rank : ranks_) {
+        if (options_.barrier) rank.host = all_end;
+        if (pass == 0) continue;
+        rank.last_end = std::max(rank.last_end, rank.pass_end);
+        rank.timeline.step_ends.push_back(rank.last_end);
       }
     }
-    pass_end = std::max(pass_end, host);
-    if (any.options.barrier) host = pass_end;
-    if (pass == 0) continue;
-    last_end = std::max(last_end, pass_end);
-    timeline.step_ends.push_back(last_end);
+    std::vector<Timeline> timelines;
+    for (Rank& rank : ranks_) {
+      auto& operations = rank.timeline.operations;
+      std::stable_sort(
+          operations.begin(), operations.end(),
+          [](const OperationRecord& a, const OperationRecord& b) { return a.end < b.end; });
+      timelines.push_back(std::move(rank.timeline));
+    }
+    return timelines;
   }
-  std::stable_sort(
-      timeline.operations.begin(), timeline.operations.end(),
-      [](const OperationRecord& a, const OperationRecord& b) { return a.end < b.end; });
-  return timeline;
-}
+
+ private:
+  struct Rank {
+    const cost::Prices* prices = nullptr;
+    Time host;
+    std::vector<Time> stream;  // when it is free
+    std::vector<Time> event;   // zero: never recorded, nothing to wait for
+    Time pass_end;
+    Time last_end;
+    Timeline timeline;
+  };
+
+  void Keep(Rank& rank, OperationRecord record, Index index, int pass) {
+    rank.pass_end = std::max(rank.pass_end, record.end);
+    if (pass == 0) return;
+    record.instruction = index;
+    record.step = static_cast<std::uint32_t>(pass - 1);
+    rank.timeline.operations.push_back(record);
+  }
+
+  void Issue(Rank& rank, const Instruction& instruction, Index index, int pass) {
+    Time& host = rank.host;
+    Time& free = rank.stream[instruction.stream];
+    OperationRecord record;
+    switch (instruction.opcode) {
+      case Opcode::kKernel:
+        host += rank.prices->issue_kernel;
+        record.issued = host;
+        record.ready = record.start = std::max(free, host);
+        record.end = record.start + rank.prices->kernels[instruction.operand].alone();
+        free = record.end;
+        Keep(rank, record, index, pass);
+        break;
+      case Opcode::kHostTask:
+        record.issued = record.ready = record.start = host;
+        host += program_.host_tasks[instruction.operand].duration;
+        record.end = host;
+        Keep(rank, record, index, pass);
+        break;
+      case Opcode::kRecordEvent:
+        free = std::max(free, host);
+        rank.event[instruction.operand] = free;
+        rank.pass_end = std::max(rank.pass_end, free);
+        break;
+      case Opcode::kWaitEvent:
+        free = std::max(free, rank.event[instruction.operand]);
+        rank.pass_end = std::max(rank.pass_end, free);
+        break;
+      case Opcode::kHostWaitEvent:
+        host = std::max(host, rank.event[instruction.operand]);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void Communicate(const Instruction& instruction, Index index, int pass) {
+    Time& turn = turn_[program_.collectives[instruction.operand].communicator];
+    Time start = turn;
+    Time latency;
+    Time work;
+    for (Rank& rank : ranks_) {
+      rank.host += rank.prices->issue_collective;
+      start = std::max({start, rank.host, rank.stream[instruction.stream]});
+      const cost::Demand& demand = rank.prices->collectives[instruction.operand].demand;
+      latency = std::max(latency, demand.latency);
+      work = std::max(work, demand.work);
+    }
+    turn = start + latency + work;
+    for (Rank& rank : ranks_) {
+      OperationRecord record;
+      record.issued = rank.host;
+      record.ready = std::max(rank.host, rank.stream[instruction.stream]);
+      record.start = start;
+      record.end = turn;
+      rank.stream[instruction.stream] = turn;
+      Keep(rank, record, index, pass);
+    }
+  }
+
+  const Program& program_;
+  const Options& options_;
+  std::vector<Rank> ranks_;
+  std::vector<Time> turn_;  // when a communicator is free
+};
 
 RC_GTEST_PROP(SimulateLaws, WithoutSharingItIsTheRecurrence, ()) {
   const Case any = *AnyCase(false);
   Timeline timeline = RunCase(any);
-  const Timeline expected = Recurrence(any);
   timeline.waits.clear();
-  RC_ASSERT(timeline.step_ends == expected.step_ends);
-  RC_ASSERT(timeline.operations.size() == expected.operations.size());
-  RC_ASSERT(Same(timeline, expected));
+  RC_ASSERT(Same(timeline, Recurrence(any.program, any.options, {&any.prices}).Run().front()));
+}
+
+RC_GTEST_PROP(SimulateLaws, WithoutSharingClassesFollowTheRecurrenceTogether, ()) {
+  const Case any = *AnyCase(false);
+  std::vector<cost::Prices> prices(3, any.prices);
+  for (cost::Prices& own : prices) {
+    for (cost::Demand& demand : own.kernels) demand = AnyDemand(false);
+    for (cost::CollectivePrice& price : own.collectives) price.demand = AnyDemand(false);
+    own.issue_kernel = Picoseconds(*rc::gen::element(0, 40, 2500));
+  }
+  const std::vector<RankClass> classes = {
+      {&any.program, &prices[0], 0}, {&any.program, &prices[1], 1}, {&any.program, &prices[2], 5}};
+  auto timelines = Simulate(classes, any.options);
+  RC_ASSERT(timelines.has_value());
+  const std::vector<Timeline> expected =
+      Recurrence(any.program, any.options, {&prices[0], &prices[1], &prices[2]}).Run();
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    timelines->at(c).waits.clear();
+    RC_ASSERT(Same(timelines->at(c), expected[c]));
+  }
 }
 
 RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {

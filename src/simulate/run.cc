@@ -1,0 +1,594 @@
+#include "src/simulate/run.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace stepcast::simulate {
+
+tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const RankClass> classes,
+                                                                 const Options& options) {
+  STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
+  STEPCAST_CHECK(options.first_recorded_step >= 0, "steps count from 0");
+  classes_ = classes;
+  options_ = options;
+  passes_ = static_cast<std::uint32_t>(options.steps) + 1;
+  SetUp();
+
+  for (std::uint32_t c = 0; c < runs_.size(); ++c) AdvanceHost(c);
+  LookAtListed();
+  while (!events_.empty()) {
+    const auto event = events_.Pop();
+    now_ = event.time;
+    const Runner runner = event.payload.runner();
+    switch (event.payload.kind()) {
+      case EventKind::kLook:
+        List(runner);
+        break;
+      case EventKind::kBeginWork:
+        BeginWork(runner);
+        break;
+      case EventKind::kEnd:
+        WorkEnds(runner);
+        break;
+    }
+    LookAtListed();
+  }
+  if (unfinished_ > 0) return tl::unexpected(Explain());
+  FinishTimelines();
+  return std::span<const Timeline>(timelines_);
+}
+
+void ProgramRun::SetUp() {
+  const auto count = static_cast<std::uint32_t>(classes_.size());
+  now_ = Time();
+  events_.Clear();
+  ready_.clear();
+  schedules_.resize(count);
+  runs_.resize(count);
+  timelines_.resize(count);
+  streams_.clear();
+
+  std::uint32_t records = 0;
+  std::uint32_t communicators = 0;
+  for (std::uint32_t c = 0; c < count; ++c) {
+    Schedule& schedule = schedules_[c];
+    schedule.Build(*classes_[c].program, *classes_[c].prices, c * cost::kResources);
+    ClassRun& run = runs_[c];
+    run.first_stream = StreamCount();
+    run.first_record = records;
+    run.first_communicator = communicators;
+    run.streams_waiting_for_host = 0;
+    run.host_state = HostState::kRuns;
+    run.pass = 0;
+    run.segment = 0;
+    run.clock = Time();
+    run.segment_begins.clear();
+    run.tasks.clear();
+    records += static_cast<std::uint32_t>(schedule.records.size());
+    communicators += static_cast<std::uint32_t>(classes_[c].program->communicators.size());
+    for (std::uint32_t s = 0; s < schedule.streams.size(); ++s) {
+      StreamRun stream;
+      stream.rank_class = c;
+      stream.stream = s;
+      stream.item = schedule.streams[s].begin;
+      streams_.push_back(stream);
+    }
+    Timeline& timeline = timelines_[c];
+    timeline.operations.clear();
+    timeline.waits.clear();
+    timeline.memory.clear();
+    timeline.step_ends.assign(static_cast<std::size_t>(options_.steps), Time());
+  }
+  reached_.assign(records, 0);
+  waiting_.assign(records, kNone);
+  LinkCommunicators();
+
+  const auto runners = static_cast<std::uint32_t>(StreamCount() + rendezvous_count_);
+  work_.assign(runners, Work());
+  resources_.Reset(count * cost::kResources, runners);
+  ready_.reserve(streams_.size());
+
+  unfinished_ = count + StreamCount();
+  pending_ = unfinished_;
+  for (std::uint32_t s = 0; s < StreamCount(); ++s) {
+    StreamRun& run = streams_[s];
+    const StreamRange& range = ScheduleOf(run).streams[run.stream];
+    // A stream that has nothing to do in the prologue is at the step already.
+    if (range.begin == range.step) {
+      run.pass = 1;
+      EndPass(run.rank_class, 0, Time());
+    }
+    if (run.pass == 1 && range.step == range.end) {
+      run.state = StreamState::kDone;
+      --unfinished_;
+    } else {
+      List(s);
+    }
+  }
+}
+
+void ProgramRun::LinkCommunicators() {
+  rendezvous_count_ = 0;
+  rendezvous_of_.clear();
+  std::map<std::string_view, std::vector<std::uint32_t>> by_name;
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    const program::Program& program = ProgramOf(c);
+    for (std::uint32_t i = 0; i < program.communicators.size(); ++i) {
+      const program::Communicator& communicator = program.communicators[i];
+      const std::vector<int>& ranks = program.groups[communicator.group].ranks;
+      std::uint32_t found = kNone;
+      for (const std::uint32_t r : by_name[communicator.name]) {
+        // A class is a member once; its second communicator of that name is another one.
+        if (rendezvous_[r].members.back().rank_class == c) continue;
+        const Member& other = rendezvous_[r].members.front();
+        const program::Program& theirs = ProgramOf(other.rank_class);
+        if (theirs.groups[theirs.communicators[other.communicator].group].ranks == ranks) {
+          found = r;
+          break;
+        }
+      }
+      if (found == kNone) {
+        found = static_cast<std::uint32_t>(rendezvous_count_++);
+        if (rendezvous_.size() < rendezvous_count_) rendezvous_.emplace_back();
+        Rendezvous& made = rendezvous_[found];
+        made.members.clear();
+        made.absent.clear();
+        made.arrived = 0;
+        made.current = 0;
+        by_name[communicator.name].push_back(found);
+      }
+      rendezvous_[found].members.push_back({c, i, kNone, kNone});
+      rendezvous_of_.push_back(found);
+    }
+  }
+  if (classes_.size() > 1) FindAbsentMembers();
+}
+
+void ProgramRun::FindAbsentMembers() {
+  std::map<int, std::uint32_t> class_of;
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    class_of.emplace(classes_[c].representative, c);
+  }
+  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
+    Rendezvous& rendezvous = rendezvous_[r];
+    const Member& first = rendezvous.members.front();
+    const program::Program& program = ProgramOf(first.rank_class);
+    for (const int rank : program.groups[program.communicators[first.communicator].group].ranks) {
+      const auto found = class_of.find(rank);
+      if (found == class_of.end()) continue;
+      const std::uint32_t c = found->second;
+      const bool is_member =
+          std::any_of(rendezvous.members.begin(), rendezvous.members.end(),
+                      [c](const Member& member) { return member.rank_class == c; });
+      if (!is_member) rendezvous.absent.push_back(c);
+    }
+  }
+}
+
+// The host runs ahead: as long as it need not wait, its whole way is known at once, and only the
+// begins of its segments have to be kept.
+void ProgramRun::AdvanceHost(std::uint32_t c) {
+  ClassRun& run = runs_[c];
+  const Schedule& schedule = schedules_[c];
+  run.host_state = HostState::kRuns;
+  while (run.host_state == HostState::kRuns) {
+    BeginSegment(c);
+    const Segment& segment = schedule.segments[run.segment];
+    run.clock += segment.length;
+    ++run.segment;
+    if (segment.wait != kNone) {
+      run.wait_for = Resolve(segment.target, segment.other, segment.step_before, run.pass);
+      if (run.wait_for.count > 0 &&
+          reached_[run.first_record + run.wait_for.slot] < run.wait_for.count) {
+        run.host_state = HostState::kAwaitsRecord;
+      }
+      continue;
+    }
+    const std::uint32_t pass = run.pass++;
+    run.segment = schedule.prologue_segments;
+    if (run.pass == passes_) {
+      run.host_state = HostState::kDone;
+      --unfinished_;
+    } else if (options_.barrier) {
+      run.host_state = HostState::kAtBarrier;
+    }
+    EndPass(c, pass, run.clock);
+  }
+  WakeStreamsOf(c);
+}
+
+void ProgramRun::BeginSegment(std::uint32_t c) {
+  ClassRun& run = runs_[c];
+  const Schedule& schedule = schedules_[c];
+  run.segment_begins.push_back(run.clock);
+  if (!Recorded(run.pass)) return;
+  const Segment& segment = schedule.segments[run.segment];
+  const std::uint32_t step = run.pass - 1;
+  for (std::uint32_t i = 0; i < segment.item_count; ++i) {
+    const HostItem& item = schedule.host_items[segment.first_item + i];
+    const Time begin = run.clock + item.begin;
+    if (item.is_task) {
+      run.tasks.push_back({item.instruction, step, begin, begin, begin, begin + item.duration});
+    } else {
+      timelines_[c].memory.push_back({item.instruction, step, begin});
+    }
+  }
+}
+
+void ProgramRun::WakeStreamsOf(std::uint32_t c) {
+  ClassRun& run = runs_[c];
+  if (run.streams_waiting_for_host == 0) return;
+  run.streams_waiting_for_host = 0;
+  const auto count = static_cast<std::uint32_t>(schedules_[c].streams.size());
+  for (std::uint32_t s = run.first_stream; s < run.first_stream + count; ++s) {
+    if (streams_[s].state == StreamState::kAwaitsHost) List(s);
+  }
+}
+
+// A stream or the host of class `c` has come to the end of a pass.
+void ProgramRun::EndPass(std::uint32_t c, std::uint32_t pass, Time end) {
+  if (pass > 0) {
+    Time& step_end = timelines_[c].step_ends[pass - 1];
+    step_end = std::max(step_end, end);
+  }
+  if (options_.barrier) --pending_;
+}
+
+// Everybody has ended the pass, and there is another.
+void ProgramRun::OpenBarrier() {
+  Time begin = now_;
+  for (const ClassRun& run : runs_) begin = std::max(begin, run.clock);
+  pending_ = unfinished_;
+  for (std::uint32_t c = 0; c < runs_.size(); ++c) {
+    runs_[c].clock = begin;
+    AdvanceHost(c);
+  }
+}
+
+void ProgramRun::List(std::uint32_t stream) {
+  StreamRun& run = streams_[stream];
+  if (run.listed) return;
+  run.listed = true;
+  run.state = StreamState::kReady;
+  ready_.push_back(stream);
+}
+
+// First come, first looked at; those who are let go meanwhile stand in line.
+void ProgramRun::LookAtListed() {
+  for (;;) {
+    for (std::size_t i = 0; i < ready_.size(); ++i) {
+      const std::uint32_t stream = ready_[i];
+      streams_[stream].listed = false;
+      Look(stream);
+    }
+    ready_.clear();
+    if (!options_.barrier || pending_ > 0 || unfinished_ == 0) return;
+    OpenBarrier();
+  }
+}
+
+// Goes through the stream's queue until something takes time or is not there yet.
+void ProgramRun::Look(std::uint32_t stream) {
+  StreamRun& run = streams_[stream];
+  const Schedule& schedule = ScheduleOf(run);
+  ClassRun& owner = runs_[run.rank_class];
+  while (run.state != StreamState::kDone) {
+    const Item& item = schedule.items[run.item];
+    const auto step_segments =
+        static_cast<std::uint32_t>(schedule.segments.size()) - schedule.prologue_segments;
+    const std::uint32_t segment =
+        run.pass == 0 ? item.segment : item.segment + (run.pass - 1) * step_segments;
+    if (segment >= owner.segment_begins.size()) {
+      run.state = StreamState::kAwaitsHost;
+      ++owner.streams_waiting_for_host;
+      return;
+    }
+    run.issued = owner.segment_begins[segment] + item.issued;
+    run.ready = std::max(now_, run.issued);
+    switch (item.kind) {
+      case Item::Kind::kOperation: {
+        const Cost& cost = schedule.costs[item.target];
+        run.start = run.ready;
+        run.state = StreamState::kRuns;
+        if (!Start(stream, run.start, cost, schedule.UsesOf(cost))) return;
+        Complete(stream);
+        break;
+      }
+      case Item::Kind::kWait:
+        // Its issue need not be waited for: what follows was issued later.
+        if (!PassesRecord(run, owner, item)) return;
+        NextItem(run);
+        break;
+      case Item::Kind::kRecord:
+      case Item::Kind::kCollective:
+        if (run.issued > now_) {
+          run.state = StreamState::kLooksLater;
+          events_.Push(run.issued, Event(stream, EventKind::kLook));
+          return;
+        }
+        if (item.kind == Item::Kind::kCollective) {
+          ReachCollective(stream, item);
+          return;
+        }
+        NextItem(run);
+        ReachRecord(run.rank_class, item.target);
+        break;
+    }
+  }
+}
+
+bool ProgramRun::PassesRecord(StreamRun& run, const ClassRun& owner, const Item& item) {
+  const WaitFor wait_for = Resolve(item.target, item.other, item.step_before, run.pass);
+  if (wait_for.count == 0) return true;
+  const std::uint32_t record = owner.first_record + wait_for.slot;
+  if (reached_[record] >= wait_for.count) return true;
+  run.state = StreamState::kAwaitsRecord;
+  run.wait_for = wait_for;
+  run.next_waiting = waiting_[record];
+  waiting_[record] = owner.first_stream + run.stream;
+  return false;
+}
+
+void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
+  ClassRun& owner = runs_[c];
+  const std::uint32_t record = owner.first_record + slot;
+  const std::uint32_t count = ++reached_[record];
+  std::uint32_t* link = &waiting_[record];
+  while (*link != kNone) {
+    const std::uint32_t stream = *link;
+    StreamRun& waiter = streams_[stream];
+    if (waiter.wait_for.count > count) {  // for the record of a later step
+      link = &waiter.next_waiting;
+      continue;
+    }
+    *link = waiter.next_waiting;
+    if (now_ > waiter.ready && Recorded(waiter.pass)) {
+      timelines_[c].waits.push_back(
+          {ScheduleOf(waiter).items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_});
+    }
+    NextItem(waiter);
+    if (waiter.state != StreamState::kDone) List(stream);
+  }
+  if (owner.host_state == HostState::kAwaitsRecord && owner.wait_for.slot == slot &&
+      owner.wait_for.count <= count) {
+    if (now_ > owner.clock) {
+      if (Recorded(owner.pass)) {
+        timelines_[c].waits.push_back(
+            {schedules_[c].segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_});
+      }
+      owner.clock = now_;
+    }
+    AdvanceHost(c);
+  }
+}
+
+// The operation that the stream runs is over.
+void ProgramRun::Complete(std::uint32_t stream) {
+  StreamRun& run = streams_[stream];
+  if (Recorded(run.pass)) {
+    const OperationRecord record = {ScheduleOf(run).items[run.item].instruction,
+                                    run.pass - 1,
+                                    run.issued,
+                                    run.ready,
+                                    run.start,
+                                    now_};
+    // Ends come in order; those at the same time are put in the order of their issue.
+    std::vector<OperationRecord>& operations = timelines_[run.rank_class].operations;
+    operations.push_back(record);
+    for (std::size_t i = operations.size() - 1; i > 0; --i) {
+      const OperationRecord& before = operations[i - 1];
+      if (before.end != now_ ||
+          std::tie(before.step, before.instruction) < std::tie(record.step, record.instruction)) {
+        break;
+      }
+      std::swap(operations[i - 1], operations[i]);
+    }
+  }
+  NextItem(run);
+}
+
+void ProgramRun::NextItem(StreamRun& run) {
+  const StreamRange& range = ScheduleOf(run).streams[run.stream];
+  ++run.item;
+  if (run.item != (run.pass == 0 ? range.step : range.end)) return;
+  EndPass(run.rank_class, run.pass, now_);
+  run.item = range.step;
+  ++run.pass;
+  if (run.pass == passes_ || range.step == range.end) {
+    run.state = StreamState::kDone;
+    --unfinished_;
+  }
+}
+
+// True if there was nothing to do that takes time, and the start is now.
+bool ProgramRun::Start(Runner runner, Time start, const Cost& cost,
+                       std::span<const SharedResources::Use> uses) {
+  Work& work = work_[runner];
+  work.running = true;
+  work.shares = false;
+  work.amount = cost.work;
+  work.uses = uses;
+  const Time begin = start + cost.latency;
+  if (!uses.empty()) {
+    if (begin == now_) {
+      BeginWork(runner);
+    } else {
+      work.next_event = Time::Max();  // an end that is left over must not count now
+      events_.Push(begin, Event(runner, EventKind::kBeginWork));
+    }
+    return false;
+  }
+  work.end = begin + cost.work;
+  if (work.end == now_) {
+    work.running = false;
+    return true;
+  }
+  work.next_event = work.end;
+  events_.Push(work.end, Event(runner, EventKind::kEnd));
+  return false;
+}
+
+void ProgramRun::BeginWork(Runner runner) {
+  Work& work = work_[runner];
+  work.shares = true;
+  resources_.Start(runner, now_, work.amount, work.uses);
+  work.end = resources_.end(runner);
+  work.next_event = work.end;
+  events_.Push(work.end, Event(runner, EventKind::kEnd));
+  Moved();
+}
+
+void ProgramRun::Moved() {
+  for (const Runner runner : resources_.moved()) {
+    Work& work = work_[runner];
+    work.end = resources_.end(runner);
+    if (work.end >= work.next_event) continue;
+    work.next_event = work.end;
+    events_.Push(work.end, Event(runner, EventKind::kEnd));
+  }
+}
+
+void ProgramRun::WorkEnds(Runner runner) {
+  Work& work = work_[runner];
+  if (!work.running || work.next_event != now_) return;
+  if (work.end > now_) {
+    work.next_event = work.end;
+    events_.Push(work.end, Event(runner, EventKind::kEnd));
+    return;
+  }
+  work.running = false;
+  if (work.shares) {
+    resources_.Finish(runner, now_);
+    Moved();
+  }
+  if (runner < StreamCount()) {
+    Complete(runner);
+    if (streams_[runner].state != StreamState::kDone) List(runner);
+  } else {
+    CompleteCollective(runner - StreamCount());
+  }
+}
+
+void ProgramRun::ReachCollective(std::uint32_t stream, const Item& item) {
+  StreamRun& run = streams_[stream];
+  const Schedule& schedule = ScheduleOf(run);
+  const std::uint32_t communicator =
+      ProgramOf(run.rank_class).collectives[item.target].communicator;
+  const std::uint32_t r = rendezvous_of_[runs_[run.rank_class].first_communicator + communicator];
+  Rendezvous& rendezvous = rendezvous_[r];
+  const auto member = std::lower_bound(
+      rendezvous.members.begin(), rendezvous.members.end(), run.rank_class,
+      [](const Member& m, std::uint32_t rank_class) { return m.rank_class < rank_class; });
+  const std::uint32_t number =
+      run.pass == 0 ? item.other
+                    : schedule.prologue_collectives[communicator] +
+                          (run.pass - 1) * schedule.step_collectives[communicator] + item.other;
+  run.state = StreamState::kAtCollective;
+  run.wait_for = {communicator, number};
+  if (number != rendezvous.current) {
+    run.next_waiting = member->early;
+    member->early = stream;
+    return;
+  }
+  member->arrived = stream;
+  ++rendezvous.arrived;
+  StartCollective(r);
+}
+
+// Starts the current collective if all have reached it and agree about it.
+void ProgramRun::StartCollective(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  if (rendezvous.arrived < rendezvous.members.size() || !rendezvous.absent.empty()) return;
+
+  const auto cost_of = [this](const Member& member) -> const Cost& {
+    const StreamRun& run = streams_[member.arrived];
+    const Schedule& schedule = ScheduleOf(run);
+    return schedule.collective_costs[schedule.items[run.item].target];
+  };
+  const Member& first = rendezvous.members.front();
+  for (const Member& member : rendezvous.members) {
+    if (!SameCollective(first.arrived, member.arrived)) return;  // they wait for ever
+  }
+  for (const Member& member : rendezvous.members) {
+    StreamRun& run = streams_[member.arrived];
+    run.start = now_;
+    run.state = StreamState::kRuns;
+  }
+
+  Cost cost = cost_of(first);
+  std::span<const SharedResources::Use> uses = schedules_[first.rank_class].UsesOf(cost);
+  if (rendezvous.members.size() > 1) {
+    for (const Member& member : rendezvous.members) {
+      cost.latency = std::max(cost.latency, cost_of(member).latency);
+      cost.work = std::max(cost.work, cost_of(member).work);
+    }
+    // Whoever would be done sooner uses less of his own at the common pace.
+    rendezvous.uses.clear();
+    for (const Member& member : rendezvous.members) {
+      const Cost& own = cost_of(member);
+      for (SharedResources::Use use : schedules_[member.rank_class].UsesOf(own)) {
+        if (own.work < cost.work) {
+          use.share = static_cast<std::uint32_t>(use.share * (own.work / cost.work));
+        }
+        rendezvous.uses.push_back(use);
+      }
+    }
+    uses = rendezvous.uses;
+  }
+  if (Start(StreamCount() + r, now_, cost, uses)) CompleteCollective(r);
+}
+
+// Ends it for all its members, and lets those come who have reached the next.
+void ProgramRun::CompleteCollective(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  ++rendezvous.current;
+  rendezvous.arrived = 0;
+  for (Member& member : rendezvous.members) {
+    const std::uint32_t stream = std::exchange(member.arrived, kNone);
+    Complete(stream);
+    if (streams_[stream].state != StreamState::kDone) List(stream);
+    for (std::uint32_t* link = &member.early; *link != kNone;
+         link = &streams_[*link].next_waiting) {
+      if (streams_[*link].wait_for.count != rendezvous.current) continue;
+      member.arrived = *link;
+      ++rendezvous.arrived;
+      *link = streams_[*link].next_waiting;
+      break;
+    }
+  }
+  StartCollective(r);
+}
+
+bool ProgramRun::SameCollective(std::uint32_t one, std::uint32_t other) const {
+  const program::Collective& a = CollectiveAt(streams_[one]);
+  const program::Collective& b = CollectiveAt(streams_[other]);
+  return a.kind == b.kind && a.bytes == b.bytes && a.data_type == b.data_type;
+}
+
+// Host tasks were known early; they take their places among the operations of the streams.
+void ProgramRun::FinishTimelines() {
+  const auto earlier = [](const OperationRecord& a, const OperationRecord& b) {
+    return std::tie(a.end, a.step, a.instruction) < std::tie(b.end, b.step, b.instruction);
+  };
+  for (std::uint32_t c = 0; c < runs_.size(); ++c) {
+    Timeline& timeline = timelines_[c];
+    std::vector<OperationRecord>& operations = timeline.operations;
+    if (!runs_[c].tasks.empty()) {
+      const auto middle = static_cast<std::ptrdiff_t>(operations.size());
+      operations.insert(operations.end(), runs_[c].tasks.begin(), runs_[c].tasks.end());
+      std::inplace_merge(operations.begin(), operations.begin() + middle, operations.end(),
+                         earlier);
+    }
+    // A step that finds nothing to do is over when the one before it is.
+    for (std::size_t s = 1; s < timeline.step_ends.size(); ++s) {
+      timeline.step_ends[s] = std::max(timeline.step_ends[s], timeline.step_ends[s - 1]);
+    }
+  }
+}
+
+}  // namespace stepcast::simulate
