@@ -30,10 +30,30 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// Control characters escaped, so that no text of the user's moves a terminal's cursor.
+std::string OnOneLine(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\t') {
+      line += "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string Format(const Diagnostic& diagnostic) {
-  std::string text = Quoted(diagnostic.location.file, "");
+  // Whole, however long: a path that is cut cannot be opened.
+  std::string text = OnOneLine(diagnostic.location.file);
   if (diagnostic.location.line > 0) {
     text += fmt::format(":{}", diagnostic.location.line);
     if (diagnostic.location.column > 0) text += fmt::format(":{}", diagnostic.location.column);
@@ -71,30 +91,15 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
   return nearest;
 }
 
-std::string Quoted(std::string_view value, std::string_view quote) {
-  constexpr std::size_t kLongest = 120;
-  std::string text(quote);
-  std::size_t shown = std::min(value.size(), kLongest);
+std::string Quoted(std::string_view value, std::string_view quote, std::size_t longest) {
+  std::size_t shown = std::min(value.size(), longest);
   // Cut between characters, not inside a UTF-8 sequence.
   while (shown < value.size() && shown > 0 &&
          (static_cast<unsigned char>(value[shown]) & 0xC0) == 0x80) {
     --shown;
   }
-  for (char c : value.substr(0, shown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      text += "\\n";
-    } else if (c == '\t') {
-      text += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text += c;
-    }
-  }
-  if (shown < value.size()) text += "...";
-  text += quote;
-  return text;
+  return fmt::format("{}{}{}{}", quote, OnOneLine(value.substr(0, shown)),
+                     shown < value.size() ? "..." : "", quote);
 }
 
 }  // namespace stepcast

@@ -19,7 +19,7 @@ struct Location {
 
 // One mistake in the user's input. Bugs of the program itself are STEPCAST_CHECKs instead.
 struct Diagnostic {
-  std::string code;     // stable, dotted, documented in docs/errors/: "input.unknown-key"
+  std::string code;  // stable, dotted, documented in docs/errors/: "input.unknown-key"
   Location location;
   std::string message;  // what is wrong, the offending value last
   std::string hint;     // what to do about it; may be empty
@@ -40,7 +40,7 @@ std::string Format(const Diagnostics& diagnostics);
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
 // The user's text as it may stand in a message: in quotes, on one line, control characters
-// escaped, and cut when it is very long.
-std::string Quoted(std::string_view value, std::string_view quote = "'");
+// escaped, and cut when it is longer than `longest` bytes.
+std::string Quoted(std::string_view value, std::string_view quote = "'", std::size_t longest = 120);
 
 }  // namespace stepcast

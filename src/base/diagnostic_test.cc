@@ -23,6 +23,11 @@ TEST(Format, NeverPassesControlCharactersOfAFileNameToTheTerminal) {
             "--set a=\\x1b[31m\\n: error[c]: m\n");
 }
 
+TEST(Format, PrintsLongPathsWhole) {
+  const std::string path = "/" + std::string(300, 'x') + ".yaml";
+  EXPECT_EQ(Format(Diagnostic{"c", {path, 1, 2}, "m", ""}), path + ":1:2: error[c]: m\n");
+}
+
 TEST(NearestWord, FindsTypingMistakesOnly) {
   const std::vector<std::string_view> known = {"sequence_length", "precision", "data", "bf16"};
   EXPECT_EQ(NearestWord("sequence_lenght", known), "sequence_length");  // two letters swapped
