@@ -268,7 +268,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"", "nothing varies"},
       {"--vary training.precision", "a key and its values are due"},
       {"--vary training.precision=", "there are no values"},
-      {"--vary training.precison=bf16,fp16", "training.precision"},
+      {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary nonsense.key=1,2", "nonsense"},
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
   };
