@@ -72,8 +72,7 @@ void Forecast(benchmark::State& state, const char* text) {
 }
 BENCHMARK_CAPTURE(Forecast, ddp_32_layers_512_ranks, kDdpList)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Forecast, ddp_llama2_7b_512_ranks, kDdpLlama)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(Forecast, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Forecast, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
 
 // Where the time goes, for the largest of them.
 void Lower(benchmark::State& state) {
