@@ -1,6 +1,7 @@
 #include "src/forecast/forecast.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "src/forecast/time_breakdown.h"
 #include "src/lowering/lowering.h"
 #include "src/model/model.h"
+#include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
@@ -186,6 +188,11 @@ void SummariseRates(const scenario::Scenario& scenario, Forecast& forecast) {
 Result<Run> Simulate(const scenario::Scenario& scenario) {
   Run run;
   run.program = lowering::Lower(scenario);
+  const auto violations = program::Validate(run.program);
+  for (const program::Violation& violation : violations) {
+    std::fprintf(stderr, "%s\n", violation.message.c_str());
+  }
+  STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
   auto prices = cost::Price(run.program, scenario);
   if (!prices) return tl::unexpected(std::move(prices.error()));
   run.prices = std::move(*prices);

@@ -48,7 +48,7 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
   const std::int64_t gradient_bytes =
-      SizeOf(training.parameter_dtype) +
+      SizeOf(plan::WrittenGradientType(training)) +
       (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
 
   BytesByCategory result;

@@ -34,7 +34,7 @@ struct GradientBucket {
   int tensors = 0;
   int missing = 0;         // gradients of this micro-batch still to come
   bool allocated = false;  // full gradients exist
-  Index gradients = kNone;        // full, in the parameters' type
+  Index gradients = kNone;        // full, in the type in which backward writes them
   Index gradient_shard = kNone;   // stages 2 and 3, unless full gradients are kept
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
@@ -145,7 +145,7 @@ class Reference final : public Technique {
       builder_.Allocate(step_.compute(), bucket.gradients);
       bucket.allocated = true;
     }
-    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
+    const std::int64_t bytes = SizeOf(plan::WrittenGradientType(plan_.training));
     return Writes(bucket.gradients, Bytes(place.offset * bytes),
                   Bytes(step_.model().tensors[tensor].elements * bytes));
   }
@@ -223,7 +223,7 @@ class Reference final : public Technique {
   void AddBuckets() {
     const plan::Training& training = plan_.training;
     const bool apart = plan::AccumulatesApart(training);
-    const std::int64_t gradient_bytes = SizeOf(training.parameter_dtype);
+    const std::int64_t gradient_bytes = SizeOf(plan::WrittenGradientType(training));
     const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
     const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
     gradient_place_.resize(step_.model().tensors.size());

@@ -209,6 +209,19 @@ TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
   EXPECT_TRUE(Check(Request(), EightDevices()).empty());
 }
 
+TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
+  Request request = Legal();
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  request.parameter_dtype = DataType::kFp32;
+  request.gradient_dtype = DataType::kBf16;
+  EXPECT_EQ(KeysWithoutEffect(request),
+            (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
+                                      "which keeps gradients in the type of the parameters: fp32"}));
+  request.gradient_dtype = DataType::kFp32;
+  EXPECT_TRUE(KeysWithoutEffect(request).empty());
+}
+
 TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
   Request request = Legal();
   request.prefetch = 2;

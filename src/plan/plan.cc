@@ -46,8 +46,14 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
+DataType WrittenGradientType(const Training& training) {
+  return SizeOf(training.gradient_dtype) < SizeOf(training.parameter_dtype)
+             ? training.gradient_dtype
+             : training.parameter_dtype;
+}
+
 bool AccumulatesApart(const Training& training) {
-  return training.gradient_dtype != training.parameter_dtype;
+  return SizeOf(training.gradient_dtype) > SizeOf(WrittenGradientType(training));
 }
 
 }  // namespace stepcast::plan

@@ -93,7 +93,11 @@ const char* Name(Framework framework);
 // parameters: k = 12.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
 
-// True when gradients accumulate in another type than the parameters': the accumulators then stand
+// The type in which backward writes gradients: the parameters', or gradient_dtype where that is
+// smaller.
+DataType WrittenGradientType(const Training& training);
+
+// True when gradients accumulate in a larger type than backward writes: the accumulators then stand
 // beside the gradients ("FP32 gradient accumulation": 4 more bytes per parameter).
 bool AccumulatesApart(const Training& training);
 

@@ -18,13 +18,19 @@ TEST(OptimizerBytesPerParameter, CountsMomentsAndTheMasterCopy) {
   EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
 }
 
-TEST(AccumulatesApart, HoldsWhenTheTypesDiffer) {
+TEST(AccumulatesApart, HoldsWhenTheAccumulatorsAreLarger) {
   Training training;
   training.parameter_dtype = DataType::kBf16;
   training.gradient_dtype = DataType::kBf16;
   EXPECT_FALSE(AccumulatesApart(training));
   training.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(AccumulatesApart(training));
+  EXPECT_EQ(WrittenGradientType(training), DataType::kBf16);
+  // FP32 parameters under bf16 gradients: nothing larger to accumulate in.
+  training.parameter_dtype = DataType::kFp32;
+  training.gradient_dtype = DataType::kBf16;
+  EXPECT_FALSE(AccumulatesApart(training));
+  EXPECT_EQ(WrittenGradientType(training), DataType::kBf16);
 }
 
 TEST(Name, IsTheWordOfTheScenarioFile) {

@@ -23,7 +23,10 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   // Matrix products alone run in 8 bits; nothing is kept or reduced in them.
   const DataType kept = training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
   training.parameter_dtype = request.parameter_dtype.value_or(kept);
-  training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
+  // FSDP2 casts what it has reduced to the type of the sharded parameters.
+  training.gradient_dtype = request.framework == Framework::kFsdp2
+                                ? training.parameter_dtype
+                                : request.gradient_dtype.value_or(training.parameter_dtype);
   training.reduce_dtype = request.reduce_dtype.value_or(
       request.framework == Framework::kFsdp2 ? kept : training.parameter_dtype);
   training.optimizer = *request.optimizer;

@@ -60,6 +60,9 @@ TEST(Complete, ChoosesTypesByPrecision) {
   training = Complete(request, 1).training;
   EXPECT_EQ(training.gradient_dtype, DataType::kFp32);
   EXPECT_EQ(training.reduce_dtype, DataType::kBf16);
+  // FSDP2 casts reduced gradients to the parameters' type, whatever is asked for.
+  request.gradient_dtype = DataType::kBf16;
+  EXPECT_EQ(Complete(request, 1).training.gradient_dtype, DataType::kFp32);
 }
 
 TEST(Complete, FusesTheUpdateOfTheTextbookOnly) {
