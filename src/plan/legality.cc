@@ -297,6 +297,12 @@ class Checker {
     }
     if (whether != nullptr) return;
     const std::int64_t ranks = std::get<std::int64_t>(*request_.reshard_after_forward);
+    if (ranks == 1) {
+      Add("data_parallel.reshard_after_forward", "plan.reshard",
+          "one rank cannot share parameters, reshard_after_forward is 1",
+          "write false to keep them whole, or true to share them among all");
+      return;
+    }
     const std::optional<std::int64_t> shard = request_.shard_group_size
                                                   ? request_.shard_group_size
                                                   : DataDegree(request_, facts_.devices);

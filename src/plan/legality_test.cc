@@ -155,6 +155,9 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.reshard_after_forward", "plan.reshard",
        "stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
        "reshard_after_forward is true"},
+      {[](Request& r) { r.reshard_after_forward = ReshardAfterForward(std::int64_t{1}); },
+       "data_parallel.reshard_after_forward", "plan.reshard",
+       "one rank cannot share parameters, reshard_after_forward is 1"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
@@ -215,9 +218,10 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   request.zero_stage = 3;
   request.parameter_dtype = DataType::kFp32;
   request.gradient_dtype = DataType::kBf16;
-  EXPECT_EQ(KeysWithoutEffect(request),
-            (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
-                                      "which keeps gradients in the type of the parameters: fp32"}));
+  EXPECT_EQ(
+      KeysWithoutEffect(request),
+      (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
+                                "which keeps gradients in the type of the parameters: fp32"}));
   request.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
 }
