@@ -54,6 +54,9 @@ std::string Join(std::string_view folder, std::string_view path) {
   return fmt::format("{}{}{}", folder, folder.back() == '/' ? "" : "/", path);
 }
 
+// In quotes; a path is of use only as a whole.
+std::string Whole(std::string_view path) { return Quoted(path, "'", path.size()); }
+
 }  // namespace
 
 std::string DataRoot() {
@@ -79,16 +82,16 @@ std::optional<std::string> FindInput(std::string_view path, std::string_view fol
 
 std::string PlacesTried(std::string_view path, std::string_view folder) {
   if (!path.empty() && path.front() == '/') {
-    return fmt::format("{} does not exist", Quoted(path));
+    return fmt::format("{} does not exist", Whole(path));
   }
-  const std::string beside = folder.empty() ? std::string("the working directory") : Quoted(folder);
+  const std::string beside = folder.empty() ? std::string("the working directory") : Whole(folder);
   const std::string root = DataRoot();
   if (!root.empty()) {
-    return fmt::format("looked in {} and in the data root {}", beside, Quoted(root));
+    return fmt::format("looked in {} and in the data root {}", beside, Whole(root));
   }
   const char* given = std::getenv("STEPCAST_DATA");
   if (given != nullptr && *given != '\0') {
-    return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Quoted(given));
+    return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Whole(given));
   }
   return fmt::format("looked in {}; set STEPCAST_DATA to the folder with the shipped data", beside);
 }
