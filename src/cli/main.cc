@@ -253,7 +253,7 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
       return candidate->get_name() == word;
     });
     if (found == known.end()) {
-      faults.push_back(WrongUse("command-line.unknown-command",
+      faults.push_back(WrongUse("command.unknown-command",
                                 fmt::format("unknown command of {}: {}", path, Quoted(word)),
                                 DidYouMean(word, Commands(*command))));
       return faults;
@@ -272,7 +272,7 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
       if (takes_value && name.size() == argument.size()) ++at;
       continue;
     }
-    faults.push_back(WrongUse("command-line.unknown-option",
+    faults.push_back(WrongUse("command.unknown-option",
                               fmt::format("unknown option of {}: {}", path, Quoted(name)),
                               DidYouMean(name, Options(*command))));
   }
@@ -332,7 +332,7 @@ Outcome Run(const std::vector<std::string>& arguments) {
       page += " " + command->get_name();
     }
     return WrongInput(
-        {WrongUse("command-line.wrong-use", error.what(), fmt::format("see {} --help", page))});
+        {WrongUse("command.wrong-use", error.what(), fmt::format("see {} --help", page))});
   }
   if (app.got_subcommand("simulate")) return Simulate(request.simulate);
   if (app.got_subcommand("memory")) return Memory(request.memory);

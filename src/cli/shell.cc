@@ -18,6 +18,7 @@ std::string ReadAndRemove(const std::string& path) {
   std::string text;
   {
     std::ifstream in(path, std::ios::binary);
+    STEPCAST_CHECK(in.is_open(), "the shell has written its output");
     text.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
   std::filesystem::remove(path);
@@ -27,9 +28,11 @@ std::string ReadAndRemove(const std::string& path) {
 }  // namespace
 
 ShellResult Shell(const std::string& command) {
-  const char* const folder = std::getenv("TEST_TMPDIR");
-  const std::string prefix =
-      fmt::format("{}/shell.{}", folder != nullptr ? folder : "/tmp", ::getpid());
+  // Bazel names this folder, and makes it for `bazel test` but not for `bazel run`.
+  const char* const given = std::getenv("TEST_TMPDIR");
+  const std::string folder = given != nullptr ? given : "/tmp";
+  std::filesystem::create_directories(folder);
+  const std::string prefix = fmt::format("{}/shell.{}", folder, ::getpid());
   const std::string output = prefix + ".out";
   const std::string messages = prefix + ".err";
   const int status = std::system(

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "fmt/format.h"
@@ -11,24 +12,24 @@
 namespace stepcast::report {
 namespace {
 
-std::string StageTable(const StageMemory& stage, bool own) {
+std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
   Table table(
       {{fmt::format("ZeRO stage {}{}", stage.stage, own ? " (this scenario)" : ""), Align::kLeft},
-       {"formula GiB", Align::kRight},
-       {"simulated GiB", Align::kRight}});
+       {fmt::format("formula {}", unit.name), Align::kRight},
+       {fmt::format("simulated {}", unit.name), Align::kRight}});
   const auto simulated = [&](auto bytes_of) {
-    return stage.simulated.has_value() ? Gibibytes(bytes_of(*stage.simulated)) : std::string("-");
+    return stage.simulated.has_value() ? In(unit, bytes_of(*stage.simulated)) : std::string("-");
   };
   for (std::size_t i = 0; i < stage.formula.size(); ++i) {
-    table.AddRow({std::string(kCategoryNames[i]), Gibibytes(stage.formula[i]),
+    table.AddRow({std::string(kCategoryNames[i]), In(unit, stage.formula[i]),
                   simulated([&](const auto& memory) { return memory.at_peak[i]; })});
   }
   table.AddRule();
-  table.AddRow({"peak allocated", Gibibytes(Total(stage.formula)),
+  table.AddRow({"peak allocated", In(unit, Total(stage.formula)),
                 simulated([](const auto& memory) { return memory.peak; })});
   if (stage.simulated.has_value()) {
-    table.AddRow({"reserved by the allocator", "", Gibibytes(stage.simulated->reserved)});
-    table.AddRow({"outside the allocator", "", Gibibytes(stage.simulated->outside)});
+    table.AddRow({"reserved by the allocator", "", In(unit, stage.simulated->reserved)});
+    table.AddRow({"outside the allocator", "", In(unit, stage.simulated->outside)});
   }
   std::string out = table.ToString();
   if (!stage.simulated.has_value()) return out + "not simulated: " + stage.reason + "\n";
@@ -46,14 +47,19 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
   std::string out = fmt::format(
       "{}\n\nmodel      {}, {} parameters\n"
       "framework  {}, {} data-parallel ranks\n"
-      "capacity   {} GiB per device\n\n"
+      "capacity   {} per device\n\n"
       "The formula knows the model's states and activations and nothing of the framework's\n"
       "buffers; the simulated categories are those alive at the simulated peak.\n",
       scenario.name, model.name, Grouped(model.parameter_count()),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
-      Gibibytes(scenario.cluster->device_memory()));
+      FormatBytes(scenario.cluster->device_memory()));
+  Bytes most;
   for (const StageMemory& stage : report.stages) {
-    out += "\n" + StageTable(stage, stage.stage == report.own_stage);
+    most = std::max({most, Total(stage.formula),
+                     stage.simulated.has_value() ? stage.simulated->peak : Bytes()});
+  }
+  for (const StageMemory& stage : report.stages) {
+    out += "\n" + StageTable(stage, stage.stage == report.own_stage, UnitFor(most));
   }
   return out;
 }

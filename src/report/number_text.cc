@@ -19,14 +19,6 @@ std::string WithSeparators(std::string text) {
   return text;
 }
 
-std::string AtLeast(double number, int digits) {
-  constexpr int kMostDigits = 9;
-  while (number != 0 && digits < kMostDigits && std::abs(number) < 0.5 * std::pow(10.0, -digits)) {
-    ++digits;
-  }
-  return Decimal(number, digits);
-}
-
 }  // namespace
 
 std::string Grouped(std::int64_t number) { return WithSeparators(fmt::format("{}", number)); }
@@ -36,13 +28,29 @@ std::string Decimal(double number, int digits) {
 }
 
 std::string Milliseconds(Time time) {
-  return AtLeast(static_cast<double>(time.picoseconds()) / 1e9, 3);
+  constexpr int kMostDigits = 9;  // a picosecond
+  const double number = static_cast<double>(time.picoseconds()) / 1e9;
+  int digits = 3;
+  while (number != 0 && digits < kMostDigits && std::abs(number) < 0.5 * std::pow(10.0, -digits)) {
+    ++digits;
+  }
+  return Decimal(number, digits);
 }
 
-std::string Mebibytes(double bytes) { return AtLeast(bytes / static_cast<double>(1 << 20), 2); }
+ByteUnit UnitFor(double largest) {
+  for (const ByteUnit unit :
+       {ByteUnit{"GiB", 1 << 30}, ByteUnit{"MiB", 1 << 20}, ByteUnit{"KiB", 1 << 10}}) {
+    if (largest >= static_cast<double>(unit.bytes)) return unit;
+  }
+  return {"B", 1};
+}
 
-std::string Gibibytes(Bytes bytes) {
-  return AtLeast(static_cast<double>(bytes.count()) / static_cast<double>(1 << 30), 2);
+std::string In(ByteUnit unit, double bytes) {
+  constexpr double kSmallest = 0.005;  // rounds to 0.01
+  const double amount = bytes / static_cast<double>(unit.bytes);
+  if (unit.bytes == 1) return Decimal(amount, 0);
+  if (amount != 0 && std::abs(amount) < kSmallest) return amount > 0 ? "<0.01" : ">-0.01";
+  return Decimal(amount, 2);
 }
 
 std::string Percent(Time part, Time whole) {

@@ -20,9 +20,21 @@ std::string Decimal(double number, int digits);
 // not gets as many digits as its first significant one needs.
 std::string Milliseconds(Time time);
 
-// "14.96": binary units, two digits after the point; small amounts as in Milliseconds().
-std::string Mebibytes(double bytes);
-std::string Gibibytes(Bytes bytes);
+// A binary unit of bytes that a column has in its heading.
+struct ByteUnit {
+  const char* name;  // "GiB"
+  std::int64_t bytes;
+};
+// The largest of B, KiB, MiB and GiB in which the largest amount of a column is at least 1.
+ByteUnit UnitFor(double largest);
+inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
+
+// "14.96": in the unit given, two digits after the point, none for whole bytes. "<0.01" for an
+// amount that would print as zero and is not.
+std::string In(ByteUnit unit, double bytes);
+inline std::string In(ByteUnit unit, Bytes bytes) {
+  return In(unit, static_cast<double>(bytes.count()));
+}
 
 // The part of a whole in per cent, one digit after the point; "-" of a whole of zero.
 std::string Percent(Time part, Time whole);

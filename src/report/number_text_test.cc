@@ -28,14 +28,24 @@ TEST(NumberTextTest, MillisecondsKeepTheFirstDigitOfSmallTimes) {
   EXPECT_EQ(Milliseconds(Picoseconds(1)), "0.000000001");
 }
 
-TEST(NumberTextTest, BinaryBytes) {
-  EXPECT_EQ(Gibibytes(GiB(80)), "80.00");
-  EXPECT_EQ(Gibibytes(MiB(512)), "0.50");
-  EXPECT_EQ(Gibibytes(MiB(-512)), "-0.50");
-  EXPECT_EQ(Gibibytes(Bytes(0)), "0.00");
-  // 1 MiB is 1/1024 GiB = 0.00098: below half of 0.01, one digit more.
-  EXPECT_EQ(Gibibytes(MiB(1)), "0.001");
-  EXPECT_EQ(Mebibytes(1536.0 * 1024), "1.50");
+TEST(NumberTextTest, AUnitFitsTheLargestAmountOfItsColumn) {
+  EXPECT_STREQ(UnitFor(GiB(80)).name, "GiB");
+  EXPECT_STREQ(UnitFor(GiB(1)).name, "GiB");
+  EXPECT_STREQ(UnitFor(GiB(1) - Bytes(1)).name, "MiB");
+  EXPECT_STREQ(UnitFor(KiB(3)).name, "KiB");
+  EXPECT_STREQ(UnitFor(Bytes(0)).name, "B");
+}
+
+TEST(NumberTextTest, BytesInAUnit) {
+  const ByteUnit gib = UnitFor(GiB(1));
+  EXPECT_EQ(In(gib, GiB(80)), "80.00");
+  EXPECT_EQ(In(gib, GiB(2000)), "2,000.00");
+  EXPECT_EQ(In(gib, MiB(512)), "0.50");
+  EXPECT_EQ(In(gib, MiB(-512)), "-0.50");
+  EXPECT_EQ(In(gib, Bytes(0)), "0.00");
+  EXPECT_EQ(In(gib, MiB(1)), "<0.01");  // 0.00098
+  EXPECT_EQ(In(gib, MiB(-1)), ">-0.01");
+  EXPECT_EQ(In(UnitFor(Bytes(3)), 2.0), "2");
 }
 
 TEST(NumberTextTest, PercentOfNothingHasNoMeaning) {

@@ -80,7 +80,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "collective  group  calls  sent MiB/rank  total ms  algorithm  cost is\n"
             "--------------------------------------------------------------------------\n"
             "all_reduce  data       2           3.00     9.000  ring       modelled\n"
-            "all_gather  data       1      0.0000005     0.010  table      extrapolated\n"
+            "all_gather  data       1          <0.01     0.010  table      extrapolated\n"
             "under way 9.000 ms of the step, exposed 4.000 ms\n"
             "\n"
             "memory of rank 1             GiB\n"

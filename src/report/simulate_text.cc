@@ -1,5 +1,6 @@
 #include "src/report/simulate_text.h"
 
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -112,16 +113,21 @@ std::string TimeTable(const forecast::Forecast& forecast) {
 
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
+  double most = 0;
+  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
+    most = std::max(most, summary.wire_bytes_per_rank);
+  }
+  const ByteUnit unit = UnitFor(most);
   Table table({{"collective", Align::kLeft},
                {"group", Align::kLeft},
                {"calls", Align::kRight},
-               {"sent MiB/rank", Align::kRight},
+               {fmt::format("sent {}/rank", unit.name), Align::kRight},
                {"total ms", Align::kRight},
                {"algorithm", Align::kLeft},
                {"cost is", Align::kLeft}});
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     table.AddRow({std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
-                  Mebibytes(summary.wire_bytes_per_rank), Milliseconds(summary.total),
+                  In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
                   summary.algorithm, cost::Name(summary.provenance)});
   }
   std::string out = table.ToString();
@@ -132,17 +138,18 @@ std::string CollectiveTable(const forecast::Forecast& forecast) {
 }
 
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
+  const ByteUnit unit = UnitFor(memory.peak);
   Table table(
-      {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {"GiB", Align::kRight}});
+      {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name, Align::kRight}});
   for (std::size_t i = 0; i < memory.at_peak.size(); ++i) {
-    table.AddRow({std::string(kCategoryNames[i]), Gibibytes(memory.at_peak[i])});
+    table.AddRow({std::string(kCategoryNames[i]), In(unit, memory.at_peak[i])});
   }
   table.AddRule();
-  table.AddRow({"peak allocated", Gibibytes(memory.peak)});
-  table.AddRow({"reserved by the allocator", Gibibytes(memory.reserved)});
-  table.AddRow({"outside the allocator", Gibibytes(memory.outside)});
-  table.AddRow({"capacity", Gibibytes(memory.capacity)});
-  table.AddRow({"headroom", Gibibytes(memory.capacity - memory.reserved - memory.outside)});
+  table.AddRow({"peak allocated", In(unit, memory.peak)});
+  table.AddRow({"reserved by the allocator", In(unit, memory.reserved)});
+  table.AddRow({"outside the allocator", In(unit, memory.outside)});
+  table.AddRow({"capacity", In(unit, memory.capacity)});
+  table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
   std::string out = table.ToString();
   if (memory.padding > Bytes(0)) {
     out += fmt::format("{} of the peak only pad shards to equal length\n",

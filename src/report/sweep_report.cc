@@ -68,12 +68,15 @@ std::string Reason(const planner::SweepRow& row) {
 
 std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  Bytes most;
+  for (const SweepRow& row : rows) most = std::max(most, row.peak);
+  const ByteUnit unit = UnitFor(most);
   std::vector<Column> columns;
   for (const planner::SweepAxis& axis : grid.axes()) columns.push_back({axis.key, Align::kLeft});
   columns.push_back({"status", Align::kLeft});
   columns.push_back({"step ms", Align::kRight});
   columns.push_back({"tokens/s/GPU", Align::kRight});
-  columns.push_back({"peak GiB", Align::kRight});
+  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight});
   columns.push_back({"reason", Align::kLeft});
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -86,7 +89,7 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) 
     cells.emplace_back(Name(row.status));
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
     cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
-    cells.push_back(illegal ? "-" : Gibibytes(row.peak));
+    cells.push_back(illegal ? "-" : In(unit, row.peak));
     cells.push_back(Reason(row));
     table.AddRow(std::move(cells));
   }

@@ -68,6 +68,17 @@ std::string Played(const std::string& command) {
   return text;
 }
 
+// What to write in place of `path`, below the workspace.
+void Rewrite(const std::string& path, const std::string& text) {
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  ASSERT_NE(workspace, nullptr) << "--update needs bazel run: use tools/golden --update";
+  std::ofstream(fmt::format("{}/{}", workspace, path), std::ios::binary) << text;
+}
+
+constexpr const char* kIfMeant =
+    "if the change is meant: tools/golden --update, and an entry under 'Numbers that change' in "
+    "CHANGELOG.md";
+
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, PrintsWhatTheTranscriptHas) {
@@ -86,13 +97,26 @@ TEST_P(GoldenTest, PrintsWhatTheTranscriptHas) {
   }
   ASSERT_GT(commands, 0) << file << " has no command";
   if (update) {
-    const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-    ASSERT_NE(workspace, nullptr) << "--update needs bazel run: use tools/golden --update";
-    std::ofstream(fmt::format("{}/{}", workspace, file), std::ios::binary) << played;
-    return;
+    Rewrite(file, played);
+  } else {
+    EXPECT_EQ(played, recorded) << kIfMeant;
   }
-  EXPECT_EQ(played, recorded) << "if the change is meant: tools/golden --update, and an entry "
-                                 "under 'Numbers that change' in CHANGELOG.md";
+}
+
+// The README shows a forecast: from the line with the command to the end of the block.
+TEST(ReadmeTest, ShowsWhatTheProgramPrints) {
+  const std::string readme = Read("README.md");
+  const std::size_t begin = readme.find(fmt::format("\n{}", kPrompt)) + 1;
+  ASSERT_NE(begin, 0U) << "the README shows no command";
+  const std::size_t command = begin + kPrompt.size();
+  const std::size_t end = readme.find("\n```", begin) + 1;
+  ASSERT_NE(end, 0U);
+  const std::string played = Played(readme.substr(command, readme.find('\n', begin) - command));
+  if (update) {
+    Rewrite("README.md", readme.substr(0, begin) + played + readme.substr(end));
+  } else {
+    EXPECT_EQ(played, readme.substr(begin, end - begin)) << kIfMeant;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Transcripts()), [](const auto& info) {
