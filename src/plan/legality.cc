@@ -337,13 +337,14 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.shard_group_size.has_value(), DataParallelKey::kShardGroupSize);
   add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
   add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
-  const DataType parameters = request.parameter_dtype.value_or(*request.precision);
+  const DataType parameters = request.parameter_dtype.value_or(
+      request.precision == DataType::kFp8 ? DataType::kBf16 : *request.precision);
   if (request.framework == Framework::kFsdp2 && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(
         fmt::format("training.gradient_dtype has no effect with framework fsdp2, which keeps "
                     "gradients in the type of the parameters: {}",
-                    Name(parameters == DataType::kFp8 ? DataType::kBf16 : parameters)));
+                    Name(parameters)));
   }
   // Without a bucket size there are no buckets of which one could be the first.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);

@@ -224,6 +224,11 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
                                 "which keeps gradients in the type of the parameters: fp32"}));
   request.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
+  // Under fp8 compute, parameters are bf16.
+  request.parameter_dtype.reset();
+  request.precision = DataType::kFp8;
+  request.gradient_dtype = DataType::kBf16;
+  EXPECT_TRUE(KeysWithoutEffect(request).empty());
 }
 
 TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
