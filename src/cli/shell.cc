@@ -28,10 +28,10 @@ std::string ReadAndRemove(const std::string& path) {
 }  // namespace
 
 ShellResult Shell(const std::string& command) {
-  // Bazel names this folder, and makes it for `bazel test` but not for `bazel run`.
+  // Bazel names this folder for `bazel run`, too, but makes it for `bazel test` alone.
   const char* const given = std::getenv("TEST_TMPDIR");
-  const std::string folder = given != nullptr ? given : "/tmp";
-  std::filesystem::create_directories(folder);
+  const bool usable = given != nullptr && std::filesystem::is_directory(given);
+  const std::string folder = usable ? given : std::filesystem::temp_directory_path().string();
   const std::string prefix = fmt::format("{}/shell.{}", folder, ::getpid());
   const std::string output = prefix + ".out";
   const std::string messages = prefix + ".err";
