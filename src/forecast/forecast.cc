@@ -23,10 +23,11 @@ using program::Opcode;
 using program::Program;
 using program::Timeline;
 
-// How many steps are run before the interval between their ends must have settled, at first and at
-// most. A host that runs ahead of its device a little further each step settles late.
-constexpr int kFirstSteps = 3;
-constexpr int kMostSteps = 48;
+// How many steps are run until the interval between their ends has settled, at first and at most. A
+// host that runs ahead of its device a little further each step settles late. The last step is not
+// looked at: what overlaps the end of a step is the beginning of the next.
+constexpr int kFirstSteps = 4;
+constexpr int kMostSteps = 64;
 
 // The steps whose mean interval is the forecast: (last - count, last].
 struct SteadyState {
@@ -42,7 +43,7 @@ bool Same(Time a, Time b) {
 
 bool Settled(const Timeline& timeline) {
   const auto& ends = timeline.step_ends;
-  const std::size_t n = ends.size();
+  const std::size_t n = ends.size() - 1;
   return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
@@ -60,22 +61,57 @@ std::pair<Timeline, SteadyState> RunToSteadyState(const Program& program,
   if (barrier) return {RunProgram(program, prices, 2, true), {.last = 1, .count = 1}};
   for (int steps = kFirstSteps;; steps *= 2) {
     Timeline timeline = RunProgram(program, prices, steps, false);
-    const auto last = static_cast<std::uint32_t>(steps - 1);
+    const auto last = static_cast<std::uint32_t>(steps - 2);
     if (Settled(timeline)) return {std::move(timeline), {.last = last, .count = 1}};
     // A cycle of several steps: its mean.
     if (steps >= kMostSteps) return {std::move(timeline), {.last = last, .count = last / 2}};
   }
 }
 
+// The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
+bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
+  double picoseconds = 0;
+  const auto add = [&](Time time) { picoseconds += static_cast<double>(time.picoseconds()); };
+  for (const program::Instruction& instruction : program.step) {
+    switch (instruction.opcode) {
+      case Opcode::kKernel:
+        add(prices.kernels[instruction.operand].alone() + prices.issue_kernel);
+        break;
+      case Opcode::kCollective:
+        add(prices.collectives[instruction.operand].demand.alone() + prices.issue_collective);
+        break;
+      case Opcode::kCopy:
+        add(prices.copies[instruction.operand].alone() + prices.issue_copy);
+        break;
+      case Opcode::kHostTask:
+        add(program.host_tasks[instruction.operand].duration);
+        break;
+      default:
+        break;
+    }
+  }
+  return picoseconds > static_cast<double>(Seconds(86'400).picoseconds());
+}
+
 Time Mean(Time total, std::uint32_t count) {
   return Picoseconds(total.picoseconds() / static_cast<std::int64_t>(count));
 }
 
-void SummariseTime(const Run& run, const SteadyState& steady, Forecast& forecast) {
+// When the host had issued all of a step: at a barrier it waits from then on.
+Time LastIssue(const Timeline& timeline, std::uint32_t step) {
+  Time last;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step == step) last = std::max(last, record.issued);
+  }
+  return last;
+}
+
+void SummariseTime(const Run& run, const SteadyState& steady, bool barrier, Forecast& forecast) {
   const auto& ends = run.timeline.step_ends;
   const Time start = ends[steady.last - steady.count];
   const Time end = ends[steady.last];
-  const Breakdown sum = BreakDown(run.program, run.timeline, start, end);
+  const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
+                                  barrier ? LastIssue(run.timeline, steady.last) : end);
   forecast.step_time = Mean(end - start, steady.count);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -196,11 +232,19 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   auto prices = cost::Price(run.program, scenario);
   if (!prices) return tl::unexpected(std::move(prices.error()));
   run.prices = std::move(*prices);
+  if (OutlastsTheClock(run.program, run.prices)) {
+    return tl::unexpected(Diagnostics{
+        {.code = "cost.step-too-long",
+         .location = {},
+         .message = "the operations of a step add up to more than a day",
+         .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
+                 "micro-batches"}});
+  }
   auto [timeline, steady] =
       RunToSteadyState(run.program, run.prices, scenario.plan.training.step_barrier);
   run.timeline = std::move(timeline);
   run.first_step = steady.last;
-  SummariseTime(run, steady, run.forecast);
+  SummariseTime(run, steady, scenario.plan.training.step_barrier, run.forecast);
   SummariseCollectives(run, steady, run.forecast);
   SummariseMemory(run, scenario, run.forecast);
   SummariseRates(scenario, run.forecast);

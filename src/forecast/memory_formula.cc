@@ -47,7 +47,10 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   };
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
+  // FSDP2 puts full gradients by in the type that it will reduce them in.
+  const bool fsdp2 = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
   const std::int64_t gradient_bytes =
+      whole_gradients && fsdp2 ? SizeOf(training.reduce_dtype) :
       SizeOf(plan::WrittenGradientType(training)) +
       (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
 

@@ -14,7 +14,7 @@ using program::Opcode;
 }  // namespace
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end) {
+                    Time end, Time host_waits) {
   const auto clip = [&](Time from, Time to) {
     return Interval{std::max(from, start), std::min(to, end)};
   };
@@ -37,6 +37,8 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }
+
+  waiting.push_back(clip(host_waits, end));
 
   Breakdown result;
   Intervals left{{start, end}};

@@ -11,8 +11,9 @@ struct Breakdown {
   Time communication_total;  // the communicators' busy time, their union
 };
 
-// Attributes every instant of [start, end) of one rank's timeline.
+// Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the
+// host is known to wait for the device (at a barrier); pass `end` when it is not.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end);
+                    Time end, Time host_waits);
 
 }  // namespace stepcast::forecast

@@ -36,7 +36,7 @@ TEST(TimeBreakdown, EveryInstantHasOneOwner) {
   timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), Ran(4, 35, 40), Ran(2, 20, 50),
                          Ran(3, 50, 55)};
   timeline.waits = {{.instruction = 5, .start = Picoseconds(30), .end = Picoseconds(50)}};
-  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(60));
+  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(60), Picoseconds(60));
   EXPECT_EQ(result.time.phase[0], Picoseconds(10));
   EXPECT_EQ(result.time.phase[1], Picoseconds(25));
   EXPECT_EQ(result.time.phase[2], Picoseconds(5));
@@ -49,16 +49,26 @@ TEST(TimeBreakdown, EveryInstantHasOneOwner) {
 TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30), Ran(3, 30, 40)};
-  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(40));
+  const Breakdown result = BreakDown(Six(), timeline, Time(), Picoseconds(40), Picoseconds(40));
   EXPECT_EQ(result.time.exposed_communication, Time());
   EXPECT_EQ(result.time.idle, Picoseconds(20));
+}
+
+// At a barrier the host waits for what it has issued, so the same collective is exposed.
+TEST(TimeBreakdown, ABarrierWaits) {
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30)};
+  const Breakdown result =
+      BreakDown(Six(), timeline, Time(), Picoseconds(30), /*host_waits=*/Picoseconds(5));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(20));
+  EXPECT_EQ(result.time.idle, Time());
 }
 
 // The window cuts operations that reach into it.
 TEST(TimeBreakdown, CountsOnlyTheWindow) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30)};
-  const Breakdown result = BreakDown(Six(), timeline, Picoseconds(5), Picoseconds(15));
+  const Breakdown result = BreakDown(Six(), timeline, Picoseconds(5), Picoseconds(15), Picoseconds(15));
   EXPECT_EQ(result.time.phase[0], Picoseconds(5));
   EXPECT_EQ(result.time.phase[1], Picoseconds(5));
   EXPECT_EQ(result.time.idle, Time());

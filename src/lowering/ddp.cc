@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/local_gradients.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
@@ -26,12 +27,18 @@ struct ReducerBucket {
 };
 
 struct Parameter {
-  Bytes size;
-  Index gradient = kNone;  // buffer
-  bool allocated = false;
+  Bytes size;  // of the gradient
   int bucket = -1;
   Bytes offset;  // of the slot in the bucket
-  Index copy_in = kNone, copy_back = kNone, accumulate = kNone;  // kernels
+  Index copy_in = kNone, copy_back = kNone;  // kernels
+  Index cast_gradient = kNone;               // autocast: from the compute type
+};
+
+// Autocast: the copies in the compute type that a layer's matrix products read. Autograd keeps them
+// for backward.
+struct CastWeights {
+  Index buffer = kNone;
+  std::vector<Index> kernels;
 };
 
 class Ddp final : public Technique {
@@ -40,21 +47,34 @@ class Ddp final : public Technique {
       : step_(step),
         builder_(step.builder()),
         plan_(step.plan()),
-        views_(plan_.data_parallel.gradient_as_bucket_view) {}
+        views_(plan_.data_parallel.gradient_as_bucket_view),
+        gradients_(step, plan_.training.gradient_dtype) {}
 
   void WritePrologue() override {
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     AddParameters();
+    if (Autocasts()) AddCasts();
     AddBuckets();
     if (plan_.data_parallel.find_unused_parameters && communicator_ != kNone) AddUsageMap();
   }
 
-  void BeforeForward(int) override {}
+  void BeforeForward(int layer) override {
+    if (casts_.empty() || casts_[layer].kernels.empty()) return;
+    const CastWeights& cast = casts_[layer];
+    builder_.Allocate(step_.compute(), cast.buffer);
+    for (const Index kernel : cast.kernels) {
+      builder_.Run(step_.compute(), kernel,
+                   {builder_.ReadsAll(parameters_buffer_), builder_.WritesAll(cast.buffer)});
+    }
+  }
   void AfterForward(int) override {}
   void BeforeBackward(int) override {}
-  void AfterBackward(int) override {}
+  void AfterBackward(int layer) override {
+    if (casts_.empty() || casts_[layer].kernels.empty()) return;
+    builder_.Release(casts_[layer].buffer);
+  }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
@@ -63,36 +83,20 @@ class Ddp final : public Technique {
     }
   }
 
-  BufferUse GradientSlot(int tensor) override {
-    Parameter& parameter = parameters_[tensor];
-    if (parameter.allocated) {
-      // A further contribution: a new tensor, added to what is there.
-      if (!pending_add_[tensor]) {
-        builder_.Allocate(step_.compute(), contribution_[tensor]);
-        pending_add_[tensor] = true;
-      }
-      return builder_.WritesAll(contribution_[tensor]);
-    }
-    builder_.Allocate(step_.compute(), parameter.gradient);
-    parameter.allocated = true;
-    return builder_.WritesAll(parameter.gradient);
-  }
+  BufferUse GradientSlot(int tensor) override { return gradients_.Slot(tensor); }
 
   void GradientReady(int tensor) override {
     Parameter& parameter = parameters_[tensor];
-    if (pending_add_[tensor]) {
-      builder_.Run(step_.compute(), parameter.accumulate,
-                   {builder_.ReadsAll(contribution_[tensor]),
-                    builder_.WritesAll(parameter.gradient)});
-      builder_.Release(contribution_[tensor]);
-      pending_add_[tensor] = false;
+    if (parameter.cast_gradient != kNone) {
+      builder_.Run(step_.compute(), parameter.cast_gradient, {gradients_.Slot(tensor)});
     }
+    gradients_.Complete(tensor);
     if (!step_.last_micro_batch() || communicator_ == kNone) return;
     ReducerBucket& bucket = buckets_[parameter.bucket];
     builder_.Run(step_.compute(), parameter.copy_in,
-                 {builder_.ReadsAll(parameter.gradient),
+                 {builder_.ReadsAll(gradients_.buffer(tensor)),
                   Writes(bucket.buffer, parameter.offset, parameter.size)});
-    if (views_) ReleaseGradient(parameter);
+    if (views_) gradients_.Release(tensor);
     if (--bucket.missing == 0) {
       bucket.missing = static_cast<int>(bucket.tensors.size());
       builder_.Record(step_.compute(), bucket.ready);
@@ -107,7 +111,6 @@ class Ddp final : public Technique {
       builder_.WaitForStream(reduction_, step_.compute(), usage_event_);
       builder_.Communicate(reduction_, usage_map_, {builder_.WritesAll(usage_buffer_)});
       builder_.Record(reduction_, usage_event_);
-      builder_.Wait(step_.compute(), usage_event_);
     }
     for (const ReducerBucket& bucket : buckets_) {
       builder_.Wait(step_.compute(), bucket.reduced);
@@ -116,17 +119,19 @@ class Ddp final : public Technique {
         const Parameter& parameter = parameters_[tensor];
         builder_.Run(step_.compute(), parameter.copy_back,
                      {Reads(bucket.buffer, parameter.offset, parameter.size),
-                      builder_.WritesAll(parameter.gradient)});
+                      builder_.WritesAll(gradients_.buffer(tensor))});
       }
     }
+    if (usage_map_ != kNone) builder_.Wait(step_.compute(), usage_event_);
     next_bucket_ = 0;
     std::fill(full_.begin(), full_.end(), false);
   }
 
   void WriteUpdate() override {
     std::vector<BufferUse> uses;
-    for (const Parameter& parameter : parameters_) {
-      if (parameter.allocated) uses.push_back(builder_.ReadsAll(parameter.gradient));
+    const int tensors = static_cast<int>(parameters_.size());
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
     }
     if (views_) {
       for (const ReducerBucket& bucket : buckets_) uses.push_back(builder_.ReadsAll(bucket.buffer));
@@ -135,15 +140,20 @@ class Ddp final : public Technique {
     uses.push_back(builder_.WritesAll(parameters_buffer_));
     WriteFrameworkUpdate(step_, step_.model().parameter_count(), uses);
     // zero_grad(set_to_none=True)
-    for (Parameter& parameter : parameters_) {
-      if (parameter.allocated) ReleaseGradient(parameter);
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      if (gradients_.exists(tensor)) gradients_.Release(tensor);
     }
   }
 
  private:
-  void ReleaseGradient(Parameter& parameter) {
-    builder_.Release(parameter.gradient);
-    parameter.allocated = false;
+  // Parameters are kept in a larger type than kernels compute in: torch.autocast.
+  bool Autocasts() const {
+    return SizeOf(plan_.training.parameter_dtype) > SizeOf(ComputeType()) &&
+           !step_.model().is_layer_list();
+  }
+  DataType ComputeType() const {
+    return plan_.training.precision == DataType::kFp8 ? DataType::kBf16
+                                                      : plan_.training.precision;
   }
 
   Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
@@ -171,14 +181,31 @@ class Ddp final : public Technique {
       offset += BytesOf(tensor.elements, training.parameter_dtype);
       Parameter& parameter = parameters_.emplace_back();
       parameter.size = BytesOf(tensor.elements, training.gradient_dtype);
-      parameter.gradient =
-          builder_.AddBuffer(tensor.name + ".grad", parameter.size, Category::kGradient);
-      contribution_.push_back(builder_.AddBuffer(tensor.name + ".grad (further contribution)",
-                                                 parameter.size, Category::kGradient));
-      parameter.accumulate = builder_.AddKernel(
-          CopyKernel("accumulate_gradient", 2 * parameter.size, parameter.size));
     }
-    pending_add_.assign(model.tensors.size(), false);
+  }
+
+  // Vectors (biases, norms) and what is only looked up stay as they are.
+  void AddCasts() {
+    const model::Model& model = step_.model();
+    for (const model::Layer& layer : model.layers) {
+      CastWeights& cast = casts_.emplace_back();
+      Bytes size;
+      for (const int index : layer.tensors) {
+        const model::Tensor& tensor = model.tensors[index];
+        if (tensor.shape.size() < 2 || layer.kind == model::LayerKind::kEmbedding) continue;
+        const Bytes copy = BytesOf(tensor.elements, ComputeType());
+        size += copy;
+        cast.kernels.push_back(builder_.AddKernel(CopyKernel(
+            "autocast", BytesOf(tensor.elements, plan_.training.parameter_dtype), copy)));
+        Parameter& parameter = parameters_[index];
+        if (parameter.cast_gradient == kNone) {
+          parameter.cast_gradient =
+              builder_.AddKernel(CopyKernel("autocast_gradient", copy, parameter.size));
+        }
+      }
+      cast.buffer =
+          builder_.AddBuffer(layer.name + "/autocast weights", size, Category::kActivation);
+    }
   }
 
   void AddBuckets() {
@@ -245,9 +272,8 @@ class Ddp final : public Technique {
   Index parameters_buffer_ = kNone, optimizer_ = kNone;
   std::vector<Bytes> parameter_offset_;
   std::vector<Parameter> parameters_;  // by tensor
-  // A gradient that exists gets more (a tied tensor, a later micro-batch) through a new tensor.
-  std::vector<Index> contribution_;
-  std::vector<bool> pending_add_;
+  LocalGradients gradients_;
+  std::vector<CastWeights> casts_;  // by layer; empty without autocast
   std::vector<ReducerBucket> buckets_;
   std::vector<bool> full_;
   std::size_t next_bucket_ = 0;

@@ -19,6 +19,8 @@ namespace stepcast::lowering {
 //    scaled by 1 / ranks. A full bucket is all-reduced on the process group's own stream; buckets
 //    are launched strictly in order, and one communicator runs them one after the other.
 //  * Earlier micro-batches run under no_sync: gradients accumulate where they are.
+//  * Parameters kept in FP32 under 16-bit precision run under autocast: every layer's matrices are
+//    cast before its forward, autograd keeps the copies for backward, and each gradient is cast up.
 //  * After the backward the compute stream waits for each bucket in turn and copies its slots back
 //    into the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
 //    update starts after the last one.

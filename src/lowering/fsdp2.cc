@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/local_gradients.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
 #include "src/lowering/training_step.h"
@@ -22,7 +23,8 @@ using program::kNone;
 // One fully_shard'ed module: buffers, kernels and events of its parameters and gradients.
 struct ShardedUnit {
   bool root = false;
-  int first_layer = 0, last_layer = 0;
+  int last_layer = 0;
+  std::vector<int> tensors;
   std::int64_t shard_elements = 0;   // of this rank, padded rows included
   std::int64_t gathered_elements = 0;  // shard_elements x ranks
   // Parameters.
@@ -37,13 +39,12 @@ struct ShardedUnit {
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.
-  std::vector<Index> gradients;      // full ones that exist, by tensor, in the compute type
   Index accumulated = kNone;         // full, in reduce_dtype, when synchronisation is put off
   Index reduce_input = kNone;        // full, in reduce_dtype
   Index reduce_output = kNone;       // this rank's shard, in reduce_dtype
   Index sharded_gradient = kNone;    // in the parameters' type
   Index copy_to_reduce = kNone, copy_accumulated_to_reduce = kNone;  // kernels
-  Index cast_gradient = kNone, add_gradient = kNone;
+  Index cast_gradient = kNone, add_gradient = kNone, copy_reduce_input = kNone;
   Index accumulate = kNone, accumulate_more = kNone;
   Index reduce_scatter = kNone, all_reduce = kNone;  // collectives
   Index reduced = kNone;       // event: the reduce-scatter has read its input
@@ -60,7 +61,8 @@ class Fsdp2 final : public Technique {
         groups_(ProcessGroupsOf(plan_)),
         wrapping_(UnitPerBlock(step.model())),
         compute_type_(plan_.training.precision == DataType::kFp8 ? DataType::kBf16
-                                                                 : plan_.training.precision) {}
+                                                                 : plan_.training.precision),
+        gradients_(step, compute_type_) {}
 
   void WritePrologue() override {
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
@@ -77,6 +79,7 @@ class Fsdp2 final : public Technique {
     compute_issued_ = builder_.AddEvent("compute issued");
     copy_in_done_ = builder_.AddEvent("copy-in done");
     gradients_copied_ = builder_.AddEvent("gradients copied in");
+    updated_ = builder_.AddEvent("updated");
     for (std::size_t i = 0; i < wrapping_.units.size(); ++i) AddUnit(static_cast<int>(i));
     for (std::size_t i = 0; i < units_.size(); ++i) {
       if (units_[i].root) {
@@ -122,7 +125,9 @@ class Fsdp2 final : public Technique {
     in_backward_ = true;
     const int unit = wrapping_.of_layer[layer];
     if (unit == root_) {
-      if (units_[root_].last_layer == layer) FinishForwardGathers();
+      if (units_[root_].last_layer != layer) return;
+      FinishForwardGathers();
+      if (prefetch() > 0 && !blocks_.empty()) IssueGather(units_[blocks_.back()]);
       return;
     }
     if (root_ < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
@@ -141,10 +146,15 @@ class Fsdp2 final : public Technique {
   // The root's final callback: its own reduction, then the compute stream waits for all.
   void EndBackward() override {
     if (root_ >= 0) PostBackward(root_);
-    if (!reduced_this_backward_) return;
+    if (last_reduced_ < 0) return;
     builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
     FreeReduceInput();
-    reduced_this_backward_ = false;
+    if (!held_outputs_.empty()) {
+      builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
+      for (const Index output : held_outputs_) builder_.Release(output);
+      held_outputs_.clear();
+    }
+    last_reduced_ = -1;
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
@@ -152,17 +162,10 @@ class Fsdp2 final : public Technique {
   }
 
   BufferUse GradientSlot(int tensor) override {
-    const Index gradient = gradients_[tensor];
-    std::vector<Index>& held = units_[unit_of_tensor_[tensor]].gradients;
-    // A tied tensor's second contribution adds to the first.
-    if (std::find(held.begin(), held.end(), gradient) == held.end()) {
-      builder_.Allocate(step_.compute(), gradient);
-      held.push_back(gradient);
-    }
-    return builder_.WritesAll(gradient);
+    return gradients_.Slot(tensor);
   }
 
-  void GradientReady(int) override {}
+  void GradientReady(int tensor) override { gradients_.Complete(tensor); }
 
   void WriteUpdate() override {
     std::int64_t elements = 0;
@@ -174,9 +177,12 @@ class Fsdp2 final : public Technique {
     }
     for (const Index optimizer : optimizers_) uses.push_back(builder_.WritesAll(optimizer));
     WriteFrameworkUpdate(step_, elements, uses);
+    // The gradients belong to the streams that made them; those wait until they have been used.
+    builder_.Record(step_.compute(), updated_);
+    builder_.Wait(reduce_stream_, updated_);
+    if (post_reduce_stream_ != reduce_stream_) builder_.Wait(post_reduce_stream_, updated_);
     for (ShardedUnit& u : units_) {
       if (!u.has_sharded_gradient) continue;
-      builder_.RecordStream(step_.compute(), u.sharded_gradient);
       builder_.Release(u.sharded_gradient);
       u.has_sharded_gradient = false;
     }
@@ -190,6 +196,16 @@ class Fsdp2 final : public Technique {
   bool ReshardsNever() const {
     const bool* value = std::get_if<bool>(&reshard());
     return value && !*value;
+  }
+  // Reduced gradients come in the type that they are kept in: nothing to cast.
+  bool KeepsReducedType() const {
+    return plan_.training.reduce_dtype == plan_.training.parameter_dtype;
+  }
+  // Gradients whose reduction is put off are kept apart, in the type they will be reduced in.
+  bool AccumulatesInReduceType() const {
+    return plan_.data_parallel.accumulate_unsharded &&
+           plan_.training.gradient_accumulation > 1 &&
+           plan_.training.reduce_dtype != compute_type_;
   }
   bool Synchronises() const {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
@@ -210,16 +226,11 @@ class Fsdp2 final : public Technique {
     const std::int64_t ranks = static_cast<std::int64_t>(groups_.shard.size());
     ShardedUnit& u = units_.emplace_back();
     u.root = model.layers[unit.layers.front()].kind != model::LayerKind::kBlock;
-    u.first_layer = unit.layers.front();
     u.last_layer = unit.layers.back();
-    unit_of_tensor_.resize(model.tensors.size(), -1);
-    gradients_.resize(model.tensors.size(), kNone);
+    u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors
     for (const int t : unit.tensors) {
       const model::Tensor& tensor = model.tensors[t];
-      unit_of_tensor_[t] = index;
-      gradients_[t] = builder_.AddBuffer(
-          tensor.name + ".grad", BytesOf(tensor.elements, compute_type_), Category::kGradient);
       exact += tensor.elements;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
@@ -252,7 +263,8 @@ class Fsdp2 final : public Technique {
 
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
-    u.full = whole_buffer("/parameters", exact, compute_type_, Category::kCommunication);
+    u.full = whole_buffer("/parameters", u.gathered_elements, compute_type_,
+                          Category::kCommunication);
     const Bytes gathered_size = builder_.SizeOf(u.gathered);
     const Bytes full_size = builder_.SizeOf(u.full);
     const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
@@ -300,10 +312,11 @@ class Fsdp2 final : public Technique {
     const Bytes output_size = builder_.SizeOf(u.reduce_output);
     const Bytes sharded_size = builder_.SizeOf(u.sharded_gradient);
     u.copy_to_reduce = MemoryKernel("chunk_cat", gradient_size, input_size);
+    if (communicator_ == kNone) u.copy_reduce_input = MemoryKernel("copy", input_size, output_size);
     u.cast_gradient = MemoryKernel("cast_gradient", output_size, sharded_size);
     u.add_gradient =
         MemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
-    if (plan_.data_parallel.accumulate_unsharded) {
+    if (AccumulatesInReduceType()) {
       u.accumulated = whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
       const Bytes accumulated_size = builder_.SizeOf(u.accumulated);
       u.accumulate = MemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
@@ -348,11 +361,6 @@ class Fsdp2 final : public Technique {
     builder_.Run(copy_in_stream_, from_kept ? u.copy_in_kept : u.copy_in,
                  {builder_.ReadsAll(source), builder_.WritesAll(u.gathered)});
     builder_.Record(copy_in_stream_, copy_in_done_);
-    if (from_kept) {
-      builder_.RecordStream(copy_in_stream_, u.kept);
-      builder_.Release(u.kept);
-      u.has_kept = false;
-    }
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
     if (collective != kNone) {
@@ -374,6 +382,11 @@ class Fsdp2 final : public Technique {
     builder_.Run(step_.compute(), u.copy_out,
                  {builder_.ReadsAll(u.gathered), builder_.WritesAll(u.full)});
     builder_.Record(step_.compute(), u.copy_out_done);
+    // The copy-out comes after the copy-in that read it.
+    if (u.has_kept) {
+      builder_.Release(u.kept);
+      u.has_kept = false;
+    }
     u.unsharded = true;
     u.gather_issued = false;
     if (in_backward_) {
@@ -406,8 +419,9 @@ class Fsdp2 final : public Technique {
     ShardedUnit& u = units_[index];
     if (u.gathered_elements == 0) return;
     const bool put_off = !Synchronises();
-    if (u.accumulated != kNone && plan_.training.gradient_accumulation > 1) {
+    if (u.accumulated != kNone) {
       if (!u.has_accumulated) {
+        Reshard(u);  // before the upcast, to save memory
         builder_.Allocate(step_.compute(), u.accumulated);
       }
       builder_.Run(step_.compute(), u.has_accumulated ? u.accumulate_more : u.accumulate,
@@ -420,15 +434,18 @@ class Fsdp2 final : public Technique {
     Reduce(index);
   }
 
-  void ReleaseGradients(ShardedUnit& u) {
-    for (const Index gradient : u.gradients) builder_.Release(gradient);
-    u.gradients.clear();
+  void ReleaseGradients(const ShardedUnit& u) {
+    for (const int tensor : u.tensors) {
+      if (gradients_.exists(tensor)) gradients_.Release(tensor);
+    }
   }
 
   // Reads the unit's full gradients, writes `target`.
   std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
     std::vector<BufferUse> uses{target};
-    for (const Index gradient : u.gradients) uses.push_back(builder_.ReadsAll(gradient));
+    for (const int tensor : u.tensors) {
+      if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
+    }
     return uses;
   }
 
@@ -448,47 +465,38 @@ class Fsdp2 final : public Technique {
       ReleaseGradients(u);
     }
     builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
-    builder_.Allocate(reduce_stream_, u.reduce_output);
+    const bool first = !u.has_sharded_gradient;
+    // The first reduction's result is the sharded gradient, unless it must be cast.
+    const bool direct = first && KeepsReducedType();
+    const Index output = direct ? u.sharded_gradient : u.reduce_output;
+    builder_.Allocate(reduce_stream_, output);
     if (u.reduce_scatter != kNone) {
-      builder_.Communicate(
-          reduce_stream_, u.reduce_scatter,
-          {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(u.reduce_output)});
+      builder_.Communicate(reduce_stream_, u.reduce_scatter,
+                           {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     } else {
       // One rank: the input is the output.
-      builder_.Run(reduce_stream_, CopyReduceInput(u),
-                   {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(u.reduce_output)});
+      builder_.Run(reduce_stream_, u.copy_reduce_input,
+                   {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     }
     builder_.Record(reduce_stream_, u.reduced);
     if (u.all_reduce != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
-      builder_.Communicate(post_reduce_stream_, u.all_reduce,
-                           {builder_.WritesAll(u.reduce_output)});
+      builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
     }
-    const bool first = !u.has_sharded_gradient;
-    if (first) {
-      builder_.Allocate(post_reduce_stream_, u.sharded_gradient);
-      u.has_sharded_gradient = true;
+    if (!direct) {
+      if (first) builder_.Allocate(post_reduce_stream_, u.sharded_gradient);
+      builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
+                   {builder_.ReadsAll(output), builder_.WritesAll(u.sharded_gradient)});
     }
-    builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
-                 {builder_.ReadsAll(u.reduce_output), builder_.WritesAll(u.sharded_gradient)});
+    u.has_sharded_gradient = true;
     builder_.Record(post_reduce_stream_, u.post_reduced);
-    if (post_reduce_stream_ != reduce_stream_) {
-      builder_.RecordStream(post_reduce_stream_, u.reduce_output);
+    if (!direct && post_reduce_stream_ == reduce_stream_) {
+      builder_.Release(output);
+    } else if (!direct) {
+      held_outputs_.push_back(output);  // until the all-reduce stream is done with it
     }
-    builder_.Release(u.reduce_output);
     in_flight_ = index;
     last_reduced_ = index;
-    reduced_this_backward_ = true;
-  }
-
-  Index CopyReduceInput(const ShardedUnit& u) {
-    if (copy_reduce_input_.empty()) copy_reduce_input_.assign(units_.size(), kNone);
-    Index& kernel = copy_reduce_input_[&u - units_.data()];
-    if (kernel == kNone) {
-      kernel = MemoryKernel("copy", builder_.SizeOf(u.reduce_input),
-                            builder_.SizeOf(u.reduce_output));
-    }
-    return kernel;
   }
 
   // The compute stream waits until the last reduce-scatter has read its input, then frees it.
@@ -509,17 +517,16 @@ class Fsdp2 final : public Technique {
   StreamId copy_in_stream_ = 0, gather_stream_ = 0, reduce_stream_ = 0, post_reduce_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
+  Index updated_ = kNone;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
   std::vector<Index> optimizers_;   // buffers, by unit
-  std::vector<int> unit_of_tensor_;
-  std::vector<Index> gradients_;                // buffers, by tensor
-  std::vector<Index> copy_reduce_input_;        // kernels of one-rank groups, by unit
+  LocalGradients gradients_;
+  std::vector<Index> held_outputs_;  // reduced shards that the all-reduce stream still uses
   std::vector<int> blocks_;  // units with parameters but the root, in forward order
   int root_ = -1;
   int deferred_ = -1;   // forward: the unit whose gather buffer waits to be freed
   int in_flight_ = -1;  // the unit whose reduce-scatter input is held
-  int last_reduced_ = -1;
-  bool reduced_this_backward_ = false;
+  int last_reduced_ = -1;  // in this backward
   bool in_backward_ = false;
 };
 

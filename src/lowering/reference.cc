@@ -47,7 +47,7 @@ struct ParameterGroup {
   Index full = kNone;        // all parameters; stage 3: only while gathered
   Index shard_buffer = kNone;  // stage 3
   Index kept = kNone;        // stage 3, reshard_after_forward: k: the part kept for backward
-  Index keep = kNone;        // and the kernel that copies it
+  Index keep = kNone;        // and the kernel that sets it apart: no cost in the textbook
   Index updated = kNone;     // event, stages 1 and 2: this rank's part is new
   Index gathered = kNone;    // event
   bool resident = false;     // stage 3: gathered, or being gathered
@@ -126,6 +126,9 @@ class Reference final : public Technique {
 
   void EndBackward() override {
     for (const int bucket : deferred_) Reduce(bucket);
+    // Without overlap nothing is computed while gradients are reduced.
+    for (const int bucket : deferred_) builder_.Wait(step_.compute(), buckets_[bucket].reduced);
+    if (!deferred_.empty()) builder_.Record(step_.compute(), layer_done_);
     deferred_.clear();
   }
 
@@ -272,8 +275,13 @@ class Reference final : public Technique {
     const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
     parameter_place_.resize(model.tensors.size());
     if (!sharded_parameters_) {
-      // The same layout as the gradients.
-      parameter_place_ = gradient_place_;
+      // The same buckets as the gradients', tensors in forward order.
+      for (std::size_t t = 0; t < model.tensors.size(); ++t) {
+        const Place& place = gradient_place_[t];
+        parameter_place_[t] = {.group = place.group,
+                               .offset = buckets_[place.group].shard.elements - place.offset -
+                                         model.tensors[t].elements};
+      }
       for (std::size_t i = 0; i < buckets_.size(); ++i) {
         const std::string name = "bucket " + std::to_string(i);
         ParameterGroup& group = parameters_.emplace_back();
@@ -315,14 +323,12 @@ class Reference final : public Technique {
                                         Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
                                          .kind = KernelKind::kMemoryBound,
-                                         .data_type = plan_.training.parameter_dtype,
-                                         .read = builder_.SizeOf(group.kept),
-                                         .written = builder_.SizeOf(group.kept)});
+                                         .data_type = plan_.training.parameter_dtype});
       }
       group.gathered = builder_.AddEvent(unit.name + " gathered");
-      forward_order_.push_back(index);
-      backward_order_.push_back(index);
+      if (unit.elements > 0) forward_order_.push_back(index);
     }
+    backward_order_ = forward_order_;
     std::sort(backward_order_.begin(), backward_order_.end(), [this](int a, int b) {
       return units_.units[a].layers.back() > units_.units[b].layers.back();
     });
@@ -336,13 +342,14 @@ class Reference final : public Technique {
   }
 
   void Free(ParameterGroup& group) {
+    if (!group.resident) return;
     builder_.Release(group.full);
     group.resident = false;
   }
 
   // Stage 3: frees a unit after its forward, but for the part that is kept for backward.
   void Reshard(ParameterGroup& group) {
-    if (group.kept != kNone) {
+    if (group.resident && group.kept != kNone) {
       builder_.Allocate(step_.compute(), group.kept);
       builder_.Run(step_.compute(), group.keep,
                    {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
@@ -353,6 +360,7 @@ class Reference final : public Technique {
   // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
   void Gather(const std::vector<int>& order, int unit) {
     const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
+    if (position == std::ssize(order)) return;  // no parameters
     const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(order.size()),
                                             position + data_parallel_.prefetch + 1);
     for (std::int64_t i = position; i < end; ++i) IssueGather(parameters_[order[i]]);

@@ -65,6 +65,15 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario)
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
+  for (std::size_t t = 0; t < model().tensors.size(); ++t) {
+    const model::Tensor& tensor = model().tensors[t];
+    tied_contribution_.push_back(
+        layers_of_tensor_[t] == 1
+            ? program::kNone
+            : builder_.AddBuffer(tensor.name + ".grad (tied)",
+                                 BytesOf(tensor.elements, plan().training.precision),
+                                 Category::kGradient));
+  }
 }
 
 program::Program TrainingStep::Write(Technique& technique) {
@@ -133,6 +142,13 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
   const Index transient = backward_transient_[w];
   if (transient != program::kNone) builder_.Allocate(compute(), transient);
 
+  // What this layer contributes to a tied tensor, until it is added to the others'.
+  std::vector<Index> contributions;
+  for (const int tensor : layer_model.tensors) {
+    if (missing_[tensor] == layers_of_tensor_[tensor]) continue;
+    contributions.push_back(tied_contribution_[tensor]);
+    builder_.Allocate(compute(), contributions.back());
+  }
   std::vector<int> ready;
   for (std::size_t i = 0; i < work.backward.size(); ++i) {
     uses_.clear();
@@ -152,6 +168,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     std::sort(ready.begin(), ready.end(), std::greater<>());
     for (const int tensor : ready) technique.GradientReady(tensor);
   }
+  for (const Index buffer : contributions) builder_.Release(buffer);
   if (transient != program::kNone) builder_.Release(transient);
   for (const Index buffer : recomputed_[w]) builder_.Release(buffer);
   for (const Index buffer : saved_[layer]) builder_.Release(buffer);

@@ -79,6 +79,7 @@ class TrainingStep {
   std::vector<std::vector<Index>> saved_;            // buffers by layer
   std::vector<Index> labels_;                        // by layer
   std::vector<int> layers_of_tensor_;                // contributions to each gradient
+  std::vector<Index> tied_contribution_;             // buffers by tensor; kNone: not tied
   std::vector<int> missing_;                         // of this micro-batch
   std::vector<program::BufferUse> parameter_reads_;  // of the layer being written
   std::vector<program::BufferUse> uses_;

@@ -162,6 +162,12 @@ class Checker {
           fmt::format("a step of {} micro-batches through {} layers is more than {}", count,
                       *facts_.layers, kMostLayerPasses),
           "use a larger micro_batch_size, a smaller batch or fewer layers");
+    } else if (facts_.tensors && *facts_.tensors > 0 &&
+               count > kMostTensorPasses / *facts_.tensors) {
+      Add(key, "plan.too-many-micro-batches",
+          fmt::format("a step of {} micro-batches through {} parameter tensors is more than {}",
+                      count, *facts_.tensors, kMostTensorPasses),
+          "use a larger micro_batch_size, a smaller batch or fewer tensors");
     }
   }
 

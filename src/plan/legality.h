@@ -18,13 +18,14 @@ inline constexpr Version kOldestTorch{1, 10}, kNewestTorch{2, 14};
 inline constexpr Version kOldestNccl{2, 10}, kNewestNccl{2, 30};
 
 // A micro-batch has at most this many tokens, and at most so many pairs of tokens attend to each
-// other in it; a step has at most so many micro-batches, and of a model's layers at most so many
-// passes. Beyond what anybody runs, and near enough that no count of operations or bytes leaves 64
+// other in it; a step has at most so many micro-batches, and of a model's layers and tensors at most
+// so many passes. Beyond what anybody runs, and near enough that no count of operations or bytes leaves 64
 // bits and no step program outgrows the memory.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMostMicroBatches = 2048;
 inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 17;
+inline constexpr std::int64_t kMostTensorPasses = std::int64_t{1} << 22;
 
 // What the rules need to know beside the request. What is not known is left out, and the rules
 // that need it are passed over: other files' mistakes must not hide a plan's.
@@ -32,6 +33,7 @@ struct Facts {
   std::optional<std::int64_t> devices;        // of the cluster
   std::optional<std::int64_t> max_positions;  // longest sequence the model can take; 0: no limit
   std::optional<std::int64_t> layers;         // of the model
+  std::optional<std::int64_t> tensors;        // of the model
   std::string device = "the device";          // the GPU type's name
   std::array<bool, 4> computes = {true, true, true, true};  // by DataType: it has such a peak
 };

@@ -231,6 +231,18 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
 }
 
+TEST(Check, LimitsThePassesThroughTensors) {
+  Facts facts = EightDevices();
+  facts.tensors = kMostTensorPasses / 4;
+  Request request = Legal();
+  request.gradient_accumulation = 4;
+  EXPECT_TRUE(Check(request, facts).empty());
+  request.gradient_accumulation = 5;
+  const std::vector<Violation> violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].code, "plan.too-many-micro-batches");
+}
+
 TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
   Request request = Legal();
   request.prefetch = 2;

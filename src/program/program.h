@@ -126,7 +126,7 @@ struct Instruction {
   std::uint16_t stream = 0;  // streams; meaningless where the opcode has none
   Index operand = kNone;     // which table: see Opcode
   Index first_use = 0;       // uses[first_use, first_use + use_count)
-  std::uint16_t use_count = 0;
+  Index use_count = 0;
   std::uint16_t micro_batch = 0;
   Index label = kNone;  // labels: the layer, unit or bucket; kNone if none
 };

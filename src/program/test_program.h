@@ -101,7 +101,7 @@ class TestProgram {
     instruction.operand = operand;
     instruction.label = label_;
     instruction.first_use = static_cast<Index>(program_.uses.size());
-    instruction.use_count = static_cast<std::uint16_t>(uses.size());
+    instruction.use_count = static_cast<Index>(uses.size());
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     (in_step_ ? program_.step : program_.prologue).push_back(instruction);
     return *this;

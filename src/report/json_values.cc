@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <variant>
 
 #include "src/report/categories.h"
@@ -27,24 +26,21 @@ void AddCategories(Json& object, const forecast::BytesByCategory& bytes) {
 }
 
 Json ToJson(const scenario::Resolved& resolved) {
-  return std::visit(
-      [](const auto& value) -> Json {
-        using Value = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, std::monostate>) {
-          return nullptr;
-        } else if constexpr (std::is_same_v<Value, scenario::Resolved::Sequence>) {
-          Json array = Json::array();
-          for (const scenario::Resolved& element : value) array.push_back(ToJson(element));
-          return array;
-        } else if constexpr (std::is_same_v<Value, scenario::Resolved::Mapping>) {
-          Json object = Json::object();
-          for (const auto& [key, element] : value) object[key] = ToJson(element);
-          return object;
-        } else {
-          return value;
-        }
-      },
-      resolved.value);
+  using scenario::Resolved;
+  if (const auto* mapping = std::get_if<Resolved::Mapping>(&resolved.value)) {
+    Json object = Json::object();
+    for (const auto& [key, element] : *mapping) object[key] = ToJson(element);
+    return object;
+  }
+  if (const auto* sequence = std::get_if<Resolved::Sequence>(&resolved.value)) {
+    Json array = Json::array();
+    for (const Resolved& element : *sequence) array.push_back(ToJson(element));
+    return array;
+  }
+  if (const auto* text = std::get_if<std::string>(&resolved.value)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&resolved.value)) return *number;
+  if (const auto* flag = std::get_if<bool>(&resolved.value)) return *flag;
+  return nullptr;
 }
 
 std::string Text(const Json& document) {

@@ -307,6 +307,7 @@ class Loader {
     }
     if (scenario_.model != nullptr) {
       facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
+      facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
     }
     if (scenario_.cluster != nullptr) facts.devices = scenario_.cluster->devices();
     if (architecture != nullptr && scenario_.gpu.has_value()) {

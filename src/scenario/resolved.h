@@ -16,4 +16,8 @@ struct Resolved {
   std::variant<std::monostate, bool, std::int64_t, std::string, Sequence, Mapping> value;
 };
 
+// A key that has no value: the default. (To make one here spares clang 14 a mistake: it cannot
+// complete this recursive type where it meets the pair of a Mapping before a Resolved.)
+inline Resolved Nothing() { return {}; }
+
 }  // namespace stepcast::scenario

@@ -158,6 +158,45 @@ RC_GTEST_PROP(StepTime, PrefetchNeverSlowsTheForwardOfStageThree, ()) {
   RC_ASSERT(forward_end(2) <= forward_end(1));
 }
 
+// Every forward and backward of the step is in its breakdown, whichever way the next step's
+// beginning hides this step's end.
+RC_GTEST_PROP(StepTime, BreakdownHoldsAllOfForwardAndBackward, ()) {
+  const Case c = AnyCase();
+  scenario::Scenario scenario = ScenarioOf(c);
+  scenario.plan.data_parallel.zero_stage = *rc::gen::inRange(0, 4);
+  scenario.plan.data_parallel.overlap = *rc::gen::arbitrary<bool>();
+  scenario.plan.training.step_barrier = *rc::gen::arbitrary<bool>();
+  const std::int64_t micro_batches = *rc::gen::inRange<std::int64_t>(1, 4);
+  scenario.plan.training.gradient_accumulation = micro_batches;
+  if (scenario.plan.data_parallel.zero_stage < 3) {
+    scenario.plan.data_parallel.bucket_size = MiB(4);
+  }
+  const auto run = forecast::Simulate(scenario);
+  RC_ASSERT(run.has_value());
+  const forecast::TimeBreakdown& time = run->forecast.time;
+  RC_ASSERT(time.phase[0] == micro_batches * Forward(c));
+  RC_ASSERT(time.phase[1] == micro_batches * Backward(c));
+  RC_ASSERT(time.idle == Time());
+}
+
+// Without overlap the parts of a sharded step follow each other, micro-batch by micro-batch.
+TEST(StepTime, WithoutOverlapStageTwoAddsUp) {
+  // One layer of 8000 bf16 elements on 4 ranks at 1 GB/s without latency: S = 16 kB, a
+  // reduce-scatter or an all-gather takes 3/4 x 16 us = 12 us. Two micro-batches:
+  // 2 x (10 + 20 + 12) + 6 / 4 (the update's share) + 12.
+  const TestLayer layer{
+      .parameters = {8000}, .forward = Microseconds(10), .backward = Microseconds(20)};
+  scenario::Scenario scenario =
+      FlatScenario(ListOf({layer}, Microseconds(6)),
+                   {.devices = 4, .latency = Time(), .bandwidth = Bandwidth::GigabytesPerSecond(1)});
+  scenario.plan.data_parallel.zero_stage = 2;
+  scenario.plan.data_parallel.overlap = false;
+  scenario.plan.training.gradient_accumulation = 2;
+  const auto run = forecast::Simulate(scenario);
+  ASSERT_TRUE(run.has_value());
+  EXPECT_EQ(run->forecast.step_time, Nanoseconds(2 * 42'000 + 1'500 + 12'000));
+}
+
 // Overlapping can only help, and no step beats its computation or its communication.
 RC_GTEST_PROP(StepTime, ShardedStagesLieBetweenTheirBounds, ()) {
   const Case c = AnyCase();
