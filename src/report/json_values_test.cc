@@ -33,8 +33,8 @@ TEST(JsonValuesTest, ResolvedTreesKeepOrderAndKinds) {
   using scenario::Resolved;
   const Resolved tree{Resolved::Mapping{
       {"zebra", Resolved{std::int64_t{1}}},
-      {"apple",
-       Resolved{Resolved::Sequence{Resolved{true}, Resolved{std::string("25 MiB")}, Resolved{}}}},
+      {"apple", Resolved{Resolved::Sequence{Resolved{true}, Resolved{std::string("25 MiB")},
+                                            scenario::Nothing()}}},
       {"empty", Resolved{Resolved::Mapping{}}},
       {"none", Resolved{Resolved::Sequence{}}},
   }};
