@@ -81,7 +81,7 @@ class Pricer {
   static bool Endless(const Demand& demand) { return demand.alone() >= kLongestTime; }
 
   void ReportEndless(const std::string& what) {
-    Report("cost.too-long", {}, fmt::format("a single operation takes a day or more: {}", what),
+    Report("cost.too-long", scenario_.cluster_location, fmt::format("a single operation takes a day or more: {}", what),
            "check the units of the bandwidths and latencies it needs");
   }
 
@@ -109,7 +109,7 @@ class Pricer {
                     {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
     if (demand) return *demand;
     if (demand.error() == KernelFault::kNoPeak) {
-      Report("cost.no-peak", {},
+      Report("cost.no-peak", scenario_.cluster_location,
              fmt::format("{} does not compute in {}", scenario_.gpu->name, Name(kernel.data_type)),
              "set training.precision to a type that this GPU has");
     } else {
@@ -124,7 +124,7 @@ class Pricer {
 
   void RefuseKernel(const Kernel& kernel) {
     if (!scenario_.gpu) {
-      Report("cost.no-gpu", {},
+      Report("cost.no-gpu", scenario_.cluster_location,
              fmt::format("without a GPU only layer lists can be simulated; nothing says how long "
                          "a kernel takes: {}",
                          kernel.name),
@@ -167,7 +167,7 @@ class Pricer {
         return PriceTabulatedCollective(collective.bytes, path, links_, *table);
       }
       if (path.ring_bandwidth == Bandwidth()) {
-        Report("cost.no-link", {},
+        Report("cost.no-link", scenario_.cluster_location,
                fmt::format("the cluster has no link, and the calibration no table for {} over {} "
                            "ranks on {} nodes",
                            Name(collective.kind), path.ranks, path.nodes),
@@ -230,7 +230,7 @@ class Pricer {
     } else {
       if (!host_link_) host_link_ = FindHostLink(scenario_.cluster->node_type());
       if (!host_link_) {
-        Report("cost.no-host-link", {},
+        Report("cost.no-host-link", scenario_.cluster_location,
                "the plan copies between device and host, and nothing joins the two",
                "use a topology with PCIe, or keep everything on the device");
         return {};

@@ -235,7 +235,7 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   if (OutlastsTheClock(run.program, run.prices)) {
     return tl::unexpected(Diagnostics{
         {.code = "cost.step-too-long",
-         .location = {},
+         .location = scenario.cluster_location,
          .message = "the operations of a step add up to more than a day",
          .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
                  "micro-batches"}});

@@ -288,7 +288,9 @@ class Checker {
     if (!request_.reshard_after_forward || !request_.framework) return;
     if (!Has(*request_.framework, DataParallelKey::kReshardAfterForward)) return;  // already said
     const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
-    const bool reshards = whether == nullptr || *whether;
+    const bool reshards =
+        whether != nullptr ? *whether
+                           : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
     if (Is(Framework::kFsdp2) && request_.zero_stage == 2 && reshards) {
       const std::string value =
           whether != nullptr
@@ -303,12 +305,7 @@ class Checker {
     }
     if (whether != nullptr) return;
     const std::int64_t ranks = std::get<std::int64_t>(*request_.reshard_after_forward);
-    if (ranks == 1) {
-      Add("data_parallel.reshard_after_forward", "plan.reshard",
-          "one rank cannot share parameters, reshard_after_forward is 1",
-          "write false to keep them whole, or true to share them among all");
-      return;
-    }
+    if (ranks == 1) return;  // nothing is shared: false
     const std::optional<std::int64_t> shard = request_.shard_group_size
                                                   ? request_.shard_group_size
                                                   : DataDegree(request_, facts_.devices);

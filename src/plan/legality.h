@@ -13,9 +13,9 @@
 // the cluster. Whether a plan fits in memory is not a rule but a result.
 namespace stepcast::plan {
 
-// The versions whose rules are known. Software's defaults lie inside.
-inline constexpr Version kOldestTorch{1, 10}, kNewestTorch{2, 14};
-inline constexpr Version kOldestNccl{2, 10}, kNewestNccl{2, 30};
+// The oldest versions whose rules are known; the newest are the defaults (plan.h).
+inline constexpr Version kOldestTorch{1, 10};
+inline constexpr Version kOldestNccl{2, 10};
 
 // A micro-batch has at most this many tokens, and at most so many pairs of tokens attend to each
 // other in it; a step has at most so many micro-batches, and of a model's layers and tensors at most

@@ -155,9 +155,6 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.reshard_after_forward", "plan.reshard",
        "stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
        "reshard_after_forward is true"},
-      {[](Request& r) { r.reshard_after_forward = ReshardAfterForward(std::int64_t{1}); },
-       "data_parallel.reshard_after_forward", "plan.reshard",
-       "one rank cannot share parameters, reshard_after_forward is 1"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;

@@ -28,9 +28,12 @@ struct Version {
   friend auto operator<=>(const Version&, const Version&) = default;
 };
 
+// The newest versions whose rules are known.
+inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30};
+
 struct Software {
-  Version torch{2, 6};
-  Version nccl{2, 27};
+  Version torch = kNewestTorch;
+  Version nccl = kNewestNccl;
 };
 
 struct Training {

@@ -73,6 +73,15 @@ DataParallel CompleteDataParallel(const Request& request, std::int64_t data) {
       request.reshard_after_forward.value_or(ReshardAfterForward(!keeps_whole));
   data_parallel.accumulate_unsharded = request.accumulate_unsharded.value_or(false);
   data_parallel.shard_group_size = request.shard_group_size.value_or(data);
+  // Shards over one rank are no shards, and shards over the whole group are the shards that there
+  // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
+  if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
+    if (*ranks == data_parallel.shard_group_size) {
+      data_parallel.reshard_after_forward = true;
+    } else if (*ranks == 1) {
+      data_parallel.reshard_after_forward = false;
+    }
+  }
   data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
   data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
   return data_parallel;

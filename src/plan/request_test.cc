@@ -65,6 +65,17 @@ TEST(Complete, ChoosesTypesByPrecision) {
   EXPECT_EQ(Complete(request, 1).training.gradient_dtype, DataType::kFp32);
 }
 
+TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {
+  Request request = Minimal(Framework::kReference, 3);
+  request.reshard_after_forward = ReshardAfterForward(std::int64_t{1});
+  EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward, ReshardAfterForward(false));
+  request.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
+  EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward, ReshardAfterForward(true));
+  request.reshard_after_forward = ReshardAfterForward(std::int64_t{4});
+  EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward,
+            ReshardAfterForward(std::int64_t{4}));
+}
+
 TEST(Complete, FusesTheUpdateOfTheTextbookOnly) {
   EXPECT_EQ(Complete(Minimal(Framework::kReference, 0), 1).training.optimizer_implementation,
             OptimizerImplementation::kFused);

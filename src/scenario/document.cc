@@ -160,16 +160,17 @@ std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
   const bool fits =
       std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
   if (negative && fits) value = -value;
-  if (value < range.least || (negative && !fits)) {
+  const std::string hint = fmt::format("write for example {}", example);
+  if (fits ? value < range.least : negative) {
     Append(node, "input.out-of-range",
            fmt::format("{} must be at least {}: {}", Named(node), range.least, node.Described()),
-           "", diagnostics);
+           hint, diagnostics);
     return std::nullopt;
   }
-  if (value > range.most || !fits) {
+  if (!fits || value > range.most) {
     Append(node, "input.out-of-range",
-           fmt::format("{} must be at most {}: {}", Named(node), range.most, node.Described()), "",
-           diagnostics);
+           fmt::format("{} must be at most {}: {}", Named(node), range.most, node.Described()),
+           hint, diagnostics);
     return std::nullopt;
   }
   return value;
@@ -207,17 +208,17 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
     Append(node, "input.out-of-range",
            fmt::format("{} must lie between {} and {}: {}", Named(node), range.least, range.most,
                        node.Described()),
-           "", diagnostics);
+           fmt::format("write for example {}", Example(node, "0.5")), diagnostics);
     return std::nullopt;
   }
   return value;
 }
 
 std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) {
-  if (!IsScalar(node, "text", "", diagnostics)) return std::nullopt;
+  if (!IsScalar(node, "text", Example(node, "a-name"), diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
-    Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)), "",
-           diagnostics);
+    Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
+           "write some text, or leave the key out if it has a default", diagnostics);
     return std::nullopt;
   }
   return node.scalar();
@@ -278,14 +279,19 @@ std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& dia
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics) {
   const std::string choice = fmt::format("{}", fmt::join(words, ", "));
-  if (!IsScalar(node, fmt::format("one of {}", choice), "", diagnostics)) return std::nullopt;
+  if (!IsScalar(node, fmt::format("one of {}", choice), Example(node, words.front()),
+                diagnostics)) {
+    return std::nullopt;
+  }
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (node.scalar() == words[i]) return i;
   }
   const std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
   Append(node, "input.unknown-word",
          fmt::format("{} must be one of {}: {}", Named(node), choice, node.Described()),
-         nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest), diagnostics);
+         nearest.empty() ? fmt::format("write for example {}", Example(node, words.front()))
+                         : fmt::format("did you mean '{}'?", nearest),
+         diagnostics);
   return std::nullopt;
 }
 

@@ -382,6 +382,7 @@ class Loader {
   }
 
   void Warn(const ScenarioFile& file) {
+    scenario_.cluster_location = LocationOf(root_, "cluster.topology");
     for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
       scenario_.warnings.push_back(std::move(sentence));
     }

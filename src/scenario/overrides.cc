@@ -101,7 +101,13 @@ class Override {
     });
     const bool removes = depth + 1 == segments_.size() && value_->kind == NodeKind::kNull;
     if (removes) {
-      if (found != entries.end()) entries.erase(found);
+      if (found == entries.end()) {
+        return Fail("override.nothing-to-remove",
+                    fmt::format("null removes a key, and there is none called {}",
+                                Quoted(PathTo(depth + 1))),
+                    "check the spelling, or leave this out");
+      }
+      entries.erase(found);
       return copy;
     }
     std::optional<YamlTree> child =
@@ -125,7 +131,7 @@ class Override {
       return Fail("override.no-item",
                   fmt::format("{} has {} items, numbered from 0, and none called {}",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
-                  "");
+                  "write the item's number, or set the sequence as a whole");
     }
     std::optional<YamlTree> child = Replaced(copy->items[index], depth + 1);
     if (!child.has_value()) return std::nullopt;

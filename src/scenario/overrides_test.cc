@@ -26,7 +26,6 @@ TEST(WithOverride, ReplacesAddsAndRemoves) {
   EXPECT_EQ(After("a: 1", "b.c.d=true"), "{\"a\": 1, \"b\": {\"c\": {\"d\": true}}}");
   EXPECT_EQ(After("a:", "a.b=1"), "{\"a\": {\"b\": 1}}");
   EXPECT_EQ(After("a: 1\nb: 2", "a=null"), "{\"b\": 2}");
-  EXPECT_EQ(After("a: 1", "b=null"), "{\"a\": 1}");
   EXPECT_EQ(After("a: 1", "a={b: [1, x]}"), "{\"a\": {\"b\": [1, x]}}");
   EXPECT_EQ(After("a: 1", "a=\"2.6\""), "{\"a\": \"2.6\"}");
   EXPECT_EQ(After("a: 1", "a=x=y"), "{\"a\": x=y}");
@@ -65,7 +64,12 @@ TEST(WithOverride, SaysWhatIsWrong) {
             "  hint: set 'a' as a whole\n");
   EXPECT_EQ(After("a: [1, 2]", "a.2=1"),
             "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, and none "
-            "called '2'\n");
+            "called '2'\n"
+            "  hint: write the item's number, or set the sequence as a whole\n");
+  EXPECT_EQ(After("a: 1", "b.c=null"),
+            "--set b.c=null: error[override.nothing-to-remove]: null removes a key, and there is "
+            "none called 'b.c'\n"
+            "  hint: check the spelling, or leave this out\n");
   EXPECT_EQ(After("a: 1", "a=[1").substr(0, 30), "--set a=[1: error[yaml.syntax]");
   EXPECT_EQ(After("a: 1", "=1").substr(0, 28), "--set =1: error[override.syn");
   EXPECT_EQ(After("a: 1", "a.=1").substr(0, 30), "--set a.=1: error[override.syn");

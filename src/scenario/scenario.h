@@ -30,6 +30,7 @@ struct Scenario {
   plan::Plan plan;
   Resolved resolved;           // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
+  Location cluster_location;   // of cluster.topology, for what only shows when costs are asked for
 };
 
 }  // namespace stepcast::scenario
