@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -196,7 +197,10 @@ void Describe(CLI::App& app, Request& request) {
   show.add_option("FILE", request.topology_show.file, "Topology file (YAML; docs/formats.md)")
       ->required();
   show.add_option("--nodes", request.topology_show.nodes, "How many nodes to draw")->type_name("N");
-  show.add_flag("--dot", request.topology_show.dot, "Print Graphviz instead of text");
+  CLI::Option* dot =
+      show.add_flag("--dot", request.topology_show.dot, "Print Graphviz instead of text");
+  show.add_flag("--json", request.topology_show.json, "Print one JSON document instead of text")
+      ->excludes(dot);
   show.footer(std::string(kTopologyShowFooter) + kExitStatus);
 }
 
@@ -350,6 +354,7 @@ extern "C" void StopAtSignal(int signal) {
 void SetSignals() {
   // A reader that goes away is an error of writing, with a message, and not the end at once.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // so is a limit on file sizes
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     ::sigaction(number, nullptr, &before);
@@ -386,7 +391,13 @@ bool WriteAll(int descriptor, std::string_view text) {
 int Main(int count, char** words) {
   FillStandardDescriptors();
   SetSignals();
-  const Outcome outcome = Run(std::vector<std::string>(words + std::min(count, 1), words + count));
+  Outcome outcome;
+  try {
+    outcome = Run(std::vector<std::string>(words + std::min(count, 1), words + count));
+  } catch (const std::bad_alloc&) {
+    report::RemoveUnfinishedFiles();
+    outcome = {.status = kFailed, .output = "", .messages = "stepcast: out of memory\n"};
+  }
   WriteAll(STDERR_FILENO, outcome.messages);
   // Some file systems tell only at the end that there was no room.
   const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/report/topology_json.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/cluster.h"
@@ -39,6 +40,10 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   if (!cluster) return WrongInput(diagnostics);
 
   Outcome outcome;
+  if (options.json) {
+    outcome.output = report::TopologyJson(topology->name, *cluster);
+    return outcome;
+  }
   outcome.output = options.dot
                        ? topology::DrawDot(*cluster)
                        : fmt::format("{}\n\n{}", topology->name, topology::DrawText(*cluster));

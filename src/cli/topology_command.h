@@ -12,6 +12,7 @@ struct TopologyShowOptions {
   std::string file;                   // topologies/*.yaml
   std::optional<std::int64_t> nodes;  // default: two with a fabric, else one
   bool dot = false;                   // Graphviz instead of text
+  bool json = false;                  // one JSON document instead of text
 };
 
 Outcome TopologyShow(const TopologyShowOptions& options);

@@ -9,8 +9,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// Nodes and clusters as Boost graphs. Only topology code and its drawings use this header; others
-// ask a Cluster (cluster.h).
+// Nodes and clusters as Boost graphs. Only topology code and what draws or writes it down use this
+// header; others ask a Cluster (cluster.h).
 namespace stepcast::topology {
 
 struct Device {
