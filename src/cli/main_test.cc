@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,6 +210,39 @@ TEST_F(MainTest, ATraceIsWholeOrNotThere) {
   const ShellResult wrong = Run(simulate + Path("other.json") + " --set training.precision=bf17");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_THAT(Files(), testing::ElementsAre("toy.yaml", "trace.json"));
+}
+
+// Viewers nest slices of one track; streams and the host do one thing at a time.
+TEST_F(MainTest, SlicesOfARealTraceDoNotOverlap) {
+  const ShellResult result =
+      Run("simulate scenarios/gpt2-ddp/scenario.yaml --json --trace " + Path("gpt2.json"));
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json trace = json::parse(Read(Path("gpt2.json")));
+  std::map<int, std::vector<std::pair<double, double>>> tracks;  // start and end, microseconds
+  double peak = 0;
+  std::map<std::string, double> memory;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "X") {
+      const double start = event.at("ts");
+      tracks[event.at("tid")].emplace_back(start, start + event.at("dur").get<double>());
+    } else if (event.at("ph") == "C") {
+      memory[event.at("name")] = event.at("args").at("bytes");
+      double total = 0;
+      for (const auto& [category, bytes] : memory) total += bytes;
+      peak = std::max(peak, total);
+    }
+  }
+  EXPECT_EQ(tracks.size(), 4U);  // steps, host, compute, communication
+  constexpr double kPicosecond = 1e-6;
+  for (auto& [track, slices] : tracks) {
+    std::sort(slices.begin(), slices.end());
+    for (std::size_t i = 1; i < slices.size(); ++i) {
+      EXPECT_GE(slices[i].first, slices[i - 1].second - kPicosecond) << "track " << track;
+    }
+  }
+  // Categories change one after the other, so the counters may pass through a sum that never was;
+  // they cannot miss the peak.
+  EXPECT_GE(peak, json::parse(result.output).at("memory").at("peak_bytes").get<double>());
 }
 
 TEST_F(MainTest, OutputThatCannotBeWrittenIsAFailure) {
