@@ -140,8 +140,8 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
     sum.summary.calls += 1;
     sum.summary.wire_bytes_per_rank += price.wire_bytes_per_rank;
     const bool first = sum.summary.calls == 1;
-    sum.summary.provenance = first ? price.demand.provenance
-                                   : std::max(sum.summary.provenance, price.demand.provenance);
+    sum.summary.provenance =
+        first ? price.demand.provenance : std::max(sum.summary.provenance, price.demand.provenance);
     const std::string algorithm = price.algorithm;
     if (std::find(sum.algorithms.begin(), sum.algorithms.end(), algorithm) ==
         sum.algorithms.end()) {
@@ -197,12 +197,7 @@ void SummariseRates(const scenario::Scenario& scenario, Forecast& forecast) {
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
 
-  const auto works = model::BuildWork(
-      *scenario.model, {.micro_batch_size = training.micro_batch_size,
-                        .sequence_length = training.sequence_length,
-                        .compute = training.precision,
-                        .checkpointing = training.activation_checkpointing,
-                        .attention = training.attention});
+  const auto works = model::BuildWork(*scenario.model, plan::WorkOptionsOf(training));
   double once = 0, recomputed = 0;
   for (const model::Layer& layer : scenario.model->layers) {
     const model::LayerWork& work = works[layer.work];

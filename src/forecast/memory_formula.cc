@@ -14,14 +14,8 @@ using program::Category;
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
 Bytes Activations(const scenario::Scenario& scenario) {
-  const plan::Training& training = scenario.plan.training;
   const model::Model& model = *scenario.model;
-  const auto works =
-      model::BuildWork(model, {.micro_batch_size = training.micro_batch_size,
-                               .sequence_length = training.sequence_length,
-                               .compute = training.precision,
-                               .checkpointing = training.activation_checkpointing,
-                               .attention = training.attention});
+  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan.training));
   const auto sum = [](const std::vector<model::Activation>& activations) {
     Bytes bytes;
     for (const model::Activation& activation : activations) bytes += activation.bytes;
@@ -50,9 +44,10 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   // FSDP2 puts full gradients by in the type that it will reduce them in.
   const bool fsdp2 = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
   const std::int64_t gradient_bytes =
-      whole_gradients && fsdp2 ? SizeOf(training.reduce_dtype) :
-      SizeOf(plan::WrittenGradientType(training)) +
-      (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
+      whole_gradients && fsdp2
+          ? SizeOf(training.reduce_dtype)
+          : SizeOf(plan::WrittenGradientType(training)) +
+                (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
 
   BytesByCategory result;
   const auto set = [&result](Category category, Bytes bytes) {

@@ -21,11 +21,12 @@ Bytes Of(const MemoryPeak& peak, Category category) {
 program::Program Small() {
   program::Program program;
   program.streams = {{.name = "compute"}, {.name = "communication"}};
-  program.buffers = {
-      {.name = "parameters", .size = Bytes(1000), .category = Category::kParameter},
-      {.name = "gradient", .size = Bytes(600), .category = Category::kGradient,
-       .padding = Bytes(8)},
-      {.name = "activation", .size = Bytes(500), .category = Category::kActivation}};
+  program.buffers = {{.name = "parameters", .size = Bytes(1000), .category = Category::kParameter},
+                     {.name = "gradient",
+                      .size = Bytes(600),
+                      .category = Category::kGradient,
+                      .padding = Bytes(8)},
+                     {.name = "activation", .size = Bytes(500), .category = Category::kActivation}};
   program.prologue = {On(Opcode::kAllocate, 0, 0)};
   program.step = {On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1),
                   On(Opcode::kAllocate, 0, 2), On(Opcode::kRelease, 0, 2)};
@@ -60,9 +61,9 @@ TEST(MemoryTimeline, ARecordedStreamDelaysTheRelease) {
   program.uses = {{.buffer = 1, .write = true, .size = Bytes(600)}};
   program::Instruction collective = On(Opcode::kCollective, 1, 0);
   collective.use_count = 1;
-  program.step = {On(Opcode::kAllocate, 0, 1), collective, On(Opcode::kRecordStream, 1, 1),
-                  On(Opcode::kRelease, 0, 1),  On(Opcode::kAllocate, 0, 2),
-                  On(Opcode::kRelease, 0, 2)};
+  program.step = {On(Opcode::kAllocate, 0, 1),     collective,
+                  On(Opcode::kRecordStream, 1, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2),     On(Opcode::kRelease, 0, 2)};
   program::Timeline timeline;
   timeline.memory = {{.instruction = 0, .time = Microseconds(0)},
                      {.instruction = 3, .time = Microseconds(3)},

@@ -25,8 +25,7 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
     if (record.end <= start || record.ready >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kKernel) {
-      auto& streams =
-          instruction.stream == program::Program::kComputeStream ? compute : beside;
+      auto& streams = instruction.stream == program::Program::kComputeStream ? compute : beside;
       streams[static_cast<std::size_t>(instruction.phase)].push_back(
           clip(record.start, record.end));
     } else if (instruction.opcode == Opcode::kCollective) {

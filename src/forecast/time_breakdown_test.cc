@@ -68,7 +68,8 @@ TEST(TimeBreakdown, ABarrierWaits) {
 TEST(TimeBreakdown, CountsOnlyTheWindow) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30)};
-  const Breakdown result = BreakDown(Six(), timeline, Picoseconds(5), Picoseconds(15), Picoseconds(15));
+  const Breakdown result =
+      BreakDown(Six(), timeline, Picoseconds(5), Picoseconds(15), Picoseconds(15));
   EXPECT_EQ(result.time.phase[0], Picoseconds(5));
   EXPECT_EQ(result.time.phase[1], Picoseconds(5));
   EXPECT_EQ(result.time.idle, Time());

@@ -31,7 +31,7 @@ struct CollectiveSummary {
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
-  std::string algorithm;  // several are joined with '+'
+  std::string algorithm;                                      // several are joined with '+'
   cost::Provenance provenance = cost::Provenance::kModelled;  // the worst of the calls
   Time total;
 };
@@ -39,11 +39,11 @@ struct CollectiveSummary {
 struct MemoryForecast {
   int rank = 0;
   BytesByCategory at_peak{};  // what is alive at the peak; adds up to peak
-  Bytes peak;      // most bytes the allocator had handed out at once
-  Bytes reserved;  // what the caching allocator holds from the device; at least peak
-  Bytes outside;   // context and NCCL, which the allocator does not see
+  Bytes peak;                 // most bytes the allocator had handed out at once
+  Bytes reserved;             // what the caching allocator holds from the device; at least peak
+  Bytes outside;              // context and NCCL, which the allocator does not see
   Bytes capacity;
-  Bytes padding;   // the part of at_peak that only fills shards to equal length
+  Bytes padding;     // the part of at_peak that only fills shards to equal length
   bool fits = true;  // reserved + outside <= capacity
 };
 

@@ -19,8 +19,7 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
         const int tensor = layer->tensors[position];
         if (--contributions[tensor] == 0) order.push_back(tensor);
       }
-      std::sort(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(),
-                std::greater<>());
+      std::sort(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), std::greater<>());
     }
   }
   return order;

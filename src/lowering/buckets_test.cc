@@ -32,12 +32,12 @@ std::vector<std::vector<int>> TensorsOf(const std::vector<Bucket>& buckets) {
 // and 25. 0.5 + 0.6 reaches 1; 20 + 4 = 24 is below 25, + 3 closes; 30 closes alone; 1 is left.
 TEST(Buckets, CloseWhenTheLimitIsReachedAfterAppending) {
   const std::int64_t mib = (1 << 20) / 4;  // FP32 elements
-  const model::Model model = ListOf({{mib / 2, mib * 6 / 10, 20 * mib, 4 * mib, 3 * mib, 30 * mib, mib}});
+  const model::Model model =
+      ListOf({{mib / 2, mib * 6 / 10, 20 * mib, 4 * mib, 3 * mib, 30 * mib, mib}});
   std::vector<int> order(7);
   std::iota(order.begin(), order.end(), 0);
   const auto buckets = AssignBuckets(model, order, 4, MiB(1), MiB(25));
-  EXPECT_EQ(TensorsOf(buckets),
-            (std::vector<std::vector<int>>{{0, 1}, {2, 3, 4}, {5}, {6}}));
+  EXPECT_EQ(TensorsOf(buckets), (std::vector<std::vector<int>>{{0, 1}, {2, 3, 4}, {5}, {6}}));
   EXPECT_EQ(buckets[1].elements, 27 * mib);
 }
 

@@ -29,7 +29,7 @@ struct ReducerBucket {
 struct Parameter {
   Bytes size;  // of the gradient
   int bucket = -1;
-  Bytes offset;  // of the slot in the bucket
+  Bytes offset;                              // of the slot in the bucket
   Index copy_in = kNone, copy_back = kNone;  // kernels
   Index cast_gradient = kNone;               // autocast: from the compute type
 };
@@ -152,8 +152,7 @@ class Ddp final : public Technique {
            !step_.model().is_layer_list();
   }
   DataType ComputeType() const {
-    return plan_.training.precision == DataType::kFp8 ? DataType::kBf16
-                                                      : plan_.training.precision;
+    return plan_.training.precision == DataType::kFp8 ? DataType::kBf16 : plan_.training.precision;
   }
 
   Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
@@ -168,11 +167,11 @@ class Ddp final : public Technique {
     const model::Model& model = step_.model();
     const plan::Training& training = plan_.training;
     const std::int64_t count = model.parameter_count();
-    parameters_buffer_ = builder_.AddBuffer(
-        "parameters", BytesOf(count, training.parameter_dtype), Category::kParameter);
-    optimizer_ = builder_.AddBuffer(
-        "optimizer states", Bytes(count * plan::OptimizerBytesPerParameter(training)),
-        Category::kOptimizer);
+    parameters_buffer_ = builder_.AddBuffer("parameters", BytesOf(count, training.parameter_dtype),
+                                            Category::kParameter);
+    optimizer_ = builder_.AddBuffer("optimizer states",
+                                    Bytes(count * plan::OptimizerBytesPerParameter(training)),
+                                    Category::kOptimizer);
     builder_.Allocate(step_.compute(), parameters_buffer_);
     builder_.Allocate(step_.compute(), optimizer_);
     Bytes offset(0);

@@ -32,7 +32,7 @@ namespace stepcast::lowering {
 program::Program LowerDdp(const scenario::Scenario& scenario);
 
 // The buckets of a warm DDP run, in launch order.
-std::vector<Bucket> DdpBuckets(const model::Model& model,
-                               std::span<const model::LayerWork> works, const plan::Plan& plan);
+std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model::LayerWork> works,
+                               const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

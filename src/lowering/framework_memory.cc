@@ -14,8 +14,8 @@ void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> strea
   const auto& memory = step.scenario().calibration->memory;
   if (!memory || memory->gemm_workspace == Bytes(0) || step.model().is_layer_list()) return;
   for (const StreamId stream : streams) {
-    const Index workspace = step.builder().AddBuffer("cuBLAS workspace", memory->gemm_workspace,
-                                                     Category::kWorkspace);
+    const Index workspace =
+        step.builder().AddBuffer("cuBLAS workspace", memory->gemm_workspace, Category::kWorkspace);
     step.builder().Allocate(stream, workspace);
   }
 }
@@ -24,15 +24,13 @@ void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
                           std::span<const BufferUse> uses) {
   ProgramBuilder& builder = step.builder();
   const plan::Training& training = step.plan().training;
-  const Bytes temporary_size =
-      step.model().is_layer_list()
-          ? Bytes(0)
-          : Bytes(elements * TemporaryBytesPerParameter(training));
+  const Bytes temporary_size = step.model().is_layer_list()
+                                   ? Bytes(0)
+                                   : Bytes(elements * TemporaryBytesPerParameter(training));
   Index temporary = program::kNone;
   std::vector<BufferUse> all(uses.begin(), uses.end());
   if (temporary_size > Bytes(0)) {
-    temporary =
-        builder.AddBuffer("optimizer temporaries", temporary_size, Category::kWorkspace);
+    temporary = builder.AddBuffer("optimizer temporaries", temporary_size, Category::kWorkspace);
     builder.Allocate(step.compute(), temporary);
     all.push_back(builder.WritesAll(temporary));
   }

@@ -25,30 +25,30 @@ struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
-  std::int64_t shard_elements = 0;   // of this rank, padded rows included
+  std::int64_t shard_elements = 0;     // of this rank, padded rows included
   std::int64_t gathered_elements = 0;  // shard_elements x ranks
   // Parameters.
-  Index shard = kNone;      // persistent, in the parameters' type
-  Index gathered = kNone;   // result of the all-gather
-  Index full = kNone;       // the parameters as the kernels read them
-  Index kept = kNone;       // reshard_after_forward: k
+  Index shard = kNone;     // persistent, in the parameters' type
+  Index gathered = kNone;  // result of the all-gather
+  Index full = kNone;      // the parameters as the kernels read them
+  Index kept = kNone;      // reshard_after_forward: k
   Index copy_in = kNone, copy_out = kNone, copy_in_kept = kNone, keep = kNone;  // kernels
-  Index all_gather = kNone, all_gather_kept = kNone;  // collectives
-  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
+  Index all_gather = kNone, all_gather_kept = kNone;                            // collectives
+  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;       // events
   bool gather_issued = false;  // a gather is under way or its result waits for copy-out
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.
-  Index accumulated = kNone;         // full, in reduce_dtype, when synchronisation is put off
-  Index reduce_input = kNone;        // full, in reduce_dtype
-  Index reduce_output = kNone;       // this rank's shard, in reduce_dtype
-  Index sharded_gradient = kNone;    // in the parameters' type
+  Index accumulated = kNone;       // full, in reduce_dtype, when synchronisation is put off
+  Index reduce_input = kNone;      // full, in reduce_dtype
+  Index reduce_output = kNone;     // this rank's shard, in reduce_dtype
+  Index sharded_gradient = kNone;  // in the parameters' type
   Index copy_to_reduce = kNone, copy_accumulated_to_reduce = kNone;  // kernels
   Index cast_gradient = kNone, add_gradient = kNone, copy_reduce_input = kNone;
   Index accumulate = kNone, accumulate_more = kNone;
   Index reduce_scatter = kNone, all_reduce = kNone;  // collectives
-  Index reduced = kNone;       // event: the reduce-scatter has read its input
-  Index post_reduced = kNone;  // event: the sharded gradient is final
+  Index reduced = kNone;                             // event: the reduce-scatter has read its input
+  Index post_reduced = kNone;                        // event: the sharded gradient is final
   bool has_accumulated = false, has_sharded_gradient = false;
 };
 
@@ -161,9 +161,7 @@ class Fsdp2 final : public Technique {
     uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
   }
 
-  BufferUse GradientSlot(int tensor) override {
-    return gradients_.Slot(tensor);
-  }
+  BufferUse GradientSlot(int tensor) override { return gradients_.Slot(tensor); }
 
   void GradientReady(int tensor) override { gradients_.Complete(tensor); }
 
@@ -203,8 +201,7 @@ class Fsdp2 final : public Technique {
   }
   // Gradients whose reduction is put off are kept apart, in the type they will be reduced in.
   bool AccumulatesInReduceType() const {
-    return plan_.data_parallel.accumulate_unsharded &&
-           plan_.training.gradient_accumulation > 1 &&
+    return plan_.data_parallel.accumulate_unsharded && plan_.training.gradient_accumulation > 1 &&
            plan_.training.reduce_dtype != compute_type_;
   }
   bool Synchronises() const {
@@ -256,15 +253,15 @@ class Fsdp2 final : public Technique {
     builder_.Allocate(step_.compute(), u.shard);
     const Index optimizer = builder_.AddBuffer(
         unit.name + "/optimizer shard",
-        Bytes(u.shard_elements * plan::OptimizerBytesPerParameter(training)),
-        Category::kOptimizer, padding(plan::OptimizerBytesPerParameter(training)));
+        Bytes(u.shard_elements * plan::OptimizerBytesPerParameter(training)), Category::kOptimizer,
+        padding(plan::OptimizerBytesPerParameter(training)));
     builder_.Allocate(step_.compute(), optimizer);
     optimizers_.push_back(optimizer);
 
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
-    u.full = whole_buffer("/parameters", u.gathered_elements, compute_type_,
-                          Category::kCommunication);
+    u.full =
+        whole_buffer("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
     const Bytes gathered_size = builder_.SizeOf(u.gathered);
     const Bytes full_size = builder_.SizeOf(u.full);
     const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
@@ -289,8 +286,8 @@ class Fsdp2 final : public Technique {
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
       const Shard part{.elements = u.gathered_elements, .ranks = kept_ranks};
-      u.kept = builder_.AddBuffer(unit.name + "/kept shard",
-                                  BytesOf(part.length(), compute_type_), Category::kCommunication);
+      u.kept = builder_.AddBuffer(unit.name + "/kept shard", BytesOf(part.length(), compute_type_),
+                                  Category::kCommunication);
       const Bytes part_size = builder_.SizeOf(u.kept);
       u.keep = MemoryKernel("keep_shard", part_size, part_size);
       u.copy_in_kept = MemoryKernel("all_gather_copy_in", part_size, part_size);
@@ -304,8 +301,8 @@ class Fsdp2 final : public Technique {
     u.kept_written = builder_.AddEvent(unit.name + " kept");
 
     const Bytes gradient_size = BytesOf(exact, compute_type_);
-    u.reduce_input = whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in,
-                                  Category::kGradient);
+    u.reduce_input =
+        whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
     u.reduce_output = shard_buffer("/reduce-scatter output", reduced_in, Category::kGradient);
     u.sharded_gradient = shard_buffer("/gradient shard", kept_in, Category::kGradient);
     const Bytes input_size = builder_.SizeOf(u.reduce_input);
@@ -314,14 +311,14 @@ class Fsdp2 final : public Technique {
     u.copy_to_reduce = MemoryKernel("chunk_cat", gradient_size, input_size);
     if (communicator_ == kNone) u.copy_reduce_input = MemoryKernel("copy", input_size, output_size);
     u.cast_gradient = MemoryKernel("cast_gradient", output_size, sharded_size);
-    u.add_gradient =
-        MemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
+    u.add_gradient = MemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
     if (AccumulatesInReduceType()) {
-      u.accumulated = whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
+      u.accumulated =
+          whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
       const Bytes accumulated_size = builder_.SizeOf(u.accumulated);
       u.accumulate = MemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
-      u.accumulate_more = MemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
-                                       accumulated_size);
+      u.accumulate_more =
+          MemoryKernel("accumulate_gradient", gradient_size + accumulated_size, accumulated_size);
       u.copy_accumulated_to_reduce = MemoryKernel("chunk_cat", accumulated_size, input_size);
     }
     u.reduced = builder_.AddEvent(unit.name + " reduce-scattered");
@@ -522,10 +519,10 @@ class Fsdp2 final : public Technique {
   std::vector<Index> optimizers_;   // buffers, by unit
   LocalGradients gradients_;
   std::vector<Index> held_outputs_;  // reduced shards that the all-reduce stream still uses
-  std::vector<int> blocks_;  // units with parameters but the root, in forward order
+  std::vector<int> blocks_;          // units with parameters but the root, in forward order
   int root_ = -1;
-  int deferred_ = -1;   // forward: the unit whose gather buffer waits to be freed
-  int in_flight_ = -1;  // the unit whose reduce-scatter input is held
+  int deferred_ = -1;      // forward: the unit whose gather buffer waits to be freed
+  int in_flight_ = -1;     // the unit whose reduce-scatter input is held
   int last_reduced_ = -1;  // in this backward
   bool in_backward_ = false;
 };

@@ -12,8 +12,7 @@ LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step) 
     Gradient& gradient = gradients_.emplace_back();
     gradient.buffer = builder.AddBuffer(tensor.name + ".grad", size, Category::kGradient);
     if (step.plan().training.gradient_accumulation == 1) continue;
-    gradient.further =
-        builder.AddBuffer(tensor.name + ".grad (next)", size, Category::kGradient);
+    gradient.further = builder.AddBuffer(tensor.name + ".grad (next)", size, Category::kGradient);
     gradient.add = builder.AddKernel({.name = "accumulate_gradient",
                                       .kind = KernelKind::kMemoryBound,
                                       .data_type = type,

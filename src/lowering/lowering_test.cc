@@ -96,13 +96,12 @@ std::vector<std::vector<std::string>> Plans() {
     with(fsdp2, {key("accumulate_unsharded=true")});
     with(fsdp2, {key("accumulate_unsharded=true"), "training.reduce_dtype=fp32"});
     with(fsdp2, {key("shard_group_size=4")});
-    with(fsdp2, {key("shard_group_size=4"), key("prefetch=2"),
-                 key("accumulate_unsharded=true")});
+    with(fsdp2, {key("shard_group_size=4"), key("prefetch=2"), key("accumulate_unsharded=true")});
   }
   for (const char* policy : {"selective", "full"}) {
     with({std::string("training.activation_checkpointing=") + policy}, {});
-    with({std::string("training.activation_checkpointing=") + policy,
-          key("framework=fsdp2"), key("zero_stage=3")},
+    with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp2"),
+          key("zero_stage=3")},
          {"training.attention=math"});
   }
   return plans;
@@ -157,52 +156,50 @@ std::vector<std::string> Collectives(const program::Program& program) {
 // Forward gathers in order. Backward: unshard and prefetch of the next unit come before the
 // gradients, and the reduce-scatter after them; the last block was freed after its forward.
 TEST(Fsdp2, IssuesGathersAndReductionsInTheFrameworksOrder) {
-  EXPECT_EQ(Collectives(Lowered(kLayers, {"data_parallel.framework=fsdp2",
-                                          "data_parallel.zero_stage=3"})),
-            (std::vector<std::string>{
-                "all_gather 2048", "all_gather 8208", "all_gather 8208", "all_gather 8208",
-                "all_gather 8208", "all_gather 8208", "reduce_scatter 8208", "all_gather 8208",
-                "reduce_scatter 8208", "all_gather 2048", "reduce_scatter 8208",
-                "reduce_scatter 2048"}));
+  EXPECT_EQ(
+      Collectives(
+          Lowered(kLayers, {"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3"})),
+      (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
+                                "all_gather 8208", "all_gather 8208", "all_gather 8208",
+                                "reduce_scatter 8208", "all_gather 8208", "reduce_scatter 8208",
+                                "all_gather 2048", "reduce_scatter 8208", "reduce_scatter 2048"}));
 }
 
 // Without resharding nothing is gathered twice.
 TEST(Fsdp2, KeepsUnitsWhenToldTo) {
-  EXPECT_EQ(Collectives(Lowered(kLayers, {"data_parallel.framework=fsdp2",
-                                          "data_parallel.zero_stage=3",
-                                          "data_parallel.reshard_after_forward=false"})),
-            (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
-                                      "all_gather 8208", "reduce_scatter 8208",
-                                      "reduce_scatter 8208", "reduce_scatter 8208",
-                                      "reduce_scatter 2048"}));
+  EXPECT_EQ(
+      Collectives(Lowered(kLayers, {"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3",
+                                    "data_parallel.reshard_after_forward=false"})),
+      (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
+                                "all_gather 8208", "reduce_scatter 8208", "reduce_scatter 8208",
+                                "reduce_scatter 8208", "reduce_scatter 2048"}));
 }
 
 // Tensors become ready as 7, 4096 per block (last registered first), then 24, 1000 of 'first'.
 // Limit 8 KiB, first limit 8 KiB because it was given: 14 + 8192 B closes a bucket of each block;
 // 'first' has 2048 B left over.
 TEST(Ddp, ReducesBucketsInReadyOrder) {
-  EXPECT_EQ(
-      Collectives(Lowered(kLayers, {"data_parallel.framework=ddp",
-                                    "data_parallel.bucket_size=8 KiB"})),
-      (std::vector<std::string>{"all_reduce 8206", "all_reduce 8206", "all_reduce 8206",
-                                "all_reduce 2048"}));
+  EXPECT_EQ(Collectives(Lowered(
+                kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB"})),
+            (std::vector<std::string>{"all_reduce 8206", "all_reduce 8206", "all_reduce 8206",
+                                      "all_reduce 2048"}));
 }
 
 // Before torch 2 an explicit cap leaves the first bucket at 1 MiB: everything here fits in it.
 TEST(Ddp, KeepsTheSmallFirstBucketBeforeTorchTwo) {
-  EXPECT_EQ(Collectives(Lowered(kLayers, {"data_parallel.framework=ddp",
-                                          "data_parallel.bucket_size=8 KiB",
-                                          "software={torch: \"1.13\"}"})),
+  EXPECT_EQ(Collectives(
+                Lowered(kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB",
+                                  "software={torch: \"1.13\"}"})),
             (std::vector<std::string>{"all_reduce 26666"}));
 }
 
 // Definition order and a reversed list: 'first' (24 and 1000 elements) closes nothing at 1 MiB, so
 // the first limit of 2 KiB is given: {1000, 24} is the small bucket, and it is reduced last.
 TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
-  EXPECT_EQ(Collectives(Lowered(kLayers, {"data_parallel.framework=ddp",
-                                          "data_parallel.bucket_size=8 KiB",
-                                          "data_parallel.first_bucket_size=2 KiB",
-                                          "data_parallel.find_unused_parameters=true"})),
+  EXPECT_EQ(Collectives(
+                Lowered(kLayers, {"data_parallel.framework=ddp", "data_parallel.bucket_size=8 KiB",
+                                  "data_parallel.first_bucket_size=2 KiB",
+                                  "data_parallel.find_unused_parameters=true"})),
             (std::vector<std::string>{"all_reduce 14", "all_reduce 8206", "all_reduce 8206",
                                       "all_reduce 8192", "all_reduce 2048",
                                       // one int32 for each of the 8 tensors

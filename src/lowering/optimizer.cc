@@ -22,10 +22,10 @@ Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
   const std::int64_t all = model.parameter_count();
   const Time whole = model::GivenOptimizerStep(model);
   __extension__ using Wide = __int128;
-  const Time part =
-      all == 0 ? whole
-               : Picoseconds(static_cast<std::int64_t>(
-                     (static_cast<Wide>(whole.picoseconds()) * elements + all - 1) / all));
+  const Time part = all == 0
+                        ? whole
+                        : Picoseconds(static_cast<std::int64_t>(
+                              (static_cast<Wide>(whole.picoseconds()) * elements + all - 1) / all));
   return {.name = "optimizer", .kind = KernelKind::kGiven, .given = part};
 }
 

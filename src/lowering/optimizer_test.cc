@@ -60,9 +60,9 @@ TEST(UpdateKernels, AGivenTimeScalesWithTheShard) {
                          .backward = Milliseconds(1),
                          .activation = Bytes(0)});
   list.optimizer_step = Picoseconds(1000);
-  const auto kernels = UpdateKernels(
-      model::Build("list", list),
-      Training(DataType::kFp32, plan::OptimizerImplementation::kFused), 100);
+  const auto kernels =
+      UpdateKernels(model::Build("list", list),
+                    Training(DataType::kFp32, plan::OptimizerImplementation::kFused), 100);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels.front().kind, KernelKind::kGiven);
   EXPECT_EQ(kernels.front().given, Picoseconds(334));

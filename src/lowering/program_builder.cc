@@ -43,9 +43,8 @@ Index ProgramBuilder::AddEvent(std::string name) {
 
 Index ProgramBuilder::AddBuffer(std::string name, Bytes size, program::Category category,
                                 Bytes padding) {
-  return Append(
-      program_.buffers,
-      {.name = std::move(name), .size = size, .category = category, .padding = padding});
+  return Append(program_.buffers,
+                {.name = std::move(name), .size = size, .category = category, .padding = padding});
 }
 
 Index ProgramBuilder::AddKernel(Kernel kernel) {

@@ -32,10 +32,10 @@ struct Place {
 struct GradientBucket {
   Shard shard;
   int tensors = 0;
-  int missing = 0;         // gradients of this micro-batch still to come
-  bool allocated = false;  // full gradients exist
-  Index gradients = kNone;        // full, in the type in which backward writes them
-  Index gradient_shard = kNone;   // stages 2 and 3, unless full gradients are kept
+  int missing = 0;               // gradients of this micro-batch still to come
+  bool allocated = false;        // full gradients exist
+  Index gradients = kNone;       // full, in the type in which backward writes them
+  Index gradient_shard = kNone;  // stages 2 and 3, unless full gradients are kept
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
 };
@@ -44,13 +44,13 @@ struct GradientBucket {
 // unit at stage 3.
 struct ParameterGroup {
   Shard shard;
-  Index full = kNone;        // all parameters; stage 3: only while gathered
+  Index full = kNone;          // all parameters; stage 3: only while gathered
   Index shard_buffer = kNone;  // stage 3
-  Index kept = kNone;        // stage 3, reshard_after_forward: k: the part kept for backward
-  Index keep = kNone;        // and the kernel that sets it apart: no cost in the textbook
-  Index updated = kNone;     // event, stages 1 and 2: this rank's part is new
-  Index gathered = kNone;    // event
-  bool resident = false;     // stage 3: gathered, or being gathered
+  Index kept = kNone;          // stage 3, reshard_after_forward: k: the part kept for backward
+  Index keep = kNone;          // and the kernel that sets it apart: no cost in the textbook
+  Index updated = kNone;       // event, stages 1 and 2: this rank's part is new
+  Index gathered = kNone;      // event
+  bool resident = false;       // stage 3: gathered, or being gathered
 };
 
 class Reference final : public Technique {
@@ -64,7 +64,7 @@ class Reference final : public Technique {
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
-                                             plan_.training.gradient_accumulation > 1)) {}
+                                              plan_.training.gradient_accumulation > 1)) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("communication");
@@ -310,12 +310,12 @@ class Reference final : public Technique {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.full = builder_.AddBuffer(
-          unit.name + "/gathered parameters", Bytes(group.shard.padded() * bytes),
-          Category::kCommunication, Bytes(group.shard.PaddingOfWhole(bytes)));
-      group.shard_buffer = builder_.AddBuffer(
-          unit.name + "/parameter shard", Bytes(group.shard.length() * bytes),
-          Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
+      group.full = builder_.AddBuffer(unit.name + "/gathered parameters",
+                                      Bytes(group.shard.padded() * bytes), Category::kCommunication,
+                                      Bytes(group.shard.PaddingOfWhole(bytes)));
+      group.shard_buffer =
+          builder_.AddBuffer(unit.name + "/parameter shard", Bytes(group.shard.length() * bytes),
+                             Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
       Keep(group.shard_buffer);
       if (kept_ranks) {
         const Shard kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
@@ -413,8 +413,7 @@ class Reference final : public Technique {
     builder_.Record(step_.compute(), bucket.ready);
     if (communicator_ != kNone) {
       builder_.Wait(communication_, bucket.ready);
-      const auto kind =
-          stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
+      const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
       const Index collective = builder_.AddCollective(
           {.kind = kind, .communicator = communicator_, .bytes = whole, .data_type = type});
       std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
@@ -427,15 +426,13 @@ class Reference final : public Technique {
     const bool over_replicas = replica_communicator_ != kNone && step_.last_micro_batch();
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
-      const Index shard =
-          bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
-      builder_.Communicate(
-          replica_stream_,
-          builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                  .communicator = replica_communicator_,
-                                  .bytes = BytesOf(bucket.shard.length(), type),
-                                  .data_type = type}),
-          {builder_.WritesAll(shard)});
+      const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
+      builder_.Communicate(replica_stream_,
+                           builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                                   .communicator = replica_communicator_,
+                                                   .bytes = BytesOf(bucket.shard.length(), type),
+                                                   .data_type = type}),
+                           {builder_.WritesAll(shard)});
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {

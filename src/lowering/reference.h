@@ -13,11 +13,11 @@ namespace stepcast::lowering {
 //  stage 0     backward; gradients are all-reduced per bucket as they become ready (or after the
 //              backward, overlap: false); one update.
 //  stage 1, 2  gradients are reduce-scattered per bucket; every rank updates its shard; updated
-//              parameters are all-gathered per bucket, in the order of the next forward, while later
-//              buckets update and while the next forward runs: a layer waits for its own buckets
-//              alone. overlap: false puts reduction, update and all-gather one after the other.
-//              Stage 1 keeps full gradients and communicates once a step; stage 2 reduces every
-//              micro-batch and keeps the shard (accumulate_unsharded: as stage 1).
+//              parameters are all-gathered per bucket, in the order of the next forward, while
+//              later buckets update and while the next forward runs: a layer waits for its own
+//              buckets alone. overlap: false puts reduction, update and all-gather one after the
+//              other. Stage 1 keeps full gradients and communicates once a step; stage 2 reduces
+//              every micro-batch and keeps the shard (accumulate_unsharded: as stage 1).
 //  stage 3     parameters are all-gathered before a unit's forward and backward, at most `prefetch`
 //              units ahead, and freed after it; gradients as in stage 2, per unit unless
 //              bucket_size is given. A unit is a layer; layers that share a tied tensor are one.

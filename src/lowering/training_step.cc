@@ -6,24 +6,13 @@
 #include "src/base/check.h"
 
 namespace stepcast::lowering {
-namespace {
 
 using program::Category;
 using program::Phase;
 
-model::WorkOptions OptionsOf(const plan::Training& training) {
-  return {.micro_batch_size = training.micro_batch_size,
-          .sequence_length = training.sequence_length,
-          .compute = training.precision,
-          .checkpointing = training.activation_checkpointing,
-          .attention = training.attention};
-}
-
-}  // namespace
-
 TrainingStep::TrainingStep(const scenario::Scenario& scenario)
     : scenario_(scenario),
-      works_(model::BuildWork(*scenario.model, OptionsOf(scenario.plan.training))) {
+      works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 

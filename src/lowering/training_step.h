@@ -62,7 +62,6 @@ class TrainingStep {
   }
 
  private:
-
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
   void RunLayer(const std::vector<Index>& kernels,
@@ -74,7 +73,7 @@ class TrainingStep {
   std::vector<model::LayerWork> works_;
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
-  std::vector<std::vector<Index>> recomputed_;       // buffers by work: one layer at a time
+  std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time
   std::vector<Index> forward_transient_, backward_transient_;
   std::vector<std::vector<Index>> saved_;            // buffers by layer
   std::vector<Index> labels_;                        // by layer

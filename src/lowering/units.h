@@ -10,15 +10,15 @@
 namespace stepcast::lowering {
 
 struct Unit {
-  std::string name;         // of its first layer, or "root"
-  std::vector<int> layers;  // ascending; forward needs it from the first to the last of them
+  std::string name;          // of its first layer, or "root"
+  std::vector<int> layers;   // ascending; forward needs it from the first to the last of them
   std::vector<int> tensors;  // owned, registration order
   std::int64_t elements = 0;
 };
 
 struct Units {
-  std::vector<Unit> units;       // in the order of their first layers
-  std::vector<int> of_layer;     // unit of each layer
+  std::vector<Unit> units;    // in the order of their first layers
+  std::vector<int> of_layer;  // unit of each layer
 };
 
 // Every layer a unit of its own; layers that share a tied tensor are one unit.

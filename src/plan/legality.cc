@@ -289,8 +289,7 @@ class Checker {
     if (!Has(*request_.framework, DataParallelKey::kReshardAfterForward)) return;  // already said
     const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
     const bool reshards =
-        whether != nullptr ? *whether
-                           : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
+        whether != nullptr ? *whether : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
     if (Is(Framework::kFsdp2) && request_.zero_stage == 2 && reshards) {
       const std::string value =
           whether != nullptr

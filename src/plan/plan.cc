@@ -46,6 +46,14 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
+model::WorkOptions WorkOptionsOf(const Training& training) {
+  return {.micro_batch_size = training.micro_batch_size,
+          .sequence_length = training.sequence_length,
+          .compute = training.precision,
+          .checkpointing = training.activation_checkpointing,
+          .attention = training.attention};
+}
+
 DataType WrittenGradientType(const Training& training) {
   return SizeOf(training.gradient_dtype) < SizeOf(training.parameter_dtype)
              ? training.gradient_dtype

@@ -8,6 +8,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
@@ -95,6 +96,9 @@ const char* Name(Framework framework);
 // plus the FP32 master copy when the parameters are kept in 16 bits or fewer. AdamW on bf16
 // parameters: k = 12.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
+
+// One micro-batch of this training, as the model's work is asked for.
+model::WorkOptions WorkOptionsOf(const Training& training);
 
 // The type in which backward writes gradients: the parameters', or gradient_dtype where that is
 // smaller.

@@ -17,7 +17,7 @@ struct OperationRecord {
   std::uint32_t step = 0;
   Time issued{};  // the host had submitted it
   Time ready{};   // its stream and its waits let it go; a collective then waits for its
-                // communicator and its partners until `start`
+                  // communicator and its partners until `start`
   Time start{};
   Time end{};
 };

@@ -58,10 +58,10 @@ std::string TopologyJson(const std::string& name, const topology::Cluster& clust
                 {"gpu", cluster.gpu().empty() ? Json(nullptr) : Json(cluster.gpu())},
                 {"memory_bytes", cluster.device_memory().count()}};
   if (const topology::FlatCluster* flat = cluster.flat_cluster()) {
-    document["link"] = flat->link ? Json{{"latency_s", JsonSeconds(flat->link->latency)},
-                                         {"bandwidth_bytes_per_s",
-                                          flat->link->bandwidth.bytes_per_second()}}
-                                  : Json(nullptr);
+    document["link"] =
+        flat->link ? Json{{"latency_s", JsonSeconds(flat->link->latency)},
+                          {"bandwidth_bytes_per_s", flat->link->bandwidth.bytes_per_second()}}
+                   : Json(nullptr);
   } else {
     AddGraph(document, cluster);
   }

@@ -17,14 +17,12 @@ constexpr std::int64_t kLayers = 10;
 constexpr std::int64_t kElements = 64 * 1000;
 
 scenario::Scenario Base(int stage, std::int64_t elements) {
-  const TestLayer layer{.parameters = {elements},
-                        .forward = Microseconds(10),
-                        .backward = Microseconds(20)};
-  scenario::Scenario scenario =
-      FlatScenario(ListOf(std::vector<TestLayer>(kLayers, layer), Time()),
-                   {.devices = kRanks,
-                    .latency = Nanoseconds(10),
-                    .bandwidth = Bandwidth::GigabytesPerSecond(100)});
+  const TestLayer layer{
+      .parameters = {elements}, .forward = Microseconds(10), .backward = Microseconds(20)};
+  scenario::Scenario scenario = FlatScenario(ListOf(std::vector<TestLayer>(kLayers, layer), Time()),
+                                             {.devices = kRanks,
+                                              .latency = Nanoseconds(10),
+                                              .bandwidth = Bandwidth::GigabytesPerSecond(100)});
   scenario.plan.data_parallel.zero_stage = stage;
   if (stage < 3) scenario.plan.data_parallel.bucket_size = Bytes(0);
   return scenario;
@@ -48,9 +46,8 @@ struct Expected {
 class ModelStates : public testing::TestWithParam<Expected> {};
 
 TEST_P(ModelStates, FormulaIsTheTextbooks) {
-  EXPECT_DOUBLE_EQ(
-      StatesPerParameter(forecast::MemoryFormula(Base(GetParam().stage, kElements))),
-      GetParam().bytes);
+  EXPECT_DOUBLE_EQ(StatesPerParameter(forecast::MemoryFormula(Base(GetParam().stage, kElements))),
+                   GetParam().bytes);
 }
 
 // The simulated run holds just that from step to step. At stages 2 and 3 the full gradients of
@@ -71,8 +68,8 @@ TEST_P(ModelStates, SimulatedPeakIsTheFormulaAndWhatIsInFlight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, ModelStates,
-                         testing::Values(Expected{0, 16}, Expected{1, 4.1875},
-                                         Expected{2, 2.21875}, Expected{3, 0.25}));
+                         testing::Values(Expected{0, 16}, Expected{1, 4.1875}, Expected{2, 2.21875},
+                                         Expected{3, 0.25}));
 
 // FP32 accumulators beside the bf16 gradients: 4 bytes more, sharded from stage 2 on.
 TEST(ModelStatesWithFp32Accumulation, AddFourBytes) {

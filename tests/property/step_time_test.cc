@@ -186,9 +186,9 @@ TEST(StepTime, WithoutOverlapStageTwoAddsUp) {
   // 2 x (10 + 20 + 12) + 6 / 4 (the update's share) + 12.
   const TestLayer layer{
       .parameters = {8000}, .forward = Microseconds(10), .backward = Microseconds(20)};
-  scenario::Scenario scenario =
-      FlatScenario(ListOf({layer}, Microseconds(6)),
-                   {.devices = 4, .latency = Time(), .bandwidth = Bandwidth::GigabytesPerSecond(1)});
+  scenario::Scenario scenario = FlatScenario(
+      ListOf({layer}, Microseconds(6)),
+      {.devices = 4, .latency = Time(), .bandwidth = Bandwidth::GigabytesPerSecond(1)});
   scenario.plan.data_parallel.zero_stage = 2;
   scenario.plan.data_parallel.overlap = false;
   scenario.plan.training.gradient_accumulation = 2;
