@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/base/time.h"
+#include "src/program/data_flow.h"
 
 // The step program: what one rank submits to its device in one training step. Written by lowering,
 // checked by the validator, run in virtual time by the simulator and on hardware by the runtime.
@@ -31,9 +31,6 @@
 //    until kRelease only if the owner's stream is made to wait for that use, or if kRecordStream
 //    names the other stream before the release (the allocator then delays the reuse).
 namespace stepcast::program {
-
-using Index = std::uint32_t;
-inline constexpr Index kNone = std::numeric_limits<Index>::max();
 
 // Categories of memory, as the JSON output names them. A gradient waiting in a bucket is a
 // gradient; a gathered unit's full parameters are communication.
@@ -95,6 +92,7 @@ struct Collective {
   // reduce-scatter: the whole (group size x the part of each rank).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
+  bool average = false;  // a sum that is then divided by the number of ranks
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -146,6 +144,9 @@ struct Program {
 
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
+
+  // What the operations do to the training's values; only where lowering was asked for it.
+  DataFlow data_flow{};
 
   // The stream whose kernels are the training computation; phases are told by it. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;

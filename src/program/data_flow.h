@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+
+// What a program's operations do to the values that training is about: parameters, gradients and
+// optimizer states, element by element. The simulator needs none of it; the runtime follows it, so
+// that an executed program trains and does not merely keep the hardware busy for as long. What no
+// effect names is an activation: its values are the runtime's affair.
+//
+// Model elements are numbered through: all elements of the first tensor (registration order), then
+// of the second, and so on. A data flow belongs to one rank; offsets are that rank's own.
+namespace stepcast::program {
+
+using Index = std::uint32_t;
+inline constexpr Index kNone = std::numeric_limits<Index>::max();
+
+// Elements of one type, one after the other, in a buffer.
+struct Elements {
+  Index buffer = kNone;
+  Bytes offset{};
+  DataType type = DataType::kFp32;
+};
+
+enum class EffectKind : std::uint8_t {
+  // target = (or +=, if `add`) this rank's contribution to the gradient of the model elements
+  // [first_element, first_element + elements), which the kernel computes from the parameters as it
+  // reads them in `source`.
+  kGradient,
+  // target = (or +=, if `add`) scale x source, converted to the target's type. In blocks: block b
+  // covers elements [b block, min((b + 1) block, elements)) of the effect and starts at element
+  // b target_stride of the target and b source_stride of the source. One block: contiguous.
+  kMove,
+  // The optimizer: target are the parameters, source their gradients, `states` FP32 arrays one
+  // behind the other, each `state_stride` elements after the last: the master copy (only if the
+  // target's type is shorter than FP32), then the first and, for AdamW, the second moment.
+  kUpdate,
+  // A collective over the instruction's communicator, sizes as NCCL counts them, with `elements` of
+  // the collective's whole size:
+  //   all-reduce       elements in source -> elements in target
+  //   reduce-scatter   elements in source -> elements / ranks in target
+  //   all-gather       elements / ranks in source -> elements in target
+  //   broadcast        elements in source of the group's first rank -> elements in target
+  // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part
+  // of the whole as target (reduce-scatter) or source (all-gather).
+  kCollective,
+};
+
+struct Effect {
+  EffectKind kind = EffectKind::kMove;
+  bool add = false;
+  Elements target{}, source{};
+  Elements states{};                // kUpdate
+  std::int64_t state_stride = 0;    // kUpdate, elements
+  std::int64_t elements = 0;
+  std::int64_t first_element = 0;   // kGradient
+  double scale = 1;                 // kMove
+  std::int64_t block = 0;           // kMove; `elements` when it is contiguous
+  std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
+};
+
+enum class StateRole : std::uint8_t { kParameter, kMaster, kMoment };
+
+// A part of the state that this rank keeps from step to step, allocated by the prologue. Parameters
+// and master copies start as the model's initial values, moments as zeros.
+struct StatePart {
+  StateRole role = StateRole::kParameter;
+  Elements place{};
+  std::int64_t first_element = 0;
+  std::int64_t elements = 0;
+};
+
+struct DataFlow {
+  bool adamw = true;  // kUpdate; else SGD with momentum
+  std::vector<StatePart> state{};
+  std::vector<Effect> effects{};
+  // The effects of step[i] are effects[first[i], first[i + 1]); empty: the program carries none.
+  std::vector<Index> first{};
+
+  bool empty() const { return first.empty(); }
+};
+
+}  // namespace stepcast::program

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/program/program.h"
+#include "src/runtime/device.h"
+#include "src/runtime/job.h"
+
+// What a step program can be run on. Two exist: host/ (CPU, MPI or threads) and cuda/ (CUDA,
+// cuBLASLt, NCCL).
+namespace stepcast::runtime {
+
+struct DeviceOptions {
+  GradientRule gradients = GradientRule::kComputed;
+  Bytes memory_limit;               // of the program's buffers; zero: what the device has
+  bool pool = true;                 // cuda: cudaMallocAsync instead of cudaMalloc
+  std::uint64_t seed = 1;           // of initial parameters, random inputs
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;  // "host", "cuda"
+
+  // Machine, driver and library versions, as a profile's provenance names them.
+  virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
+
+  // How many ranks one process may hold as threads: cuda: its GPUs; host: any number.
+  virtual int MaxLocalRanks() const = 0;
+
+  // This rank's device, ready to run `program`: streams, events, communicators; parameters at
+  // their initial values once the prologue has allocated them. All ranks of the job call this
+  // together.
+  virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
+                                                      const DeviceOptions& options) = 0;
+};
+
+}  // namespace stepcast::runtime
