@@ -30,6 +30,8 @@ const char* Name(ViolationKind kind) {
       return "leak";
     case ViolationKind::kReleasedInUse:
       return "released-in-use";
+    case ViolationKind::kUsedBeforeAllocation:
+      return "used-before-allocation";
     case ViolationKind::kReadUnwritten:
       return "read-unwritten";
   }
@@ -238,6 +240,8 @@ class RaceCheck {
     bool initialised = false;  // by the prologue, or whoever filled it before
     std::uint16_t owner = 0;
     Position allocated_at;
+    // What the owner's stream knew to have ended then; empty where memory is as good as new.
+    std::vector<std::uint32_t> allocated_after;
     std::vector<Segment> segments;  // in order, without gaps
     std::vector<std::uint16_t> recorded_streams;
   };
@@ -317,6 +321,7 @@ class RaceCheck {
         Report(ViolationKind::kUseUnallocated, position, use.buffer, "which is not allocated then");
         continue;
       }
+      CheckAllocated(buffer, use, access, clock);
       if (use.write) {
         Write(buffer, use, access, clock);
       } else {
@@ -327,6 +332,19 @@ class RaceCheck {
 
   static bool Ordered(const Access& earlier, const std::uint32_t* clock) {
     return clock[earlier.actor] >= earlier.count;
+  }
+
+  // Clocks only grow, so a stream that has once followed the allocation does so ever after.
+  void CheckAllocated(BufferState& buffer, const BufferUse& use, const Access& access,
+                      const std::uint32_t* clock) {
+    if (buffer.allocated_after.empty() || access.actor == buffer.owner) return;
+    if (std::equal(buffer.allocated_after.begin(), buffer.allocated_after.end(), clock,
+                   [](std::uint32_t needed, std::uint32_t known) { return known >= needed; })) {
+      return;
+    }
+    Report(ViolationKind::kUsedBeforeAllocation, access.position, use.buffer,
+           fmt::format("whose memory stream '{}' may still be using as something else",
+                       program_.streams[buffer.owner].name));
   }
 
   void Read(BufferState& buffer, const BufferUse& use, const Access& access,
@@ -443,6 +461,11 @@ class RaceCheck {
     buffer.initialised = position.pass == 0;
     buffer.owner = instruction.stream;
     buffer.allocated_at = position;
+    JoinHost(buffer.owner);
+    buffer.allocated_after.clear();
+    if (position.pass > 0) {
+      buffer.allocated_after.assign(clocks_[buffer.owner], clocks_[buffer.owner] + host_ + 1);
+    }
   }
 
   void Release(const Instruction& instruction, Position position) {

@@ -28,7 +28,9 @@
 //
 // A buffer's life: what is allocated by the prologue counts as written. Memory is reused in host
 // order on the owner's stream, so at its release every use on another stream must be ordered before
-// that point of the owner's stream, or kRecordStream must have named the other stream.
+// that point of the owner's stream, or kRecordStream must have named the other stream. For the same
+// reason another stream's first use must come after all that the owner's stream had run, and waited
+// for, at the allocation.
 namespace stepcast::program {
 
 enum class ViolationKind : std::uint8_t {
@@ -40,6 +42,8 @@ enum class ViolationKind : std::uint8_t {
   kAllocatedTwice,
   kLeak,           // allocated in the step, still there when the step is issued again
   kReleasedInUse,  // another stream may still use it when its owner's stream reuses the memory
+  // another stream's use does not follow the allocation: the memory may still be in use there
+  kUsedBeforeAllocation,
   kReadUnwritten,  // a read of bytes that nothing has written since the allocation
 };
 const char* Name(ViolationKind kind);

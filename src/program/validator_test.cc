@@ -371,6 +371,44 @@ TEST(ValidatorTest, RecordStreamCoversOnlyTheStreamItNames) {
   EXPECT_NE(violation.message.find("'read too'"), std::string::npos);
 }
 
+// Memory comes from what the owner's stream has used before: another stream must come after that.
+TEST(ValidatorTest, AnotherStreamsFirstUseMustFollowTheAllocation) {
+  TestProgram test(2);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index done = test.AddEvent("done");
+  test.Step().Kernel(0, "before").Allocate(0, x).Kernel(1, "write", {test.Write(x)});
+  test.Record(1, done).Wait(0, done).Release(x);
+  const Violation violation = Only(test);
+  EXPECT_EQ(violation.kind, Kind::kUsedBeforeAllocation);
+  EXPECT_EQ(violation.instruction, 2u);
+  EXPECT_EQ(violation.message,
+            "step[2] kernel 'write' on stream 'side1' uses buffer 'x', whose memory stream "
+            "'compute' may still be using as something else");
+}
+
+TEST(ValidatorTest, AnEventBehindTheAllocationIsEnough) {
+  TestProgram test(2);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index allocated = test.AddEvent("allocated");
+  const Index done = test.AddEvent("done");
+  test.Step().Kernel(0, "before").Allocate(0, x).Record(0, allocated).Wait(1, allocated);
+  test.Kernel(1, "write", {test.Write(x)}).Record(1, done).Wait(0, done).Release(x);
+  EXPECT_EQ(Validate(test.program()), kSound);
+}
+
+// What the owner's stream has waited for used the memory too.
+TEST(ValidatorTest, TheUseMustFollowWhatTheOwnerHasWaitedFor) {
+  TestProgram test(3);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index other = test.AddEvent("other");
+  const Index before = test.AddEvent("before");
+  const Index done = test.AddEvent("done");
+  test.Step().Kernel(2, "other").Record(2, other).Record(0, before).Wait(0, other);
+  test.Allocate(0, x).Wait(1, before).Kernel(1, "write", {test.Write(x)});
+  test.Record(1, done).Wait(0, done).Release(x);
+  EXPECT_EQ(Only(test).kind, Kind::kUsedBeforeAllocation);
+}
+
 // Indices.
 
 TEST(ValidatorTest, EveryWrongIndexIsNamed) {
@@ -414,14 +452,15 @@ TEST(ValidatorTest, TablesAreChecked) {
   EXPECT_EQ(Kinds(test), (std::vector<Kind>{Kind::kIndex, Kind::kIndex, Kind::kIndex}));
 }
 
-// Steps repeat what they do wrong; it is said once.
+// Steps repeat what they do wrong; it is said once. (Only the second step's memory has a former
+// life that the unordered read might meet.)
 TEST(ValidatorTest, TheSecondStepDoesNotRepeatTheFirst) {
   TestProgram test(2);
   const Index x = test.AddBuffer("x", kSize);
   test.Step().Allocate(0, x);
   test.Kernel(0, "write", {test.Write(x)}).Kernel(1, "read", {test.Read(x)});
   test.RecordStream(1, x).Release(x);
-  EXPECT_EQ(Kinds(test), (std::vector<Kind>{Kind::kRace}));
+  EXPECT_EQ(Kinds(test), (std::vector<Kind>{Kind::kRace, Kind::kUsedBeforeAllocation}));
 }
 
 }  // namespace
