@@ -1,0 +1,81 @@
+#include "src/runtime/mpi_session.h"
+
+#include <mpi.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+namespace stepcast::runtime {
+namespace {
+
+std::mutex mutex;
+MpiSession* current = nullptr;
+bool ended = false;
+
+std::string ErrorText(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+Attempt<MpiSession*> MpiSession::Start() {
+  const std::lock_guard lock(mutex);
+  if (current != nullptr) return current;
+  if (ended) return tl::unexpected(Failure{"MPI was ended and cannot be started again"});
+  // There may be more threads that wait than cores; a waiting one must not keep a core from one
+  // that computes.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  int provided = MPI_THREAD_SINGLE;
+  if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+      code != MPI_SUCCESS) {
+    return tl::unexpected(Failure{"MPI could not be started: " + ErrorText(code)});
+  }
+  if (provided < MPI_THREAD_MULTIPLE) {
+    MPI_Finalize();
+    ended = true;
+    return tl::unexpected(
+        Failure{"this MPI does not allow several threads (MPI_THREAD_MULTIPLE) to communicate"});
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rank = 0;
+  int ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  current = new MpiSession(rank, ranks);
+  return current;
+}
+
+MpiSession* MpiSession::Current() {
+  const std::lock_guard lock(mutex);
+  return current;
+}
+
+bool MpiSession::Available() { return true; }
+
+std::string MpiSession::LibraryVersion() const {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find('\n'));
+}
+
+void MpiSession::Finish() {
+  const std::lock_guard lock(mutex);
+  if (current != this) return;
+  MPI_Finalize();
+  ended = true;
+  current = nullptr;
+  delete this;
+}
+
+void MpiSession::Abort(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+}  // namespace stepcast::runtime
