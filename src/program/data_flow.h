@@ -27,9 +27,10 @@ struct Elements {
 };
 
 enum class EffectKind : std::uint8_t {
-  // target = (or +=, if `add`) this rank's contribution to the gradient of the model elements
-  // [first_element, first_element + elements), which the kernel computes from the parameters as it
-  // reads them in `source`.
+  // target = (or +=, if `add`) scale x this rank's contribution to the gradient of the model
+  // elements [first_element, first_element + elements), which the kernel computes from the
+  // parameters as it reads them in `source`. The scale divides a micro-batch's loss by the number
+  // of micro-batches.
   kGradient,
   // target = (or +=, if `add`) scale x source, converted to the target's type. In blocks: block b
   // covers elements [b block, min((b + 1) block, elements)) of the effect and starts at element
@@ -46,7 +47,10 @@ enum class EffectKind : std::uint8_t {
   //   all-gather       elements / ranks in source -> elements in target
   //   broadcast        elements in source of the group's first rank -> elements in target
   // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part
-  // of the whole as target (reduce-scatter) or source (all-gather).
+  // of the whole as target (reduce-scatter) or source (all-gather). The collective's own data type
+  // is what is sent and added up in; where source or target have another one, their values are
+  // converted on the way, in memory that whoever runs the program sets aside (only
+  // `framework: reference`, which leaves copies out, has such collectives).
   kCollective,
 };
 
@@ -58,7 +62,7 @@ struct Effect {
   std::int64_t state_stride = 0;    // kUpdate, elements
   std::int64_t elements = 0;
   std::int64_t first_element = 0;   // kGradient
-  double scale = 1;                 // kMove
+  double scale = 1;                 // kGradient, kMove
   std::int64_t block = 0;           // kMove; `elements` when it is contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/runtime/values/exact_arithmetic.h"
+#include "src/runtime/values/random_values.h"
+
+// The gradients that a kernel writes when it does not compute them from a model (GradientRule in
+// device.h). Both are functions of one parameter, as the kernel reads it (widened to FP32), and of
+// where and when: any part of a tensor can be made anywhere.
+namespace stepcast::runtime::values {
+
+// Small integers, from -4 to 4, that change when any bit of the parameter does. Their sums are
+// exact in bf16, in any order, while ranks x micro-batches x contributions to one tensor <= 64.
+inline constexpr int kLargestSmallInteger = 4;
+
+// Of one rank's micro-batch. `step` counts from the first step that is run, warm-up included.
+STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32_t step,
+                                                           int micro_batch) {
+  return Mix(Mix(Mix(static_cast<std::uint32_t>(rank)) + step) +
+             static_cast<std::uint32_t>(micro_batch));
+}
+
+STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uint32_t seed,
+                                                       std::int64_t element) {
+  const std::uint32_t hash = Mix(BitsOf(parameter) ^ Mix(seed ^ ElementHash(element)));
+  constexpr std::uint32_t kValues = 2 * kLargestSmallInteger + 1;
+  const std::uint32_t value = ((hash >> 16) * kValues) >> 16;
+  return static_cast<float>(static_cast<std::int32_t>(value) - kLargestSmallInteger);
+}
+
+// The loss (w - target)^2 / 2, whose gradient is w - target. An element's targets have one sign and
+// lie between 1/2 and 1, whatever the rank and micro-batch; parameters start within 1/16 of zero.
+// So gradients stay away from zero for hundreds of steps, and AdamW, which divides by their size,
+// does not blow rounding errors up: runs that round differently stay close.
+STEPCAST_HOST_DEVICE inline std::uint32_t QuadraticSeed(int rank, int micro_batch) {
+  return Mix(Mix(static_cast<std::uint32_t>(rank) + 0x51ed270bu) +
+             static_cast<std::uint32_t>(micro_batch));
+}
+
+STEPCAST_HOST_DEVICE inline float QuadraticTarget(std::uint32_t seed, std::int64_t element) {
+  const std::uint32_t place = ElementHash(element);
+  const std::uint32_t fraction = Mix(seed ^ place) >> 9;  // 23 bits
+  const std::uint32_t sign = Mix(place) & 0x80000000u;
+  return FloatOfBits(sign | 0x3f000000u | fraction);
+}
+
+STEPCAST_HOST_DEVICE inline float QuadraticGradient(float parameter, std::uint32_t seed,
+                                                    std::int64_t element) {
+  return Add(parameter, -QuadraticTarget(seed, element));
+}
+
+}  // namespace stepcast::runtime::values

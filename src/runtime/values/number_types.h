@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/data_type.h"
+#include "src/runtime/values/exact_arithmetic.h"
+
+// The types that parameters and gradients are stored in. Values are computed with in FP32; storing
+// rounds to nearest, ties to even.
+namespace stepcast::runtime::values {
+
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+struct Fp16 {
+  std::uint16_t bits = 0;
+};
+
+STEPCAST_HOST_DEVICE inline float ToFp32(float value) { return value; }
+
+STEPCAST_HOST_DEVICE inline float ToFp32(Bf16 value) {
+  return FloatOfBits(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+STEPCAST_HOST_DEVICE inline float ToFp32(Fp16 value) {
+  // Exponent and fraction moved to their FP32 places; the product puts the exponent's bias right,
+  // for subnormal numbers too, and is exact.
+  const std::uint32_t magnitude = value.bits & 0x7fffu;
+  const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
+  if (magnitude >= 0x7c00u) return FloatOfBits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  const float scaled = Multiply(FloatOfBits(magnitude << 13), 0x1p112f);
+  return FloatOfBits(sign | BitsOf(scaled));
+}
+
+template <typename T>
+STEPCAST_HOST_DEVICE T FromFp32(float value);
+
+template <>
+STEPCAST_HOST_DEVICE inline float FromFp32<float>(float value) {
+  return value;
+}
+
+template <>
+STEPCAST_HOST_DEVICE inline Bf16 FromFp32<Bf16>(float value) {
+  const std::uint32_t bits = BitsOf(value);
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const std::uint32_t quiet = (bits >> 16) | 0x40u;  // stays a NaN
+  return {static_cast<std::uint16_t>(is_nan ? quiet : rounded)};
+}
+
+template <>
+STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
+  const std::uint32_t bits = BitsOf(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  std::uint32_t half = 0;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u;  // NaN
+  } else if (magnitude >= 0x477ff000u) {
+    half = 0x7c00u;  // 65520 and more round to infinity
+  } else if (magnitude >= 0x38800000u) {
+    half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  } else {
+    // Subnormal in FP16: adding 0.5 leaves exactly the bits that are kept, rounded.
+    half = BitsOf(Add(FloatOfBits(magnitude), 0.5f)) - 0x3f000000u;
+  }
+  return {static_cast<std::uint16_t>(sign | half)};
+}
+
+// `source` times `scale`, added to `target`: what a move of values computes before it stores.
+STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float source) {
+  return Add(target, Multiply(scale, source));
+}
+
+// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Nothing that a step
+// program moves is stored in fp8.
+template <typename Function>
+decltype(auto) WithStorageType(DataType type, Function&& function) {
+  switch (type) {
+    case DataType::kBf16:
+      return std::forward<Function>(function)(Bf16{});
+    case DataType::kFp16:
+      return std::forward<Function>(function)(Fp16{});
+    case DataType::kFp32:
+    case DataType::kFp8:
+      break;
+  }
+  STEPCAST_CHECK(type == DataType::kFp32, "values are stored in fp32, bf16 or fp16");
+  return std::forward<Function>(function)(0.0f);
+}
+
+}  // namespace stepcast::runtime::values
