@@ -1,8 +1,5 @@
 #include "src/runtime/thread_job.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +9,10 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/runtime/places.h"
 
 namespace stepcast::runtime {
 namespace {
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 // Where the threads meet. Each meeting takes what every rank brings; it is over when the last rank
 // has come, and the next one can only begin after that.

@@ -1,0 +1,113 @@
+#include "src/runtime/launch.h"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/runtime/mpi_job.h"
+
+namespace stepcast::runtime {
+namespace {
+
+struct MpiVariables {
+  const char* ranks;
+  const char* rank;
+};
+// What launchers of MPI programs set: Open MPI's mpirun, Hydra and srun with PMI-1 or PMI-2, and
+// srun --mpi=pmix.
+constexpr std::array kMpi{
+    MpiVariables{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    MpiVariables{"PMI_SIZE", "PMI_RANK"},
+    MpiVariables{"SLURM_NTASKS", "PMIX_RANK"},
+};
+
+std::optional<int> Integer(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+class TcpVariables {
+ public:
+  TcpVariables(const Environment& environment, Diagnostics& faults)
+      : environment_(environment), faults_(faults) {}
+
+  std::string Text(const char* name) {
+    const char* value = environment_(name);
+    if (value != nullptr && *value != '\0') return value;
+    faults_.push_back({.code = "launch.missing-variable",
+                       .location = {"environment", 0, 0},
+                       .message = fmt::format("RANK and WORLD_SIZE are set, but not {}", name),
+                       .hint = "set MASTER_ADDR and MASTER_PORT to where rank 0 is, as torchrun "
+                               "does, or unset RANK and WORLD_SIZE"});
+    return "";
+  }
+
+  int Number(const char* name, int least, int most) {
+    const std::string text = Text(name);
+    if (text.empty()) return least;
+    const std::optional<int> value = Integer(text);
+    if (value && *value >= least && *value <= most) return *value;
+    faults_.push_back({.code = "launch.bad-variable",
+                       .location = {"environment", 0, 0},
+                       .message = fmt::format("{} must be an integer from {} to {}: {}", name,
+                                              least, most, Quoted(text)),
+                       .hint = "start the ranks with torchrun, or set the variables as it does"});
+    return least;
+  }
+
+ private:
+  const Environment& environment_;
+  Diagnostics& faults_;
+};
+
+}  // namespace
+
+Result<Launch> FindLaunch(const Environment& environment) {
+  Launch launch;
+  for (const MpiVariables& names : kMpi) {
+    const char* const ranks = environment(names.ranks);
+    const char* const rank = environment(names.rank);
+    if (ranks == nullptr || rank == nullptr) continue;
+    launch.launcher = Launcher::kMpi;
+    launch.ranks = Integer(ranks).value_or(1);
+    launch.rank = Integer(rank).value_or(0);
+    return launch;
+  }
+  if (environment("RANK") == nullptr || environment("WORLD_SIZE") == nullptr) return launch;
+
+  Diagnostics faults;
+  TcpVariables variables(environment, faults);
+  constexpr int kMostRanks = 1 << 20;
+  launch.launcher = Launcher::kTcp;
+  launch.ranks = variables.Number("WORLD_SIZE", 1, kMostRanks);
+  launch.rank = variables.Number("RANK", 0, launch.ranks - 1);
+  Rendezvous& rendezvous = launch.rendezvous;
+  rendezvous.rank = launch.rank;
+  rendezvous.ranks = launch.ranks;
+  rendezvous.address = variables.Text("MASTER_ADDR");
+  rendezvous.port = variables.Number("MASTER_PORT", 1, 65535);
+  if (environment("LOCAL_RANK") != nullptr) {
+    rendezvous.local_rank = variables.Number("LOCAL_RANK", 0, kMostRanks);
+  }
+  const char* const agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  rendezvous.port_taken = agent != nullptr && std::string_view(agent) == "True";
+  const char* const run = environment("TORCHELASTIC_RUN_ID");
+  rendezvous.run_id =
+      fmt::format("{}:{} {}", rendezvous.address, rendezvous.port, run == nullptr ? "" : run);
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return launch;
+}
+
+Attempt<std::unique_ptr<Job>> Join(const Launch& launch) {
+  STEPCAST_CHECK(launch.launcher != Launcher::kNone, "a launcher has started this process");
+  if (launch.launcher == Launcher::kMpi) return JoinMpi();
+  return JoinTcp(launch.rendezvous);
+}
+
+}  // namespace stepcast::runtime

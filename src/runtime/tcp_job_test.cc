@@ -1,0 +1,154 @@
+#include "src/runtime/tcp_job.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/runtime/connection.h"
+
+namespace stepcast::runtime {
+namespace {
+
+// A port that is free now: rank 0 takes the first free one from there.
+int FreePort() {
+  const auto listener = Listener::Open(0);
+  return listener ? listener->port() : 29500;
+}
+
+Rendezvous At(int port, int rank, int ranks) {
+  Rendezvous rendezvous;
+  rendezvous.rank = rank;
+  rendezvous.ranks = ranks;
+  rendezvous.address = "127.0.0.1";
+  rendezvous.port = port;
+  rendezvous.run_id = fmt::format("test {}", port);
+  return rendezvous;
+}
+
+// Ranks as threads: what they have in common is the port alone.
+void OnRanks(int ranks, const std::function<void(Job&)>& body) {
+  const int port = FreePort();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&body, port, rank, ranks] {
+      const auto job = JoinTcp(At(port, rank, ranks));
+      ASSERT_TRUE(job) << job.error().message;
+      body(**job);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(TcpJob, RanksMeet) {
+  OnRanks(4, [](Job& job) {
+    const int rank = job.place().rank;
+    EXPECT_EQ(job.place().ranks, 4);
+    EXPECT_EQ(job.place().local_rank, rank);
+    EXPECT_EQ(job.place().nodes, 1);
+    for (int round = 0; round < 10; ++round) {
+      ASSERT_TRUE(job.Barrier());
+      const auto all = job.Gather(fmt::format("{}/{}", rank, round));
+      ASSERT_TRUE(all);
+      ASSERT_EQ(all->size(), rank == 0 ? 4u : 0u);
+      for (std::size_t i = 0; i < all->size(); ++i) {
+        EXPECT_EQ((*all)[i], fmt::format("{}/{}", i, round));
+      }
+      const auto news = job.Broadcast(fmt::format("round {} from {}", round, rank));
+      ASSERT_TRUE(news);
+      EXPECT_EQ(*news, fmt::format("round {} from 0", round));
+    }
+  });
+}
+
+TEST(TcpJob, LongMessagesArriveWhole) {
+  OnRanks(2, [](Job& job) {
+    const std::string bytes(std::size_t{5} << 20, static_cast<char>('a' + job.place().rank));
+    const auto all = job.Gather(bytes);
+    ASSERT_TRUE(all);
+    if (job.place().rank != 0) return;
+    EXPECT_EQ((*all)[1], std::string(std::size_t{5} << 20, 'b'));
+  });
+}
+
+TEST(TcpJob, ARankThatIsGoneIsNamed) {
+  OnRanks(3, [](Job& job) {
+    if (job.place().rank == 2) return;
+    const auto met = job.Barrier();
+    // Rank 0 ends after its failure; rank 1 may learn of that.
+    ASSERT_FALSE(met);
+    const char* expected = job.place().rank == 0 ? "rank 2 on '" : "rank 0 on '";
+    EXPECT_EQ(met.error().message.rfind(expected, 0), 0u) << met.error().message;
+  });
+}
+
+TEST(TcpJob, APortThatSomethingElseHasIsPassedOver) {
+  // As when torchrun's agent listens at MASTER_PORT: it takes connections and never answers.
+  auto agent = Listener::Open(0);
+  ASSERT_TRUE(agent);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([port = agent->port(), rank] {
+      const auto job = JoinTcp(At(port, rank, 2));
+      ASSERT_TRUE(job) << job.error().message;
+      EXPECT_TRUE((*job)->Barrier());
+    });
+  }
+  for (std::thread& thread : ranks) thread.join();
+}
+
+TEST(TcpJob, WhoDoesNotComeIsNamed) {
+  Rendezvous alone = At(FreePort(), 0, 3);
+  alone.timeout = std::chrono::seconds(1);
+  const auto job = JoinTcp(alone);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("for ranks 1, 2"), std::string::npos) << job.error().message;
+}
+
+TEST(TcpJob, WhereNobodyIsIsSaid) {
+  Rendezvous lost = At(FreePort(), 1, 2);
+  lost.timeout = std::chrono::seconds(1);
+  const auto job = JoinTcp(lost);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("did not find rank 0 at 127.0.0.1"), std::string::npos)
+      << job.error().message;
+}
+
+TEST(TcpJob, TwoOfOneRankAreRefused) {
+  const int port = FreePort();
+  std::vector<std::string> reasons(3);
+  std::vector<std::thread> threads;
+  const std::vector<int> ranks{0, 1, 1};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Rendezvous own = At(port, ranks[i], 3);
+      own.timeout = std::chrono::seconds(20);
+      const auto job = JoinTcp(own);
+      ASSERT_FALSE(job);
+      reasons[i] = job.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(reasons[0], "two processes were started as rank 1");
+}
+
+TEST(TcpJob, AnotherNumberOfRanksIsRefused) {
+  const int port = FreePort();
+  std::thread first([port] {
+    const auto job = JoinTcp(At(port, 0, 2));
+    ASSERT_FALSE(job);
+    EXPECT_NE(job.error().message.find("as one of 3, rank 0 as one of 2"), std::string::npos)
+        << job.error().message;
+  });
+  const auto job = JoinTcp(At(port, 1, 3));
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("as one of 3"), std::string::npos) << job.error().message;
+  first.join();
+}
+
+}  // namespace
+}  // namespace stepcast::runtime
