@@ -1,20 +1,24 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 
 // A calibration profile: what a GPU type and its software were measured, or published, to achieve.
 // Data, not code: calibration/*.yaml, every figure with its source. Format: docs/formats.md. How
-// the figures become times: src/cost/kernel_price.h, src/cost/collective_price.h. What values are
-// believable: plausible.h.
+// the figures become times: src/cost/kernel_price.h, collective_price.h, copy_price.h. What values
+// are believable: plausible.h.
 namespace stepcast::calibration {
 
 // Achieved part of a peak for matrix products of one data type. Efficiency rises with the amount
@@ -29,6 +33,27 @@ struct GemmEfficiency {
   friend bool operator==(const GemmEfficiency&, const GemmEfficiency&) = default;
 };
 
+// Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
+using Curve = std::vector<std::pair<Bytes, Time>>;
+
+// Measured times by floating point operations, ascending.
+using WorkCurve = std::vector<std::pair<std::int64_t, Time>>;
+
+// Measured times of m x n x k matrix products of one data type: every combination of the values on
+// the three axes, each ascending. All empty: nothing was measured.
+struct GemmSurface {
+  std::vector<std::int64_t> m, n, k;
+  std::vector<Time> times;  // of (m[a], n[b], k[c]) at (a n.size() + b) k.size() + c
+  bool empty() const { return times.empty(); }
+  Time at(std::size_t a, std::size_t b, std::size_t c) const {
+    return times[(a * n.size() + b) * k.size() + c];
+  }
+  friend bool operator==(const GemmSurface&, const GemmSurface&) = default;
+};
+
+// Efficiencies are parts of a data sheet's peak; surfaces and curves are measured times, and count
+// instead where they exist. Each holds what an operation adds to its stream, start-up included. A
+// measured section may leave efficiencies out; they are then zero (Complete() fills them).
 struct KernelCosts {
   std::array<GemmEfficiency, 4> gemm;       // by DataType
   double attention_forward_efficiency = 0;  // of the peak of the data type
@@ -37,6 +62,19 @@ struct KernelCosts {
   Time start_latency;            // shortest time any kernel takes on the device
   Time launch;                   // host time to issue one kernel (eager)
   Time collective_launch;        // host time to issue one collective
+
+  std::array<GemmSurface, 4> gemm_surface;                                     // by DataType
+  std::array<WorkCurve, 4> attention_forward_curve, attention_backward_curve;  // by DataType
+  Curve memory_curve;     // memory-bound kernels
+  Curve optimizer_curve;  // the optimizer's
+  // Something was measured: efficiencies may then be missing.
+  bool measured() const;
+};
+
+// Measured copies by the bytes that they move; empty: not measured.
+struct CopyCurves {
+  Curve host_to_device, device_to_host, device_to_device;
+  friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
 
 // NCCL-like software over the links: constants of one protocol (Simple), by hop. A hop inside the
@@ -65,6 +103,35 @@ struct CollectiveTable {
   int ranks = 0;
   int nodes = 0;
   std::vector<std::pair<Bytes, Time>> points;
+  // 10th and 90th percentile of what was measured at each point; empty, or one for each point.
+  std::vector<std::pair<Time, Time>> quantiles{};
+};
+
+// What runs on a device beside a collective.
+enum class Neighbour : std::uint8_t { kGemm, kMemoryBound };
+inline constexpr Neighbour kNeighbours[] = {Neighbour::kGemm, Neighbour::kMemoryBound};
+constexpr std::string_view Name(Neighbour neighbour) {  // the names of files
+  return neighbour == Neighbour::kGemm ? "gemm" : "memory_bound";
+}
+
+// How much longer both take when kernels run beside a collective: 1.1 is a tenth longer. Kept with
+// the profile; the simulator shares out resources by its own rule (engine/shared_resources.h),
+// which slows both sides alike and cannot express two factors.
+struct Interference {
+  Neighbour kernel = Neighbour::kGemm;
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  double kernel_slowdown = 1;
+  double collective_slowdown = 1;
+  friend bool operator==(const Interference&, const Interference&) = default;
+};
+
+// How well a part of the profile is known, in relative terms.
+struct Residual {
+  std::string of;     // "gemm", "memory_bound", "collectives"
+  double spread = 0;  // median over points: median absolute deviation / median
+  double interpolation =
+      0;  // median over inner points: |value - what their neighbours say| / value
+  friend bool operator==(const Residual&, const Residual&) = default;
 };
 
 struct Calibration {
@@ -75,6 +142,14 @@ struct Calibration {
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
+  CopyCurves copies;
+  std::vector<Interference> interference;
+  std::vector<Residual> residuals;
 };
+
+// Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of
+// matrix products of types that have no surface, of attention and of the memory. Returns the keys
+// that were filled in; times of start and launch are never among them.
+std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

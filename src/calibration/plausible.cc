@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +21,9 @@ constexpr Bytes kLargestMemory = GiB(1024);
 // second on the fastest one.
 constexpr double kLargestHalfFlops = 1e14;
 constexpr double kScatter = 0.8;
+// Beside something else things scatter, but hardly run faster.
+constexpr double kLeastSlowdown = 0.5;
+constexpr double kMostSlowdown = 1000;
 
 class Checker {
  public:
@@ -66,10 +71,15 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
                   "it is the size of a product that reaches half of the best speed, in flops");
     }
   }
-  checker.Efficiency("kernels.attention_forward_efficiency", kernels.attention_forward_efficiency);
-  checker.Efficiency("kernels.attention_backward_efficiency",
-                     kernels.attention_backward_efficiency);
-  checker.Efficiency("kernels.memory_efficiency", kernels.memory_efficiency);
+  const std::pair<std::string_view, double> efficiencies[] = {
+      {"attention_forward_efficiency", kernels.attention_forward_efficiency},
+      {"attention_backward_efficiency", kernels.attention_backward_efficiency},
+      {"memory_efficiency", kernels.memory_efficiency},
+  };
+  for (const auto& [key, value] : efficiencies) {
+    if (value == 0 && kernels.measured()) continue;  // left out
+    checker.Efficiency(fmt::format("kernels.{}", key), value);
+  }
   checker.Duration("kernels.start_latency", kernels.start_latency, kLongestStart);
   checker.Duration("kernels.launch", kernels.launch, kLongestOverhead);
   checker.Duration("kernels.collective_launch", kernels.collective_launch, kLongestOverhead);
@@ -101,19 +111,20 @@ void CheckMemory(const MemoryCosts& memory, Checker& checker) {
   checker.Size("memory.gemm_workspace", memory.gemm_workspace);
 }
 
-void CheckPoints(const CollectiveTable& table, const std::string& field, Checker& checker) {
-  Bytes largest;
+// Points of ascending sizes and of times that do not collapse. `text` writes a size.
+template <typename Size, typename Text>
+void CheckPoints(const std::vector<std::pair<Size, Time>>& points, const std::string& field,
+                 const Text& text, Checker& checker) {
+  Size largest{};
   Time longest;
-  for (std::size_t i = 0; i < table.points.size(); ++i) {
-    const auto& [size, time] = table.points[i];
-    const std::string point = fmt::format("{}.points[{}]", field, i);
-    if (size <= Bytes()) {
-      checker.Add(point, fmt::format("a size must be positive: {}", FormatBytes(size)), "");
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& [size, time] = points[i];
+    const std::string point = fmt::format("{}[{}]", field, i);
+    if (size <= Size{}) {
+      checker.Add(point, fmt::format("a size must be positive: {}", text(size)), "");
     } else if (size <= largest) {
-      checker.Add(
-          point,
-          fmt::format("sizes must ascend: {} after {}", FormatBytes(size), FormatBytes(largest)),
-          "sort the points by size and leave out repetitions");
+      checker.Add(point, fmt::format("sizes must ascend: {} after {}", text(size), text(largest)),
+                  "sort the points by size and leave out repetitions");
     }
     if (time <= Time()) {
       checker.Add(point, fmt::format("a time must be positive: {}", FormatTime(time)), "");
@@ -125,6 +136,86 @@ void CheckPoints(const CollectiveTable& table, const std::string& field, Checker
     }
     largest = std::max(largest, size);
     longest = std::max(longest, time);
+  }
+}
+
+void CheckCurve(const Curve& curve, const std::string& field, Checker& checker) {
+  CheckPoints(curve, field, FormatBytes, checker);
+}
+
+void CheckWork(const WorkCurve& curve, const std::string& field, Checker& checker) {
+  CheckPoints(
+      curve, field, [](std::int64_t flops) { return fmt::format("{} flops", flops); }, checker);
+}
+
+void CheckSurface(const GemmSurface& surface, const std::string& field, Checker& checker) {
+  for (const auto* axis : {&surface.m, &surface.n, &surface.k}) {
+    if (axis->empty() || axis->front() < 1 ||
+        std::adjacent_find(axis->begin(), axis->end(), std::greater_equal<>()) != axis->end()) {
+      checker.Add(field, "the sizes of matrix products must be positive", "");
+      return;
+    }
+  }
+  if (std::any_of(surface.times.begin(), surface.times.end(),
+                  [](Time time) { return time <= Time(); })) {
+    checker.Add(field, "the time of a matrix product must be positive", "");
+  }
+}
+
+void CheckMeasuredKernels(const KernelCosts& kernels, Checker& checker) {
+  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+    const auto at = static_cast<std::size_t>(type);
+    if (!kernels.gemm_surface[at].empty()) {
+      CheckSurface(kernels.gemm_surface[at], fmt::format("kernels.gemm_surface.{}", Name(type)),
+                   checker);
+    }
+    CheckWork(kernels.attention_forward_curve[at],
+              fmt::format("kernels.attention_forward_curve.{}", Name(type)), checker);
+    CheckWork(kernels.attention_backward_curve[at],
+              fmt::format("kernels.attention_backward_curve.{}", Name(type)), checker);
+  }
+  CheckCurve(kernels.memory_curve, "kernels.memory_curve", checker);
+  CheckCurve(kernels.optimizer_curve, "kernels.optimizer_curve", checker);
+}
+
+void CheckCopies(const CopyCurves& copies, Checker& checker) {
+  CheckCurve(copies.host_to_device, "copies.host_to_device", checker);
+  CheckCurve(copies.device_to_host, "copies.device_to_host", checker);
+  CheckCurve(copies.device_to_device, "copies.device_to_device", checker);
+}
+
+void CheckInterference(const std::vector<Interference>& interference, Checker& checker) {
+  for (std::size_t i = 0; i < interference.size(); ++i) {
+    const std::string field = fmt::format("interference[{}]", i);
+    const std::pair<std::string_view, double> slowdowns[] = {
+        {"kernel_slowdown", interference[i].kernel_slowdown},
+        {"collective_slowdown", interference[i].collective_slowdown},
+    };
+    for (const auto& [key, value] : slowdowns) {
+      if (value >= kLeastSlowdown && value <= kMostSlowdown) continue;
+      checker.Add(
+          fmt::format("{}.{}", field, key),
+          fmt::format("must lie between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
+          "it is the time beside the other over the time alone: 1.1 for a tenth longer");
+    }
+  }
+}
+
+void CheckQuantiles(const CollectiveTable& table, const std::string& field, Checker& checker) {
+  if (table.quantiles.empty()) return;
+  if (table.quantiles.size() != table.points.size()) {
+    checker.Add(field + ".quantiles",
+                fmt::format("needs one pair for each of {} points: {}", table.points.size(),
+                            table.quantiles.size()),
+                "");
+  }
+  for (std::size_t i = 0; i < table.quantiles.size(); ++i) {
+    const auto& [low, high] = table.quantiles[i];
+    if (low > Time() && low <= high) continue;
+    checker.Add(fmt::format("{}.quantiles[{}]", field, i),
+                fmt::format("needs a positive time and one that is no shorter: {}, {}",
+                            FormatTime(low), FormatTime(high)),
+                "write the 10th and the 90th percentile");
   }
 }
 
@@ -143,7 +234,8 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
     if (table.points.empty()) {
       checker.Add(field + ".points", "a table needs at least one point", "write [[1 MiB, 1 ms]]");
     }
-    CheckPoints(table, field, checker);
+    CheckCurve(table.points, field + ".points", checker);
+    CheckQuantiles(table, field, checker);
     for (std::size_t j = 0; j < i; ++j) {
       if (tables[j].collective == table.collective && tables[j].ranks == table.ranks &&
           tables[j].nodes == table.nodes) {
@@ -161,10 +253,15 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
 
 std::vector<Fault> Check(const Calibration& calibration) {
   Checker checker;
-  if (calibration.kernels) CheckKernels(*calibration.kernels, checker);
+  if (calibration.kernels) {
+    CheckKernels(*calibration.kernels, checker);
+    CheckMeasuredKernels(*calibration.kernels, checker);
+  }
   if (calibration.links) CheckLinks(*calibration.links, checker);
   if (calibration.memory) CheckMemory(*calibration.memory, checker);
   CheckTables(calibration.collectives, checker);
+  CheckCopies(calibration.copies, checker);
+  CheckInterference(calibration.interference, checker);
   return checker.Take();
 }
 

@@ -4,6 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/measured_time.h"
 
 namespace stepcast::cost {
 namespace {
@@ -33,6 +34,16 @@ Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::Kerne
   STEPCAST_CHECK(work >= TimeOf({1, 1}, bytes, link.bandwidth),
                  "a copy is never faster than the link to the host");
   return CopyDemand(kernels.start_latency + link.latency, work, Resource::kHostLink);
+}
+
+Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
+                         Time start_latency, bool latency_counts) {
+  Demand demand = DemandOf(TimeFromCurve(curve, bytes), start_latency, latency_counts);
+  if (demand.work > Time()) {
+    const Resource resource = on_device ? Resource::kMemory : Resource::kHostLink;
+    demand.share[static_cast<std::size_t>(resource)] = 1;
+  }
+  return demand;
 }
 
 }  // namespace stepcast::cost

@@ -13,6 +13,8 @@
 //                      memory_efficiency
 //   to or from host    start_latency and the wire's latency, then bytes over PCIe bandwidth x
 //                      pcie_efficiency
+//
+// Where the profile has a curve for the direction, its times count instead: they hold the start.
 namespace stepcast::cost {
 
 // PCIe between a device and its host, one direction.
@@ -26,5 +28,9 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
 
 Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
                      const calibration::LinkCosts& links);
+
+// `latency_counts` false leaves the start out.
+Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
+                         Time start_latency, bool latency_counts);
 
 }  // namespace stepcast::cost

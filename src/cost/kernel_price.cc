@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/measured_time.h"
 
 namespace stepcast::cost {
 namespace {
@@ -30,6 +32,72 @@ double& ShareOf(Demand& demand, Resource resource) {
   return demand.share[static_cast<std::size_t>(resource)];
 }
 
+// What was measured for kernels like this one; null: nothing was.
+const calibration::Curve* MeasuredCurve(const Kernel& kernel,
+                                        const calibration::KernelCosts& costs) {
+  const bool optimizer = kernel.kind == KernelKind::kOptimizer && !costs.optimizer_curve.empty();
+  const calibration::Curve& curve = optimizer ? costs.optimizer_curve : costs.memory_curve;
+  return curve.empty() ? nullptr : &curve;
+}
+
+std::optional<MeasuredTime> FindMeasured(const Kernel& kernel,
+                                         const calibration::KernelCosts& costs) {
+  const auto type = static_cast<std::size_t>(kernel.data_type);
+  switch (kernel.kind) {
+    case KernelKind::kGemm: {
+      const calibration::GemmSurface& surface = costs.gemm_surface[type];
+      if (surface.empty()) return std::nullopt;
+      return TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k);
+    }
+    case KernelKind::kAttention:
+    case KernelKind::kAttentionGradient: {
+      const calibration::WorkCurve& curve = kernel.kind == KernelKind::kAttention
+                                                ? costs.attention_forward_curve[type]
+                                                : costs.attention_backward_curve[type];
+      if (curve.empty()) return std::nullopt;
+      return TimeFromCurve(curve, kernel.flops);
+    }
+    case KernelKind::kMemoryBound:
+    case KernelKind::kOptimizer: {
+      const calibration::Curve* curve = MeasuredCurve(kernel, costs);
+      if (curve == nullptr) return std::nullopt;
+      return TimeFromCurve(*curve, kernel.read + kernel.written);
+    }
+    case KernelKind::kGiven:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool IsArithmetic(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kAttention ||
+         kind == KernelKind::kAttentionGradient;
+}
+
+// How long the kernel's memory traffic takes, as far as the profile says.
+Time AchievedTraffic(const Kernel& kernel, const KernelSetting& setting) {
+  const calibration::KernelCosts& costs = setting.costs;
+  if (const calibration::Curve* curve = MeasuredCurve(kernel, costs)) {
+    const Time time = TimeFromCurve(*curve, kernel.read + kernel.written).time;
+    return time - std::min(time, costs.start_latency);
+  }
+  if (costs.memory_efficiency == 0) return Time();
+  return TrafficTime(kernel, Achieved(setting.gpu.memory_bandwidth, costs.memory_efficiency));
+}
+
+Demand PriceMeasured(const Kernel& kernel, const MeasuredTime& measured,
+                     const KernelSetting& setting) {
+  Demand demand = DemandOf(measured, setting.costs.start_latency, setting.start_latency);
+  if (demand.work == Time()) return demand;
+  const bool arithmetic = IsArithmetic(kernel.kind);
+  const Time other =
+      arithmetic ? AchievedTraffic(kernel, setting) : VectorTime(kernel, setting.gpu);
+  const double part = std::min(1.0, other / demand.work);
+  ShareOf(demand, Resource::kCompute) = arithmetic ? 1 : part;
+  ShareOf(demand, Resource::kMemory) = arithmetic ? part : 1;
+  return demand;
+}
+
 }  // namespace
 
 Demand PriceGivenKernel(const Kernel& kernel) {
@@ -46,6 +114,9 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
   const topology::Gpu& gpu = setting.gpu;
   const calibration::KernelCosts& costs = setting.costs;
   const FlopRate peak = gpu.PeakOf(kernel.data_type);
+  if (const auto measured = FindMeasured(kernel, costs)) {
+    return PriceMeasured(kernel, *measured, setting);
+  }
 
   Roofline roofline;
   switch (kernel.kind) {
@@ -61,18 +132,28 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient:
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
-      roofline.arithmetic =
-          TimeFor(kernel.flops, peak.Scaled(kernel.kind == KernelKind::kAttention
-                                                ? costs.attention_forward_efficiency
-                                                : costs.attention_backward_efficiency));
-      break;
+      {
+        const double efficiency = kernel.kind == KernelKind::kAttention
+                                      ? costs.attention_forward_efficiency
+                                      : costs.attention_backward_efficiency;
+        if (efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
+        roofline.arithmetic = TimeFor(kernel.flops, peak.Scaled(efficiency));
+        break;
+      }
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
     case KernelKind::kGiven:
       roofline.arithmetic = VectorTime(kernel, gpu);
       break;
   }
-  roofline.traffic = TrafficTime(kernel, Achieved(gpu.memory_bandwidth, costs.memory_efficiency));
+  if (costs.memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
+    return tl::unexpected(KernelFault::kNoEfficiency);
+  }
+  const Bandwidth bandwidth =
+      costs.memory_efficiency == 0
+          ? gpu.memory_bandwidth  // nothing better is known; the arithmetic rules
+          : Achieved(gpu.memory_bandwidth, costs.memory_efficiency);
+  roofline.traffic = TrafficTime(kernel, bandwidth);
 
   Demand demand;
   demand.latency = setting.start_latency ? costs.start_latency : Time();

@@ -22,15 +22,21 @@
 //   kOptimizer
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none
 //
+// What the profile measured counts instead (measured_time.h): the surface of matrix products of the
+// data type, `batch` of them as one product with batch x m rows; the curve of attention over flops;
+// the curve of memory-bound kernels, and of the optimizer, over bytes read and written (an
+// optimizer without a curve of its own is a memory-bound kernel). A measured time holds the start:
+// latency = start_latency, work = the rest.
+//
 // half_flops lets efficiency rise with the size of the product, as measured (calibration.h). Every
 // quotient rounds up to a picosecond; efficiencies are at most 1, so no kernel beats the data
-// sheet, which is checked.
+// sheet, which is checked. Measured products are held against it by Price() (price.h).
 namespace stepcast::cost {
 
 // Why a kernel has no price.
 enum class KernelFault : std::uint8_t {
   kNoPeak,        // the device cannot compute in the data type
-  kNoEfficiency,  // the profile says nothing about products of the data type
+  kNoEfficiency,  // the profile says nothing about such kernels of the data type
 };
 
 struct KernelSetting {

@@ -154,8 +154,9 @@ RC_GTEST_FIXTURE_PROP(KernelPriceTest, IsNeverFasterThanTheDevice, ()) {
   Kernel kernel = Gemm(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000'000),
                        Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)),
                        Bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000)));
-  kernel.kind = *rc::gen::element(KernelKind::kGemm, KernelKind::kAttention,
-                                  KernelKind::kAttentionGradient, KernelKind::kMemoryBound, KernelKind::kOptimizer);
+  kernel.kind =
+      *rc::gen::element(KernelKind::kGemm, KernelKind::kAttention, KernelKind::kAttentionGradient,
+                        KernelKind::kMemoryBound, KernelKind::kOptimizer);
   const Demand demand = Price(kernel);
   RC_ASSERT(demand.alone() >= TimeFor(kernel.flops, gpu_.PeakOf(DataType::kBf16)));
   RC_ASSERT(demand.alone() >= (kernel.read + kernel.written) / gpu_.memory_bandwidth);

@@ -1,6 +1,7 @@
 #include "src/cost/price.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -81,8 +82,37 @@ class Pricer {
   static bool Endless(const Demand& demand) { return demand.alone() >= kLongestTime; }
 
   void ReportEndless(const std::string& what) {
-    Report("cost.too-long", scenario_.cluster_location, fmt::format("a single operation takes a day or more: {}", what),
+    Report("cost.too-long", scenario_.cluster_location,
+           fmt::format("a single operation takes a day or more: {}", what),
            "check the units of the bandwidths and latencies it needs");
+  }
+
+  // No product that was measured may be faster than the data sheet allows.
+  bool BelievableProducts(DataType type) {
+    const auto at = static_cast<std::size_t>(type);
+    if (products_checked_[at]) return products_believed_[at];
+    products_checked_[at] = true;
+    products_believed_[at] = true;
+    const calibration::GemmSurface& surface = kernels_->gemm_surface[at];
+    const FlopRate peak = scenario_.gpu->PeakOf(type);
+    if (peak == FlopRate()) return true;
+    for (std::size_t m = 0; m < surface.m.size(); ++m) {
+      for (std::size_t n = 0; n < surface.n.size(); ++n) {
+        for (std::size_t k = 0; k < surface.k.size(); ++k) {
+          const Time bound = TimeOf(2 * surface.m[m] * surface.n[n] * surface.k[k], peak);
+          const Time time = surface.at(m, n, k);
+          if (time >= bound) continue;
+          Report("cost.faster-than-device", profile_,
+                 fmt::format("a product of {} x {} x {} in {} needs {} on {}, the profile has {}",
+                             surface.m[m], surface.n[n], surface.k[k], Name(type),
+                             FormatTime(bound), scenario_.gpu->name, FormatTime(time)),
+                 "the profile may belong to another device");
+          products_believed_[at] = false;
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   void PriceKernels() {
@@ -104,20 +134,35 @@ class Pricer {
   }
 
   Demand PriceOnGpu(const Kernel& kernel) {
-    const auto demand =
-        PriceKernel(kernel,
-                    {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
+    if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) return {};
+    const auto demand = PriceKernel(
+        kernel, {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
     if (demand) return *demand;
     if (demand.error() == KernelFault::kNoPeak) {
       Report("cost.no-peak", scenario_.cluster_location,
              fmt::format("{} does not compute in {}", scenario_.gpu->name, Name(kernel.data_type)),
              "set training.precision to a type that this GPU has");
     } else {
+      const std::string what =
+          kernel.kind == KernelKind::kGemm
+              ? fmt::format("matrix products in {}", Name(kernel.data_type))
+          : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
+              ? std::string("memory-bound kernels")
+              : fmt::format("attention in {}", Name(kernel.data_type));
+      const std::string remedy =
+          kernel.kind == KernelKind::kGemm
+              ? fmt::format(
+                    "add kernels.gemm.{0} or kernels.gemm_surface.{0}, or set "
+                    "training.precision to a type that it has",
+                    Name(kernel.data_type))
+          : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
+              ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
+              : std::string(
+                    "add kernels.attention_forward_efficiency and "
+                    "attention_backward_efficiency, or curves of attention");
       Report("cost.no-efficiency", profile_,
-             fmt::format("profile '{}' has no figures for matrix products in {}",
-                         scenario_.calibration->name, Name(kernel.data_type)),
-             fmt::format("add kernels.gemm.{}, or set training.precision to a type that it has",
-                         Name(kernel.data_type)));
+             fmt::format("profile '{}' has no figures for {}", scenario_.calibration->name, what),
+             remedy);
     }
     return {};
   }
@@ -222,10 +267,33 @@ class Pricer {
     }
   }
 
+  // What was measured for copies in a direction; only a device has copies that cost something.
+  const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const {
+    if (!scenario_.gpu || scenario_.calibration == nullptr) return nullptr;
+    const calibration::CopyCurves& copies = scenario_.calibration->copies;
+    const calibration::Curve& curve =
+        direction == program::CopyDirection::kDeviceToDevice ? copies.device_to_device
+        : direction == program::CopyDirection::kHostToDevice ? copies.host_to_device
+                                                             : copies.device_to_host;
+    return curve.empty() ? nullptr : &curve;
+  }
+
   Demand PriceOneCopy(const program::Copy& copy) {
+    if (const calibration::Curve* curve = MeasuredCopies(copy.direction)) {
+      return PriceMeasuredCopy(copy.bytes, *curve,
+                               copy.direction == program::CopyDirection::kDeviceToDevice,
+                               kernels_ == nullptr ? Time() : kernels_->start_latency, !reference_);
+    }
     if (kernels_ == nullptr) return {};
     Demand demand;
     if (copy.direction == program::CopyDirection::kDeviceToDevice) {
+      if (kernels_->memory_efficiency == 0) {
+        Report("cost.no-efficiency", profile_,
+               fmt::format("profile '{}' has no figures for copies on the device",
+                           scenario_.calibration->name),
+               "add kernels.memory_efficiency or copies.device_to_device");
+        return {};
+      }
       demand = PriceDeviceCopy(copy.bytes, *scenario_.gpu, *kernels_);
     } else {
       if (!host_link_) host_link_ = FindHostLink(scenario_.cluster->node_type());
@@ -251,6 +319,8 @@ class Pricer {
   const calibration::LinkCosts* links_ = nullptr;
   Location profile_;
   bool reference_ = false;
+  std::array<bool, 4> products_checked_{};  // by DataType
+  std::array<bool, 4> products_believed_{};
   std::vector<std::optional<CommunicationPath>> paths_;  // by group
   std::optional<HostLink> host_link_;
   Diagnostics diagnostics_;

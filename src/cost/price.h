@@ -7,11 +7,12 @@
 
 // What a program's operations cost on a scenario's cluster, with its calibration.
 //
-//   kernels       kernel_price.h       roofline with the profile's efficiencies
+//   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
+//                                      roofline with its efficiencies
 //   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
 //                                      the group, when it has one (collective_table.h); else ring
 //                                      or tree over the links that the group has between its ranks
-//   copies        copy_price.h         memory or PCIe bandwidth
+//   copies        copy_price.h         the profile's curves, else memory or PCIe bandwidth
 //   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
 //                 collective: what an eager framework's CPU spends before it goes on
 //
@@ -26,7 +27,9 @@
 //   cost.no-gpu               a kernel that must be priced where there is no GPU
 //   cost.no-kernel-costs      ... with a profile that has no `kernels`
 //   cost.no-peak              the GPU type does not compute in a kernel's data type
-//   cost.no-efficiency        the profile has no `gemm` figures for a product's data type
+//   cost.no-efficiency        the profile has no figures for matrix products of a data type, for
+//                             attention or for memory-bound kernels
+//   cost.faster-than-device   a measured product that the GPU's peak does not allow
 //   cost.no-link              a collective on a flat cluster with neither `link` nor table
 //   cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
 //                             a profile that has neither `links` nor table

@@ -1,6 +1,7 @@
 #include "src/scenario/calibration_file.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <string_view>
@@ -16,6 +17,10 @@ namespace {
 
 using calibration::Calibration;
 using calibration::CollectiveTable;
+using calibration::Neighbour;
+
+constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
+                                   DataType::kFp8};
 
 constexpr IntegerRange kGroupSize{1, 10'000'000};
 
@@ -81,11 +86,20 @@ Bytes Size(MappingReader& reader, std::string_view key) {
   return reader.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
 }
 
-void ReadGemm(MappingReader& kernels, calibration::KernelCosts& costs) {
-  auto gemm = kernels.ReadMapping("gemm", Need::kRequired);
+// Whether the section holds measured times, next to which efficiencies may be missing.
+bool HasMeasurements(const MappingReader& kernels) {
+  for (std::string_view key : {"gemm_surface", "attention_forward_curve",
+                               "attention_backward_curve", "memory_curve", "optimizer_curve"}) {
+    if (kernels.Has(key)) return true;
+  }
+  return false;
+}
+
+void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs) {
+  auto gemm = kernels.ReadMapping("gemm", need);
   if (!gemm) return;
   bool any = false;
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
     if (!figures) continue;
     any = true;
@@ -108,17 +122,233 @@ void ReadGemm(MappingReader& kernels, calibration::KernelCosts& costs) {
   }
 }
 
-calibration::KernelCosts ReadKernels(MappingReader& section) {
+// The items of a row like [1 MiB, 13.1 ms]; empty after a Diagnostic when there are not `count`.
+std::vector<Node> RowOf(const Node& node, std::size_t count, std::string_view needs,
+                        std::string_view example, Diagnostics& diagnostics) {
+  std::vector<Node> row = node.items();
+  if (row.size() == count) return row;
+  diagnostics.push_back({"calibration.bad-point", node.location(),
+                         fmt::format("{} needs {}: {}", node.path(), needs, node.Described()),
+                         fmt::format("write {}", example)});
+  return {};
+}
+
+// A point as far as it can be read. What cannot be stands as something plausible behind the points
+// before, so that the rest can still be checked; the diagnostics keep the profile from being used.
+template <typename Size>
+void AddAfter(std::vector<std::pair<Size, Time>>& points, std::optional<Size> size,
+              std::optional<Time> time) {
+  if (size && time) {
+    points.emplace_back(*size, *time);
+  } else if (points.empty()) {
+    points.emplace_back(Size(1), Picoseconds(1));
+  } else {
+    points.emplace_back(points.back().first + Size(1), points.back().second);
+  }
+}
+
+void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
+                Diagnostics& diagnostics) {
+  for (const Node& node : nodes) {
+    const std::vector<Node> row =
+        RowOf(node, 2, "a size and a time", "[1 MiB, 13.1 ms]", diagnostics);
+    std::optional<Bytes> size;
+    std::optional<Time> time;
+    if (!row.empty()) {
+      size = ReadBytes(row[0], Zero::kAllowed, diagnostics);
+      time = ReadTime(row[1], Zero::kAllowed, diagnostics);
+    }
+    AddAfter(points, size, time);
+  }
+}
+
+// The nodes of an optional sequence that has something in it.
+std::vector<Node> ReadRows(MappingReader& section, std::string_view key) {
+  const auto nodes = section.ReadSequence(key, Need::kOptional);
+  if (!nodes) return {};
+  if (nodes->empty()) {
+    section.Report(key, "calibration.no-points", "a curve needs at least one point: nothing",
+                   "leave the key out when nothing was measured");
+  }
+  return *nodes;
+}
+
+calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
+                             Diagnostics& diagnostics) {
+  calibration::Curve curve;
+  ReadPoints(ReadRows(section, key), curve, diagnostics);
+  return curve;
+}
+
+std::optional<std::int64_t> ReadCount(const Node& node, Diagnostics& diagnostics) {
+  return ReadInteger(node, {.least = 1}, diagnostics);
+}
+
+void ReadWorkCurves(MappingReader& section, std::string_view key,
+                    std::array<calibration::WorkCurve, 4>& curves, Diagnostics& diagnostics) {
+  auto by_type = section.ReadMapping(key, Need::kOptional);
+  if (!by_type) return;
+  for (DataType type : kDataTypes) {
+    calibration::WorkCurve& curve = curves[static_cast<std::size_t>(type)];
+    for (const Node& node : ReadRows(*by_type, Name(type))) {
+      const std::vector<Node> row =
+          RowOf(node, 2, "flops and a time", "[1000000, 13 us]", diagnostics);
+      std::optional<std::int64_t> flops;
+      std::optional<Time> time;
+      if (!row.empty()) {
+        flops = ReadCount(row[0], diagnostics);
+        time = ReadTime(row[1], Zero::kAllowed, diagnostics);
+      }
+      AddAfter(curve, flops, time);
+    }
+  }
+  by_type->Finish();
+}
+
+// The values on an axis of a surface, each once, and where a value stands.
+std::vector<std::int64_t> Axis(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+std::size_t Position(const std::vector<std::int64_t>& axis, std::int64_t value) {
+  return static_cast<std::size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
+}
+
+// Rows [m, n, k, time] in any order; they must fill the grid that their values span.
+calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view type,
+                                     Diagnostics& diagnostics) {
+  struct Point {
+    std::int64_t m = 0, n = 0, k = 0;
+    Time time;
+    Location location;
+  };
+  std::vector<Point> points;
+  bool readable = true;
+  for (const Node& node : ReadRows(by_type, type)) {
+    const std::vector<Node> row = RowOf(node, 4, "the three sizes of a product and a time",
+                                        "[1024, 1024, 1024, 25 us]", diagnostics);
+    readable = readable && !row.empty();
+    if (row.empty()) continue;
+    const auto m = ReadCount(row[0], diagnostics);
+    const auto n = ReadCount(row[1], diagnostics);
+    const auto k = ReadCount(row[2], diagnostics);
+    const auto time = ReadTime(row[3], Zero::kRefused, diagnostics);
+    readable = readable && m && n && k && time;
+    if (readable) points.push_back({*m, *n, *k, *time, node.location()});
+  }
+  calibration::GemmSurface surface;
+  if (!readable || points.empty()) return surface;
+  const auto axis = [&](std::int64_t Point::*size) {
+    std::vector<std::int64_t> values;
+    for (const Point& point : points) values.push_back(point.*size);
+    return Axis(std::move(values));
+  };
+  surface.m = axis(&Point::m);
+  surface.n = axis(&Point::n);
+  surface.k = axis(&Point::k);
+  const std::size_t wanted = surface.m.size() * surface.n.size() * surface.k.size();
+  if (wanted != points.size()) {
+    by_type.Report(
+        type, "calibration.incomplete-surface",
+        fmt::format("{} x {} x {} values of m, n and k need {} rows: {}", surface.m.size(),
+                    surface.n.size(), surface.k.size(), wanted, points.size()),
+        "give every combination of the values exactly once");
+    return {};
+  }
+  surface.times.resize(wanted);
+  for (const Point& point : points) {
+    Time& time = surface.times[(Position(surface.m, point.m) * surface.n.size() +
+                                Position(surface.n, point.n)) *
+                                   surface.k.size() +
+                               Position(surface.k, point.k)];
+    if (time != Time()) {
+      diagnostics.push_back(
+          {"calibration.incomplete-surface", point.location,
+           fmt::format("a second row for one product: {} x {} x {}", point.m, point.n, point.k),
+           "give every combination of the values exactly once"});
+      return {};
+    }
+    time = point.time;
+  }
+  return surface;
+}
+
+calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagnostics) {
   calibration::KernelCosts costs;
-  ReadGemm(section, costs);
-  costs.attention_forward_efficiency = Decimal(section, "attention_forward_efficiency");
-  costs.attention_backward_efficiency = Decimal(section, "attention_backward_efficiency");
-  costs.memory_efficiency = Decimal(section, "memory_efficiency");
+  const bool measured = HasMeasurements(section);
+  const Need need = measured ? Need::kOptional : Need::kRequired;
+  const auto efficiency = [&](std::string_view key) {
+    return section.ReadDecimal(key, need, {}).value_or(0);
+  };
+  ReadGemm(section, need, costs);
+  costs.attention_forward_efficiency = efficiency("attention_forward_efficiency");
+  costs.attention_backward_efficiency = efficiency("attention_backward_efficiency");
+  costs.memory_efficiency = efficiency("memory_efficiency");
   costs.start_latency = Duration(section, "start_latency");
   costs.launch = Duration(section, "launch");
   costs.collective_launch = Duration(section, "collective_launch");
+  if (auto by_type = section.ReadMapping("gemm_surface", Need::kOptional)) {
+    for (DataType type : kDataTypes) {
+      costs.gemm_surface[static_cast<std::size_t>(type)] =
+          ReadSurface(*by_type, Name(type), diagnostics);
+    }
+    by_type->Finish();
+  }
+  ReadWorkCurves(section, "attention_forward_curve", costs.attention_forward_curve, diagnostics);
+  ReadWorkCurves(section, "attention_backward_curve", costs.attention_backward_curve, diagnostics);
+  costs.memory_curve = ReadCurve(section, "memory_curve", diagnostics);
+  costs.optimizer_curve = ReadCurve(section, "optimizer_curve", diagnostics);
   section.Finish();
   return costs;
+}
+
+calibration::CopyCurves ReadCopies(MappingReader& section, Diagnostics& diagnostics) {
+  calibration::CopyCurves copies;
+  copies.host_to_device = ReadCurve(section, "host_to_device", diagnostics);
+  copies.device_to_host = ReadCurve(section, "device_to_host", diagnostics);
+  copies.device_to_device = ReadCurve(section, "device_to_device", diagnostics);
+  section.Finish();
+  return copies;
+}
+
+std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader) {
+  return reader.ReadWord<CollectiveKind>(
+      "collective", Need::kRequired,
+      {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
+       {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
+       {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
+       {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast}});
+}
+
+calibration::Interference ReadInterference(const Node& node, Diagnostics& diagnostics) {
+  calibration::Interference interference;
+  MappingReader reader(node, diagnostics);
+  const auto kernel =
+      reader.ReadWord<Neighbour>("kernel", Need::kRequired,
+                                 {{Name(Neighbour::kGemm), Neighbour::kGemm},
+                                  {Name(Neighbour::kMemoryBound), Neighbour::kMemoryBound}});
+  interference.kernel = kernel.value_or(Neighbour::kGemm);
+  interference.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
+  interference.kernel_slowdown =
+      reader.ReadDecimal("kernel_slowdown", Need::kRequired, {}).value_or(1);
+  interference.collective_slowdown =
+      reader.ReadDecimal("collective_slowdown", Need::kRequired, {}).value_or(1);
+  reader.Finish();
+  return interference;
+}
+
+std::vector<calibration::Residual> ReadResiduals(MappingReader& section) {
+  std::vector<calibration::Residual> residuals;
+  const auto entries = section.node().entries();  // the reader keeps views of the keys
+  for (const auto& [name, value] : entries) {
+    auto entry = section.ReadMapping(name, Need::kOptional);
+    if (!entry) continue;
+    residuals.push_back({name, Decimal(*entry, "spread"), Decimal(*entry, "interpolation")});
+    entry->Finish();
+  }
+  section.Finish();
+  return residuals;
 }
 
 calibration::LinkCosts ReadLinks(MappingReader& section) {
@@ -154,22 +384,13 @@ calibration::MemoryCosts ReadMemory(MappingReader& section) {
   return costs;
 }
 
-std::pair<Bytes, Time> ReadPoint(const Node& node, const CollectiveTable& before,
-                                 Diagnostics& diagnostics) {
-  const std::vector<Node> pair = node.items();
-  if (pair.size() == 2) {
-    const auto size = ReadBytes(pair[0], Zero::kAllowed, diagnostics);
-    const auto time = ReadTime(pair[1], Zero::kAllowed, diagnostics);
-    if (size && time) return {*size, *time};
-  } else {
-    diagnostics.push_back(
-        {"calibration.bad-point", node.location(),
-         fmt::format("{} needs a size and a time: {}", node.path(), node.Described()),
-         "write [1 MiB, 13.1 ms]"});
-  }
-  if (before.points.empty()) return {Bytes(1), Picoseconds(1)};
-  const auto& [size, time] = before.points.back();
-  return {size + Bytes(1), time};
+std::pair<Time, Time> ReadQuantiles(const Node& node, Diagnostics& diagnostics) {
+  const std::vector<Node> row = RowOf(node, 2, "two times", "[12.9 ms, 13.4 ms]", diagnostics);
+  if (row.empty()) return {Picoseconds(1), Picoseconds(1)};
+  const auto low = ReadTime(row[0], Zero::kAllowed, diagnostics);
+  const auto high = ReadTime(row[1], Zero::kAllowed, diagnostics);
+  if (!low || !high) return {Picoseconds(1), Picoseconds(1)};
+  return {*low, *high};
 }
 
 // A table as far as it can be read. What cannot be stands as something plausible, so that the rest
@@ -178,12 +399,7 @@ CollectiveTable ReadTable(const Node& node, int index, Diagnostics& diagnostics)
   CollectiveTable table;
   table.location = node.location();
   MappingReader reader(node, diagnostics);
-  const auto kind = reader.ReadWord<CollectiveKind>(
-      "collective", Need::kRequired,
-      {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
-       {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
-       {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
-       {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast}});
+  const auto kind = ReadCollectiveKind(reader);
   const auto ranks = reader.ReadInteger("ranks", Need::kRequired, kGroupSize);
   const auto nodes = reader.ReadInteger("nodes", Need::kRequired, kGroupSize);
   if (kind && ranks && nodes) {
@@ -195,7 +411,10 @@ CollectiveTable ReadTable(const Node& node, int index, Diagnostics& diagnostics)
     table.nodes = 1;
   }
   if (const auto points = reader.ReadSequence("points", Need::kRequired)) {
-    for (const Node& point : *points) table.points.push_back(ReadPoint(point, table, diagnostics));
+    ReadPoints(*points, table.points, diagnostics);
+  }
+  if (const auto quantiles = reader.ReadSequence("quantiles", Need::kOptional)) {
+    for (const Node& node : *quantiles) table.quantiles.push_back(ReadQuantiles(node, diagnostics));
   }
   reader.Finish();
   return table;
@@ -229,7 +448,7 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   calibration.name = reader.ReadText("name", Need::kRequired).value_or("");
   calibration.provenance = ReadProvenance(reader, diagnostics);
   if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
-    calibration.kernels = ReadKernels(*section);
+    calibration.kernels = ReadKernels(*section, diagnostics);
   }
   if (auto section = reader.ReadMapping("links", Need::kOptional)) {
     calibration.links = ReadLinks(*section);
@@ -242,6 +461,17 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
       const int index = static_cast<int>(calibration.collectives.size());
       calibration.collectives.push_back(ReadTable(table, index, diagnostics));
     }
+  }
+  if (auto section = reader.ReadMapping("copies", Need::kOptional)) {
+    calibration.copies = ReadCopies(*section, diagnostics);
+  }
+  if (const auto entries = reader.ReadSequence("interference", Need::kOptional)) {
+    for (const Node& entry : *entries) {
+      calibration.interference.push_back(ReadInterference(entry, diagnostics));
+    }
+  }
+  if (auto section = reader.ReadMapping("residuals", Need::kOptional)) {
+    calibration.residuals = ReadResiduals(*section);
   }
   reader.Finish();
   ReportFaults(calibration, node, diagnostics);

@@ -12,8 +12,7 @@
 //   name: h100-sxm
 //   provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
 //   kernels:                                   # each section may be missing, none of its keys may
-//     gemm:                                    # the data types that somebody measured, at least
-//     one
+//     gemm:                                    # the data types that somebody measured, one or more
 //       bf16: {max_efficiency: 0.795, half_flops: 3900000000}
 //     attention_forward_efficiency: 0.35
 //     attention_backward_efficiency: 0.28
@@ -35,9 +34,26 @@
 //   collectives:                               # sizes as nccl-tests counts them, ascending
 //     - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
+// Measured times, which may stand in for the efficiencies (then optional) and come on top:
+//
+//   kernels:
+//     gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
+//     attention_forward_curve: {bf16: [[1000000, 13 us], ...]}  # flops, time; backward alike
+//     memory_curve: [[1 MiB, 4 us], ...]                        # bytes read and written, time
+//     optimizer_curve: [[1 MiB, 4 us], ...]
+//   copies:                                                     # bytes moved, time
+//     host_to_device: [[1 MiB, 50 us], ...]                     # device_to_host, device_to_device
+//   collectives:
+//     - {..., points: [...], quantiles: [[1.7 ms, 2 ms], ...]}  # 10th and 90th percentile
+//   interference:
+//     - {kernel: gemm, collective: all_reduce, kernel_slowdown: 1.1, collective_slowdown: 1.02}
+//   residuals:
+//     gemm: {spread: 0.01, interpolation: 0.02}
+//
 // Besides what documents report in general: calibration.no-provenance, calibration.no-gemm (an
-// empty `gemm`), calibration.bad-point (not [size, time]) and calibration.implausible
-// (calibration/plausible.h), each at the value.
+// empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
+// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once) and
+// calibration.implausible (calibration/plausible.h), each at the value.
 namespace stepcast::scenario {
 
 std::optional<calibration::Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics);

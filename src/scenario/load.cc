@@ -233,7 +233,9 @@ class Loader {
                                    [](const Node& node, Diagnostics& diagnostics) {
                                      return ReadCalibration(node, diagnostics);
                                    });
-    if (scenario_.calibration != nullptr && scenario_.gpu.has_value()) FillSections(*source);
+    if (scenario_.calibration != nullptr && scenario_.gpu.has_value()) {
+      FillSections(*source, file.request.precision);
+    }
   }
 
   // `calibration: calibration/<gpu>.yaml`, as the user could have written it.
@@ -246,8 +248,9 @@ class Loader {
   }
 
   // A profile that holds, say, only the tables somebody measured takes the rest from the one of the
-  // GPU type.
-  void FillSections(const Node& source) {
+  // GPU type; so does a `kernels` section that was measured in part.
+  void FillSections(const Node& source, std::optional<DataType> precision) {
+    const std::string computes = fmt::format("gemm.{}", precision ? Name(*precision) : "");
     const auto missing = [](const calibration::Calibration& profile) {
       std::vector<std::string_view> sections;
       if (!profile.kernels.has_value()) sections.emplace_back("kernels");
@@ -256,7 +259,9 @@ class Loader {
       return sections;
     };
     const std::vector<std::string_view> sections = missing(*scenario_.calibration);
-    if (sections.empty()) return;
+    const bool measured =
+        scenario_.calibration->kernels.has_value() && scenario_.calibration->kernels->measured();
+    if (sections.empty() && !measured) return;
     const Node shipped = DefaultCalibration();
     const std::optional<std::string> path = FindInput(shipped.scalar(), folder_);
     std::shared_ptr<const calibration::Calibration> defaults;
@@ -266,7 +271,15 @@ class Loader {
       if (defaults == nullptr) return;
     }
     auto filled = std::make_shared<calibration::Calibration>(*scenario_.calibration);
+    std::vector<std::string> taken(sections.begin(), sections.end());
     if (defaults != nullptr) {
+      if (measured && defaults->kernels.has_value()) {
+        for (std::string& key : calibration::Complete(*defaults->kernels, *filled->kernels)) {
+          // Types that the scenario does not compute in are nobody's concern.
+          if (key.starts_with("gemm.") && key != computes) continue;
+          taken.push_back("kernels." + key);
+        }
+      }
       if (!filled->kernels.has_value()) filled->kernels = defaults->kernels;
       if (!filled->links.has_value()) filled->links = defaults->links;
       if (!filled->memory.has_value()) filled->memory = defaults->memory;
@@ -280,8 +293,9 @@ class Loader {
       return;
     }
     scenario_.calibration = std::move(filled);
+    if (taken.empty()) return;
     scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
-                                             fmt::join(sections, ", "), shipped.scalar()));
+                                             fmt::join(taken, ", "), shipped.scalar()));
   }
 
   // The key stands in the section (in the file itself for ""), whatever its value.
@@ -372,7 +386,8 @@ class Loader {
     if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
       return;
     }
-    if (kernels->gemm[static_cast<std::size_t>(*file.request.precision)].max_efficiency == 0 &&
+    const auto type = static_cast<std::size_t>(*file.request.precision);
+    if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
         scenario_.gpu.has_value() && scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
              fmt::format("the calibration profile {} has no figures for matrix products in {}",
