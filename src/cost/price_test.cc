@@ -380,6 +380,89 @@ TEST(PricesTest, CopiesToTheHostCrossPcie) {
   EXPECT_EQ(Codes(program, GpuScenario(1)), Names{"cost.no-host-link"});
 }
 
+// A profile that was measured: times only.
+calibration::Calibration MeasuredProfile() {
+  calibration::Calibration profile = RoundProfile();
+  calibration::KernelCosts kernels;
+  kernels.start_latency = Microseconds(2);
+  kernels.launch = Microseconds(5);
+  kernels.collective_launch = Microseconds(20);
+  kernels.memory_curve = {{KiB(1), Microseconds(3)}, {KiB(3), Microseconds(5)}};
+  kernels.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      .m = {64, 256}, .n = {64}, .k = {64}, .times = {Microseconds(4), Microseconds(10)}};
+  kernels.attention_forward_curve[static_cast<std::size_t>(DataType::kBf16)] = {
+      {1'000'000, Microseconds(12)}};
+  profile.kernels = kernels;
+  profile.copies.device_to_host = {{MiB(1), Microseconds(50)}};
+  profile.copies.device_to_device = {{MiB(1), Microseconds(7)}};
+  return profile;
+}
+
+Kernel Product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+  Kernel kernel = OfKind(KernelKind::kGemm, 2 * batch * m * n * k, KiB(1));
+  kernel.batch = batch;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  return kernel;
+}
+
+TEST(PricesTest, MeasuredTimesComeBeforeEfficiencies) {
+  Program program = WithGroup(1);
+  program.kernels = {
+      OfKind(KernelKind::kMemoryBound, 0, KiB(2)),        // 4 us, half-way
+      OfKind(KernelKind::kOptimizer, 0, KiB(3)),          // 5 us: no curve of its own
+      Product(4, 64, 64, 64),                             // 10 us, as one of 256 rows
+      OfKind(KernelKind::kAttention, 2'000'000, KiB(1)),  // 24 us, beyond the point
+  };
+  program.copies = {{CopyDirection::kDeviceToHost, MiB(2)},
+                    {CopyDirection::kDeviceToDevice, MiB(1)}};
+  Scenario scenario = GpuScenario(1);
+  SetProfile(scenario, MeasuredProfile());
+  const Prices prices = MustPrice(program, scenario);
+  const Time kernels[] = {Microseconds(4), Microseconds(5), Microseconds(10), Microseconds(24)};
+  const Provenance from[] = {Provenance::kInterpolated, Provenance::kMeasured,
+                             Provenance::kMeasured, Provenance::kExtrapolated};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(prices.kernels[i].alone(), kernels[i]) << i;
+    EXPECT_EQ(prices.kernels[i].latency, Microseconds(2)) << i;
+    EXPECT_EQ(prices.kernels[i].provenance, from[i]) << i;
+  }
+  // Product: compute rules; its 1 KiB of traffic would take 3 - 2 us of its 8.
+  EXPECT_EQ(prices.kernels[2].share[static_cast<std::size_t>(Resource::kCompute)], 1);
+  EXPECT_EQ(prices.kernels[2].share[static_cast<std::size_t>(Resource::kMemory)], 0.125);
+  // A copy to the host needs no link when it was measured.
+  EXPECT_EQ(prices.copies[0].alone(), Microseconds(100));
+  EXPECT_EQ(prices.copies[0].share[static_cast<std::size_t>(Resource::kHostLink)], 1);
+  EXPECT_EQ(prices.copies[1].alone(), Microseconds(7));
+
+  scenario.plan.data_parallel.framework = plan::Framework::kReference;
+  const Prices textbook = MustPrice(program, scenario);
+  EXPECT_EQ(textbook.kernels[0].alone(), Microseconds(2));
+  EXPECT_EQ(textbook.copies[1].alone(), Microseconds(5));
+}
+
+TEST(PricesTest, WhatWasNotMeasuredHasNoPrice) {
+  Program program = WithGroup(1);
+  program.kernels = {OfKind(KernelKind::kAttentionGradient, 1000, KiB(1)), Product(1, 64, 64, 64)};
+  program.kernels[1].data_type = DataType::kFp16;
+  Scenario scenario = GpuScenario(1);
+  SetProfile(scenario, MeasuredProfile());
+  EXPECT_EQ(Codes(program, scenario), (Names{"cost.no-efficiency", "cost.no-efficiency"}));
+}
+
+TEST(PricesTest, ProductsFasterThanThePeakAreWrong) {
+  Program program = WithGroup(1);
+  program.kernels = {Product(1, 64, 64, 64), Product(1, 128, 64, 64)};
+  calibration::Calibration profile = MeasuredProfile();
+  // 2 x 64^3 flops at 100 Tflop/s take 5.24 ns.
+  profile.kernels->gemm_surface[static_cast<std::size_t>(DataType::kBf16)].times[0] =
+      Nanoseconds(5);
+  Scenario scenario = GpuScenario(1);
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{"cost.faster-than-device"});
+}
+
 TEST(PricesTest, OperationsOfADayAreMistakes) {
   Program program = WithGroup(4);
   AddCollective(program, CollectiveKind::kAllReduce, GiB(16));

@@ -207,5 +207,80 @@ INSTANTIATE_TEST_SUITE_P(EveryGpu, ShippedProfileTest,
                                            "a100-pcie-80gb", "h100-sxm", "h100-pcie", "h800-sxm",
                                            "h200", "b200", "gb200", "l40s", "mi300x"));
 
+constexpr std::string_view kMeasured = R"(name: board
+provenance: {machine: one board}
+kernels:
+  start_latency: 2 us
+  launch: 5 us
+  collective_launch: 20 us
+  gemm_surface:
+    bf16:
+      - [64, 64, 128, 3 us]
+      - [64, 64,  64, 2 us]
+      - [256, 64, 64, 4 us]
+      - [256, 64, 128, 7 us]
+  attention_forward_curve: {bf16: [[1000000, 13 us], [2000000, 20 us]]}
+  memory_curve: [[1 KiB, 2 us], [1 MiB, 4 us]]
+copies:
+  host_to_device: [[1 MiB, 50 us]]
+collectives:
+  - {collective: all_gather, ranks: 2, nodes: 1, points: [[1 KiB, 2 us]], quantiles: [[1 us, 3 us]]}
+interference:
+  - {kernel: gemm, collective: all_gather, kernel_slowdown: 1.25, collective_slowdown: 1}
+residuals:
+  gemm: {spread: 0.01, interpolation: 0.02}
+)";
+
+TEST(CalibrationFileTest, ReadsMeasurementsWithoutEfficiencies) {
+  Diagnostics diagnostics;
+  const std::optional<Calibration> profile = Read(kMeasured, diagnostics);
+  ASSERT_TRUE(profile) << Format(diagnostics);
+  const calibration::KernelCosts& kernels = *profile->kernels;
+  EXPECT_TRUE(kernels.measured());
+  EXPECT_EQ(kernels.memory_efficiency, 0);
+  const calibration::GemmSurface& surface =
+      kernels.gemm_surface[static_cast<std::size_t>(DataType::kBf16)];
+  EXPECT_EQ(surface.m, (std::vector<std::int64_t>{64, 256}));
+  EXPECT_EQ(surface.n, (std::vector<std::int64_t>{64}));
+  EXPECT_EQ(surface.k, (std::vector<std::int64_t>{64, 128}));
+  EXPECT_EQ(surface.times, (std::vector<Time>{Microseconds(2), Microseconds(3), Microseconds(4),
+                                              Microseconds(7)}));
+  EXPECT_EQ(kernels.attention_forward_curve[1].size(), 2u);
+  EXPECT_EQ(kernels.memory_curve.back(), std::pair(MiB(1), Microseconds(4)));
+  EXPECT_EQ(profile->copies.host_to_device.size(), 1u);
+  EXPECT_EQ(profile->collectives[0].quantiles[0], std::pair(Microseconds(1), Microseconds(3)));
+  EXPECT_EQ(profile->interference[0].kernel_slowdown, 1.25);
+  EXPECT_EQ(profile->residuals[0].interpolation, 0.02);
+}
+
+// Replaces `from`, which stands in kMeasured, by `to`.
+std::string Changed(std::string_view from, std::string_view to) {
+  std::string text(kMeasured);
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(CalibrationFileTest, RefusesSurfacesWithHoles) {
+  EXPECT_EQ(Mistakes(Changed("      - [64, 64,  64, 2 us]\n", "")),
+            (Lines{"9:7 calibration.incomplete-surface"}));
+  EXPECT_EQ(Mistakes(Changed("[64, 64,  64, 2 us]", "[64, 64, 128, 2 us]")),
+            (Lines{"10:9 calibration.incomplete-surface"}));
+  EXPECT_EQ(Mistakes(Changed("[64, 64,  64, 2 us]", "[64, 64, 2 us]")),
+            (Lines{"10:9 calibration.bad-point"}));
+  EXPECT_EQ(Mistakes(Changed("[64, 64,  64, 2 us]", "[64, 64, 64, 0 us]")),
+            (Lines{"10:22 input.out-of-range"}));
+}
+
+TEST(CalibrationFileTest, RefusesMeasurementsThatCannotBe) {
+  EXPECT_EQ(Mistakes(Changed("[1 MiB, 4 us]]", "[1 MiB, 4 ns]]")),
+            (Lines{"14:33 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("[[1 MiB, 50 us]]", "[]")), (Lines{"16:19 calibration.no-points"}));
+  EXPECT_EQ(Mistakes(Changed("[[1 us, 3 us]]", "[[4 us, 3 us]]")),
+            (Lines{"18:87 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("[[1 us, 3 us]]", "[[1 us, 3 us], [1 us, 3 us]]")),
+            (Lines{"18:86 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("kernel_slowdown: 1.25", "kernel_slowdown: 0")),
+            (Lines{"20:61 calibration.implausible"}));
+}
+
 }  // namespace
 }  // namespace stepcast::scenario

@@ -330,6 +330,34 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
                                      "from calibration/h100-sxm.yaml"});
 }
 
+TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
+  InputCache cache;
+  std::string text(kShipped);
+  text.insert(text.find("training:"),
+              "calibration: {name: mine, provenance: {machine: lab}, kernels: {start_latency: 2 "
+              "us, launch: 5 us, collective_launch: 9 us, memory_curve: [[1 MiB, 3 us]]}}\n");
+  const auto loaded = LoadText(text, "s.yaml", {}, cache);
+  ASSERT_TRUE(loaded.has_value()) << Format(loaded.error());
+  EXPECT_EQ(loaded->calibration->kernels->memory_curve.size(), 1u);
+  EXPECT_EQ(loaded->calibration->kernels->launch, Microseconds(5));
+  EXPECT_GT(loaded->calibration->kernels->gemm[1].max_efficiency, 0);
+  EXPECT_EQ(
+      loaded->warnings,
+      std::vector<std::string>{
+          "the calibration profile has no links, memory, kernels.gemm.bf16, "
+          "kernels.attention_forward_efficiency, kernels.attention_backward_efficiency; taken "
+          "from calibration/h100-sxm.yaml"});
+}
+
+TEST(Load, AFlatClusterMayComputeOnTheHost) {
+  InputCache cache;
+  const auto loaded =
+      LoadText(Flat("memory: 80 GiB,", "memory: 80 GiB, gpu: host-cpu,"), "s.yaml", {}, cache);
+  ASSERT_TRUE(loaded.has_value()) << Format(loaded.error());
+  EXPECT_EQ(loaded->gpu->name, "host-cpu");
+  EXPECT_GT(loaded->calibration->kernels->launch, Time());
+}
+
 TEST(Load, FindsFilesBesideTheScenarioBeforeTheShippedOnes) {
   const std::string folder = testing::TempDir() + "load_test/";
   std::filesystem::create_directories(folder + "models");

@@ -1,0 +1,218 @@
+#include "src/report/calibration_yaml.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
+
+namespace stepcast::report {
+namespace {
+
+using calibration::Curve;
+using calibration::KernelCosts;
+using Row = std::vector<std::string>;
+
+constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
+                                   DataType::kFp8};
+
+std::string QuotedText(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return quoted + '"';
+}
+
+class Writer {
+ public:
+  void Line(int depth, std::string_view text) {
+    text_.append(static_cast<std::size_t>(2 * depth), ' ');
+    text_ += text;
+    text_ += '\n';
+  }
+
+  template <typename... Arguments>
+  void Entry(int depth, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    Line(depth, fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+
+  // "key:" and a line for each row, its columns right-aligned.
+  void Rows(int depth, std::string_view key, const std::vector<Row>& rows) {
+    if (rows.empty()) return;
+    Entry(depth, "{}:", key);
+    std::vector<std::size_t> widths(rows.front().size(), 0);
+    for (const Row& row : rows) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    for (const Row& row : rows) {
+      std::string line = "- [";
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        line += fmt::format("{}{:>{}}", i == 0 ? "" : ", ", row[i], widths[i]);
+      }
+      Line(depth + 1, line + "]");
+    }
+  }
+
+  void Points(int depth, std::string_view key, const Curve& curve) {
+    std::vector<Row> rows;
+    for (const auto& [bytes, time] : curve) rows.push_back({ExactBytes(bytes), ExactTime(time)});
+    Rows(depth, key, rows);
+  }
+
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+template <typename ByType>
+bool Any(const ByType& by_type) {
+  return std::any_of(by_type.begin(), by_type.end(),
+                     [](const auto& entry) { return !entry.empty(); });
+}
+
+void WriteSurfaces(const KernelCosts& kernels, Writer& writer) {
+  if (!Any(kernels.gemm_surface)) return;
+  writer.Line(1, "gemm_surface:  # m, n, k, time");
+  for (DataType type : kDataTypes) {
+    const calibration::GemmSurface& surface = kernels.gemm_surface[static_cast<std::size_t>(type)];
+    std::vector<Row> rows;
+    for (std::size_t m = 0; m < surface.m.size(); ++m) {
+      for (std::size_t n = 0; n < surface.n.size(); ++n) {
+        for (std::size_t k = 0; k < surface.k.size(); ++k) {
+          rows.push_back({std::to_string(surface.m[m]), std::to_string(surface.n[n]),
+                          std::to_string(surface.k[k]), ExactTime(surface.at(m, n, k))});
+        }
+      }
+    }
+    writer.Rows(2, Name(type), rows);
+  }
+}
+
+void WriteWork(std::string_view key, const std::array<calibration::WorkCurve, 4>& curves,
+               Writer& writer) {
+  if (!Any(curves)) return;
+  writer.Entry(1, "{}:  # flops, time", key);
+  for (DataType type : kDataTypes) {
+    std::vector<Row> rows;
+    for (const auto& [flops, time] : curves[static_cast<std::size_t>(type)]) {
+      rows.push_back({std::to_string(flops), ExactTime(time)});
+    }
+    writer.Rows(2, Name(type), rows);
+  }
+}
+
+void WriteKernels(const KernelCosts& kernels, Writer& writer) {
+  writer.Line(0, "kernels:");
+  const bool any = std::any_of(kernels.gemm.begin(), kernels.gemm.end(),
+                               [](const auto& gemm) { return gemm.max_efficiency != 0; });
+  if (any) writer.Line(1, "gemm:");
+  for (DataType type : kDataTypes) {
+    const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
+    if (gemm.max_efficiency == 0) continue;
+    writer.Entry(2, "{}: {{max_efficiency: {}, half_flops: {}}}", Name(type), gemm.max_efficiency,
+                 std::llround(gemm.half_flops));
+  }
+  const std::pair<std::string_view, double> efficiencies[] = {
+      {"attention_forward_efficiency", kernels.attention_forward_efficiency},
+      {"attention_backward_efficiency", kernels.attention_backward_efficiency},
+      {"memory_efficiency", kernels.memory_efficiency},
+  };
+  for (const auto& [key, value] : efficiencies) {
+    if (value != 0) writer.Entry(1, "{}: {}", key, value);
+  }
+  writer.Entry(1, "start_latency: {}", ExactTime(kernels.start_latency));
+  writer.Entry(1, "launch: {}", ExactTime(kernels.launch));
+  writer.Entry(1, "collective_launch: {}", ExactTime(kernels.collective_launch));
+  writer.Points(1, "memory_curve", kernels.memory_curve);
+  writer.Points(1, "optimizer_curve", kernels.optimizer_curve);
+  WriteWork("attention_forward_curve", kernels.attention_forward_curve, writer);
+  WriteWork("attention_backward_curve", kernels.attention_backward_curve, writer);
+  WriteSurfaces(kernels, writer);
+}
+
+void WriteLinks(const calibration::LinkCosts& links, Writer& writer) {
+  writer.Line(0, "links:");
+  writer.Entry(1, "nvlink_efficiency: {}", links.nvlink_efficiency);
+  writer.Entry(1, "pcie_efficiency: {}", links.pcie_efficiency);
+  writer.Entry(1, "network_efficiency: {}", links.network_efficiency);
+  const auto algorithm = [&](std::string_view name, Time base, Time nvlink, Time pcie,
+                             Time network) {
+    writer.Entry(1, "{}: {{base: {}, nvlink_hop: {}, pcie_hop: {}, network_hop: {}}}", name,
+                 ExactTime(base), ExactTime(nvlink), ExactTime(pcie), ExactTime(network));
+  };
+  algorithm("ring", links.ring_base, links.ring_nvlink_hop, links.ring_pcie_hop,
+            links.ring_network_hop);
+  algorithm("tree", links.tree_base, links.tree_nvlink_hop, links.tree_pcie_hop,
+            links.tree_network_hop);
+}
+
+void WriteMemory(const calibration::MemoryCosts& memory, Writer& writer) {
+  writer.Line(0, "memory:");
+  writer.Entry(1, "context: {}", ExactBytes(memory.context));
+  writer.Entry(1, "first_communicator: {}", ExactBytes(memory.first_communicator));
+  writer.Entry(1, "next_communicator: {}", ExactBytes(memory.next_communicator));
+  writer.Entry(1, "gemm_workspace: {}", ExactBytes(memory.gemm_workspace));
+}
+
+void WriteCollectives(const std::vector<calibration::CollectiveTable>& tables, Writer& writer) {
+  if (tables.empty()) return;
+  writer.Line(0, "collectives:");
+  for (const calibration::CollectiveTable& table : tables) {
+    writer.Entry(1, "- collective: {}", Name(table.collective));
+    writer.Entry(2, "ranks: {}", table.ranks);
+    writer.Entry(2, "nodes: {}", table.nodes);
+    writer.Points(2, "points", table.points);
+    std::vector<Row> rows;
+    for (const auto& [low, high] : table.quantiles) {
+      rows.push_back({ExactTime(low), ExactTime(high)});
+    }
+    writer.Rows(2, "quantiles", rows);
+  }
+}
+
+}  // namespace
+
+std::string CalibrationYaml(const calibration::Calibration& profile) {
+  Writer writer;
+  writer.Line(0, "# Written by 'stepcast calibrate'. Format: docs/formats.md.");
+  writer.Entry(0, "name: {}", QuotedText(profile.name));
+  writer.Line(0, "provenance:");
+  for (const auto& [key, value] : profile.provenance) {
+    writer.Entry(1, "{}: {}", QuotedText(key), QuotedText(value));
+  }
+  if (profile.kernels) WriteKernels(*profile.kernels, writer);
+  if (profile.links) WriteLinks(*profile.links, writer);
+  if (profile.memory) WriteMemory(*profile.memory, writer);
+  if (profile.copies != calibration::CopyCurves()) {
+    writer.Line(0, "copies:  # bytes moved, time");
+    writer.Points(1, "host_to_device", profile.copies.host_to_device);
+    writer.Points(1, "device_to_host", profile.copies.device_to_host);
+    writer.Points(1, "device_to_device", profile.copies.device_to_device);
+  }
+  WriteCollectives(profile.collectives, writer);
+  if (!profile.interference.empty()) writer.Line(0, "interference:");
+  for (const calibration::Interference& entry : profile.interference) {
+    writer.Entry(1,
+                 "- {{kernel: {}, collective: {}, kernel_slowdown: {}, collective_slowdown: {}}}",
+                 Name(entry.kernel), Name(entry.collective), entry.kernel_slowdown,
+                 entry.collective_slowdown);
+  }
+  if (!profile.residuals.empty()) writer.Line(0, "residuals:");
+  for (const calibration::Residual& residual : profile.residuals) {
+    writer.Entry(1, "{}: {{spread: {}, interpolation: {}}}", QuotedText(residual.of),
+                 residual.spread, residual.interpolation);
+  }
+  return writer.Take();
+}
+
+}  // namespace stepcast::report
