@@ -5,9 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/optimizer.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
 
@@ -39,6 +40,8 @@ struct Parameter {
 struct CastWeights {
   Index buffer = kNone;
   std::vector<Index> kernels;
+  std::vector<int> tensors;           // of the kernels
+  std::vector<std::int64_t> offsets;  // elements, in the buffer
 };
 
 class Ddp final : public Technique {
@@ -52,7 +55,7 @@ class Ddp final : public Technique {
 
   void WritePrologue() override {
     reduction_ = builder_.AddStream("nccl data");
-    communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_).data);
+    communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     AddParameters();
     if (Autocasts()) AddCasts();
@@ -64,8 +67,11 @@ class Ddp final : public Technique {
     if (casts_.empty() || casts_[layer].kernels.empty()) return;
     const CastWeights& cast = casts_[layer];
     builder_.Allocate(step_.compute(), cast.buffer);
-    for (const Index kernel : cast.kernels) {
-      builder_.Run(step_.compute(), kernel,
+    for (std::size_t i = 0; i < cast.kernels.size(); ++i) {
+      const int tensor = cast.tensors[i];
+      builder_.With(Move(At(cast.buffer, cast.offsets[i], ComputeType()), ParameterPlace(tensor),
+                         Elements(tensor)));
+      builder_.Run(step_.compute(), cast.kernels[i],
                    {builder_.ReadsAll(parameters_buffer_), builder_.WritesAll(cast.buffer)});
     }
   }
@@ -83,16 +89,22 @@ class Ddp final : public Technique {
     }
   }
 
-  BufferUse GradientSlot(int tensor) override { return gradients_.Slot(tensor); }
+  // Under autocast a gradient is made in the compute type and cast up where it lies. Its values are
+  // described in the type that it ends up in; the cast then changes nothing.
+  void WriteGradient(int layer, int tensor, std::vector<BufferUse>& uses) override {
+    gradients_.Write(tensor, ReadPlace(layer, tensor), uses);
+  }
 
   void GradientReady(int tensor) override {
     Parameter& parameter = parameters_[tensor];
     if (parameter.cast_gradient != kNone) {
-      builder_.Run(step_.compute(), parameter.cast_gradient, {gradients_.Slot(tensor)});
+      builder_.Run(step_.compute(), parameter.cast_gradient, {gradients_.Written(tensor)});
     }
     gradients_.Complete(tensor);
     if (!step_.last_micro_batch() || communicator_ == kNone) return;
     ReducerBucket& bucket = buckets_[parameter.bucket];
+    builder_.With(Scaled(1.0 / static_cast<double>(plan_.parallelism.data),
+                         Move(SlotPlace(tensor), gradients_.place(tensor), Elements(tensor))));
     builder_.Run(step_.compute(), parameter.copy_in,
                  {builder_.ReadsAll(gradients_.buffer(tensor)),
                   Writes(bucket.buffer, parameter.offset, parameter.size)});
@@ -109,6 +121,8 @@ class Ddp final : public Technique {
     if (!step_.last_micro_batch() || communicator_ == kNone) return;
     if (usage_map_ != kNone) {
       builder_.WaitForStream(reduction_, step_.compute(), usage_event_);
+      const auto map = At(usage_buffer_, 0, DataType::kFp32);
+      builder_.With(Collected(map, map, builder_.SizeOf(usage_buffer_).count() / 4));
       builder_.Communicate(reduction_, usage_map_, {builder_.WritesAll(usage_buffer_)});
       builder_.Record(reduction_, usage_event_);
     }
@@ -117,6 +131,7 @@ class Ddp final : public Technique {
       if (views_) continue;
       for (const int tensor : bucket.tensors) {
         const Parameter& parameter = parameters_[tensor];
+        builder_.With(Move(gradients_.place(tensor), SlotPlace(tensor), Elements(tensor)));
         builder_.Run(step_.compute(), parameter.copy_back,
                      {Reads(bucket.buffer, parameter.offset, parameter.size),
                       builder_.WritesAll(gradients_.buffer(tensor))});
@@ -138,7 +153,17 @@ class Ddp final : public Technique {
     }
     uses.push_back(builder_.WritesAll(optimizer_));
     uses.push_back(builder_.WritesAll(parameters_buffer_));
-    WriteFrameworkUpdate(step_, step_.model().parameter_count(), uses);
+    const std::int64_t count = step_.model().parameter_count();
+    std::vector<program::Effect> updates;
+    for (int tensor = 0; builder_.describes_data_flow() && tensor < tensors; ++tensor) {
+      AppendJoined(
+          updates,
+          OptimizerUpdate(ParameterPlace(tensor),
+                          gradients_.exists(tensor) ? gradients_.place(tensor) : SlotPlace(tensor),
+                          At(optimizer_, step_.first_element(tensor), DataType::kFp32), count,
+                          Elements(tensor)));
+    }
+    WriteFrameworkUpdate(step_, count, uses, updates);
     // zero_grad(set_to_none=True)
     for (int tensor = 0; tensor < tensors; ++tensor) {
       if (gradients_.exists(tensor)) gradients_.Release(tensor);
@@ -153,6 +178,26 @@ class Ddp final : public Technique {
   }
   DataType ComputeType() const {
     return plan_.training.precision == DataType::kFp8 ? DataType::kBf16 : plan_.training.precision;
+  }
+
+  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
+  program::Elements ParameterPlace(int tensor) const {
+    return At(parameters_buffer_, step_.first_element(tensor), plan_.training.parameter_dtype);
+  }
+  program::Elements SlotPlace(int tensor) const {
+    const Parameter& parameter = parameters_[tensor];
+    return {buckets_[parameter.bucket].buffer, parameter.offset, plan_.training.gradient_dtype};
+  }
+  // Where the layer's kernels read the tensor.
+  program::Elements ReadPlace(int layer, int tensor) const {
+    if (!casts_.empty()) {
+      const CastWeights& cast = casts_[layer];
+      const auto found = std::find(cast.tensors.begin(), cast.tensors.end(), tensor);
+      if (found != cast.tensors.end()) {
+        return At(cast.buffer, cast.offsets[found - cast.tensors.begin()], ComputeType());
+      }
+    }
+    return ParameterPlace(tensor);
   }
 
   Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
@@ -174,6 +219,8 @@ class Ddp final : public Technique {
                                     Category::kOptimizer);
     builder_.Allocate(step_.compute(), parameters_buffer_);
     builder_.Allocate(step_.compute(), optimizer_);
+    AddParameterState(step_, At(parameters_buffer_, 0, training.parameter_dtype), 0, count);
+    AddOptimizerState(step_, At(optimizer_, 0, DataType::kFp32), count, 0, count);
     Bytes offset(0);
     for (const model::Tensor& tensor : model.tensors) {
       parameter_offset_.push_back(offset);
@@ -193,6 +240,8 @@ class Ddp final : public Technique {
         const model::Tensor& tensor = model.tensors[index];
         if (tensor.shape.size() < 2 || layer.kind == model::LayerKind::kEmbedding) continue;
         const Bytes copy = BytesOf(tensor.elements, ComputeType());
+        cast.tensors.push_back(index);
+        cast.offsets.push_back(size.count() / SizeOf(ComputeType()));
         size += copy;
         cast.kernels.push_back(builder_.AddKernel(CopyKernel(
             "autocast", BytesOf(tensor.elements, plan_.training.parameter_dtype), copy)));
@@ -256,6 +305,9 @@ class Ddp final : public Technique {
     while (next_bucket_ < buckets_.size() && full_[next_bucket_]) {
       const ReducerBucket& bucket = buckets_[next_bucket_++];
       builder_.Wait(reduction_, bucket.ready);
+      const auto values = At(bucket.buffer, 0, plan_.training.gradient_dtype);
+      builder_.With(
+          Collected(values, values, builder_.SizeOf(bucket.buffer).count() / SizeOf(values.type)));
       builder_.Communicate(reduction_, bucket.collective, {builder_.WritesAll(bucket.buffer)});
       builder_.Record(reduction_, bucket.reduced);
     }
@@ -296,8 +348,8 @@ std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model:
   return buckets;
 }
 
-program::Program LowerDdp(const scenario::Scenario& scenario) {
-  TrainingStep step(scenario);
+program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options) {
+  TrainingStep step(scenario, options);
   Ddp technique(step);
   return step.Write(technique);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/lowering/buckets.h"
+#include "src/lowering/lower_options.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/program/program.h"
@@ -29,7 +30,7 @@ namespace stepcast::lowering {
 //  * find_unused_parameters: buckets are never rebuilt; limits apply in definition order and the
 //    list is reversed, so the small first bucket is reduced last; an int32 per parameter is
 //    all-reduced beside.
-program::Program LowerDdp(const scenario::Scenario& scenario);
+program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // The buckets of a warm DDP run, in launch order.
 std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model::LayerWork> works,

@@ -21,7 +21,8 @@ void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> strea
 }
 
 void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
-                          std::span<const BufferUse> uses) {
+                          std::span<const BufferUse> uses,
+                          std::span<const program::Effect> updates) {
   ProgramBuilder& builder = step.builder();
   const plan::Training& training = step.plan().training;
   const Bytes temporary_size = step.model().is_layer_list()
@@ -34,8 +35,10 @@ void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
     builder.Allocate(step.compute(), temporary);
     all.push_back(builder.WritesAll(temporary));
   }
-  for (Kernel& kernel : UpdateKernels(step.model(), training, elements)) {
-    builder.Run(step.compute(), builder.AddKernel(std::move(kernel)), all);
+  std::vector<Kernel> kernels = UpdateKernels(step.model(), training, elements);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (i + 1 == kernels.size()) builder.With(updates);
+    builder.Run(step.compute(), builder.AddKernel(std::move(kernels[i])), all);
   }
   if (temporary != program::kNone) builder.Release(temporary);
 }

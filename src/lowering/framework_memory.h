@@ -15,8 +15,10 @@ namespace stepcast::lowering {
 void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> streams);
 
 // The optimizer's kernels over `elements` parameters on the compute stream, with the temporaries
-// that they need while they run. `uses` are the gradients read and the states written.
+// that they need while they run. `uses` are the gradients read and the states written; `updates`
+// what happens to them, said of the last kernel, which writes the parameters.
 void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
-                          std::span<const program::BufferUse> uses);
+                          std::span<const program::BufferUse> uses,
+                          std::span<const program::Effect> updates);
 
 }  // namespace stepcast::lowering

@@ -6,8 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/local_gradients.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
 #include "src/lowering/training_step.h"
@@ -20,11 +22,26 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
+// How a tensor of a unit is cut, in elements. A rank holds `block` of them, whole rows, the last
+// ranks less or nothing and padding; the parts of a unit's tensors lie behind one another.
+struct ShardedTensor {
+  int tensor = 0;
+  std::int64_t elements = 0;
+  std::int64_t block = 0;
+  std::int64_t own_first = 0, own = 0;  // what this rank holds, without padding
+  std::int64_t shard_offset = 0;        // in a rank's shard
+  std::int64_t full_offset = 0;         // in the full parameters, with padding
+  std::int64_t exact_offset = 0;        // among full tensors without padding
+  std::int64_t kept_block = 0;          // reshard_after_forward: k: as above, over k ranks
+  std::int64_t kept_first = 0, kept_own = 0, kept_offset = 0;
+};
+
 // One fully_shard'ed module: buffers, kernels and events of its parameters and gradients.
 struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
+  std::vector<ShardedTensor> parts;    // of tensors that are not empty
   std::int64_t shard_elements = 0;     // of this rank, padded rows included
   std::int64_t gathered_elements = 0;  // shard_elements x ranks
   // Parameters.
@@ -39,6 +56,7 @@ struct ShardedUnit {
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.
+  Index optimizer = kNone;         // states of the shard
   Index accumulated = kNone;       // full, in reduce_dtype, when synchronisation is put off
   Index reduce_input = kNone;      // full, in reduce_dtype
   Index reduce_output = kNone;     // this rank's shard, in reduce_dtype
@@ -58,7 +76,7 @@ class Fsdp2 final : public Technique {
       : step_(step),
         builder_(step.builder()),
         plan_(step.plan()),
-        groups_(ProcessGroupsOf(plan_)),
+        groups_(ProcessGroupsOf(plan_, step.rank())),
         wrapping_(UnitPerBlock(step.model())),
         compute_type_(plan_.training.precision == DataType::kFp8 ? DataType::kBf16
                                                                  : plan_.training.precision),
@@ -73,7 +91,7 @@ class Fsdp2 final : public Technique {
     post_reduce_stream_ = reduce_stream_;
     if (replica_communicator_ != kNone) post_reduce_stream_ = builder_.AddStream("all-reduce");
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", Ranks(*ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *ranks));
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     compute_issued_ = builder_.AddEvent("compute issued");
@@ -113,6 +131,11 @@ class Fsdp2 final : public Technique {
     if (unit == root_ || ReshardsNever() || !u.unsharded) return;
     if (u.kept != kNone) {
       builder_.Allocate(step_.compute(), u.kept);
+      for (const ShardedTensor& part : u.parts) {
+        builder_.With(Move(At(u.kept, part.kept_offset, compute_type_),
+                           At(u.full, part.full_offset + part.kept_first, compute_type_),
+                           part.kept_own));
+      }
       builder_.Run(step_.compute(), u.keep,
                    {builder_.ReadsAll(u.full), builder_.WritesAll(u.kept)});
       builder_.Record(step_.compute(), u.kept_written);
@@ -161,7 +184,14 @@ class Fsdp2 final : public Technique {
     uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
   }
 
-  BufferUse GradientSlot(int tensor) override { return gradients_.Slot(tensor); }
+  void WriteGradient(int layer, int tensor, std::vector<BufferUse>& uses) override {
+    const ShardedUnit& u = units_[wrapping_.of_layer[layer]];
+    program::Elements read = At(u.full, 0, compute_type_);
+    for (const ShardedTensor& part : u.parts) {
+      if (part.tensor == tensor) read = Further(read, part.full_offset);
+    }
+    gradients_.Write(tensor, read, uses);
+  }
 
   void GradientReady(int tensor) override { gradients_.Complete(tensor); }
 
@@ -173,8 +203,16 @@ class Fsdp2 final : public Technique {
       if (u.has_sharded_gradient) uses.push_back(builder_.ReadsAll(u.sharded_gradient));
       uses.push_back(builder_.WritesAll(u.shard));
     }
-    for (const Index optimizer : optimizers_) uses.push_back(builder_.WritesAll(optimizer));
-    WriteFrameworkUpdate(step_, elements, uses);
+    std::vector<program::Effect> updates;
+    for (const ShardedUnit& u : units_) {
+      uses.push_back(builder_.WritesAll(u.optimizer));
+      for (const ShardedTensor& part : u.parts) {
+        AppendJoined(updates, OptimizerUpdate(ShardPlace(u, part), GradientShardPlace(u, part),
+                                              At(u.optimizer, part.shard_offset, DataType::kFp32),
+                                              u.shard_elements, part.own));
+      }
+    }
+    WriteFrameworkUpdate(step_, elements, uses, updates);
     // The gradients belong to the streams that made them; those wait until they have been used.
     builder_.Record(step_.compute(), updated_);
     builder_.Wait(reduce_stream_, updated_);
@@ -208,6 +246,53 @@ class Fsdp2 final : public Technique {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
   }
 
+  program::Elements ShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
+    return At(u.shard, part.shard_offset, plan_.training.parameter_dtype);
+  }
+  program::Elements GradientShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
+    return At(u.sharded_gradient, part.shard_offset, plan_.training.parameter_dtype);
+  }
+  // The elements that this rank puts into the gather buffer: how many before, and how many of all.
+  std::int64_t GatherOffset(const ShardedUnit& u, bool from_kept) const {
+    return from_kept ? u.gathered_elements / KeptRanks() * (groups_.rank % KeptRanks())
+                     : u.shard_elements * groups_.shard_index();
+  }
+  std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
+
+  // Where a rank's part of a tensor lies in a whole of blocks, each of `block` elements, of which
+  // this rank has number `index`.
+  static std::int64_t OwnElements(std::int64_t elements, std::int64_t block, std::int64_t index) {
+    return std::clamp<std::int64_t>(elements - index * block, 0, block);
+  }
+
+  void AddParts(ShardedUnit& u) {
+    const auto ranks = static_cast<std::int64_t>(groups_.shard.size());
+    std::int64_t shard_offset = 0, exact_offset = 0, kept_offset = 0;
+    for (const int t : u.tensors) {
+      const model::Tensor& tensor = step_.model().tensors[t];
+      if (tensor.elements == 0) continue;
+      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+      ShardedTensor part{.tensor = t, .elements = tensor.elements};
+      part.block = Shard{.elements = rows, .ranks = ranks}.length() * (tensor.elements / rows);
+      part.own_first = groups_.shard_index() * part.block;
+      part.own = OwnElements(part.elements, part.block, groups_.shard_index());
+      part.shard_offset = shard_offset;
+      part.full_offset = shard_offset * ranks;
+      part.exact_offset = exact_offset;
+      if (kept_communicator_ != kNone) {
+        const std::int64_t index = groups_.rank % KeptRanks();
+        part.kept_block = part.block * ranks / KeptRanks();
+        part.kept_first = index * part.kept_block;
+        part.kept_own = OwnElements(part.elements, part.kept_block, index);
+        part.kept_offset = kept_offset;
+        kept_offset += part.kept_block;
+      }
+      shard_offset += part.block;
+      exact_offset += part.elements;
+      u.parts.push_back(part);
+    }
+  }
+
   Index MemoryKernel(const char* name, Bytes read, Bytes written) {
     return builder_.AddKernel({.name = name,
                                .kind = KernelKind::kMemoryBound,
@@ -234,6 +319,7 @@ class Fsdp2 final : public Technique {
       u.shard_elements += Shard{.elements = rows, .ranks = ranks}.length() * row;
     }
     u.gathered_elements = u.shard_elements * ranks;
+    if (builder_.describes_data_flow()) AddParts(u);
 
     const auto padding = [&](std::int64_t bytes) {
       return Bytes(u.shard_elements * bytes - exact * bytes / ranks);
@@ -251,12 +337,17 @@ class Fsdp2 final : public Technique {
     const DataType reduced_in = training.reduce_dtype;
     u.shard = shard_buffer("/parameter shard", kept_in, Category::kParameter);
     builder_.Allocate(step_.compute(), u.shard);
-    const Index optimizer = builder_.AddBuffer(
+    u.optimizer = builder_.AddBuffer(
         unit.name + "/optimizer shard",
         Bytes(u.shard_elements * plan::OptimizerBytesPerParameter(training)), Category::kOptimizer,
         padding(plan::OptimizerBytesPerParameter(training)));
-    builder_.Allocate(step_.compute(), optimizer);
-    optimizers_.push_back(optimizer);
+    builder_.Allocate(step_.compute(), u.optimizer);
+    for (const ShardedTensor& part : u.parts) {
+      const std::int64_t first = step_.first_element(part.tensor) + part.own_first;
+      AddParameterState(step_, ShardPlace(u, part), first, part.own);
+      AddOptimizerState(step_, At(u.optimizer, part.shard_offset, DataType::kFp32),
+                        u.shard_elements, first, part.own);
+    }
 
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
@@ -275,13 +366,15 @@ class Fsdp2 final : public Technique {
       u.reduce_scatter = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
                                                  .communicator = communicator_,
                                                  .bytes = BytesOf(u.gathered_elements, reduced_in),
-                                                 .data_type = reduced_in});
+                                                 .data_type = reduced_in,
+                                                 .average = true});
     }
     if (replica_communicator_ != kNone) {
       u.all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                              .communicator = replica_communicator_,
                                              .bytes = BytesOf(u.shard_elements, reduced_in),
-                                             .data_type = reduced_in});
+                                             .data_type = reduced_in,
+                                             .average = true});
     }
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
@@ -355,12 +448,22 @@ class Fsdp2 final : public Technique {
       builder_.Wait(gather_stream_, u.kept_written);
     }
     builder_.Allocate(copy_in_stream_, u.gathered);
+    const program::Elements slice = At(u.gathered, GatherOffset(u, from_kept), compute_type_);
+    for (const ShardedTensor& part : u.parts) {
+      if (from_kept) {
+        builder_.With(Move(Further(slice, part.kept_offset),
+                           At(u.kept, part.kept_offset, compute_type_), part.kept_own));
+      } else {
+        builder_.With(Move(Further(slice, part.shard_offset), ShardPlace(u, part), part.own));
+      }
+    }
     builder_.Run(copy_in_stream_, from_kept ? u.copy_in_kept : u.copy_in,
                  {builder_.ReadsAll(source), builder_.WritesAll(u.gathered)});
     builder_.Record(copy_in_stream_, copy_in_done_);
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
     if (collective != kNone) {
+      builder_.With(Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements));
       builder_.Communicate(gather_stream_, collective, {builder_.WritesAll(u.gathered)});
     }
     builder_.Record(gather_stream_, u.gather_done);
@@ -376,6 +479,15 @@ class Fsdp2 final : public Technique {
     if (!in_backward_) FinishForwardGathers();
     builder_.Wait(step_.compute(), u.gather_done);
     builder_.Allocate(step_.compute(), u.full);
+    for (const ShardedTensor& part : u.parts) {
+      // What was gathered from kept shards stands in parts of that size.
+      const std::int64_t block = u.has_kept ? part.kept_block : part.block;
+      const std::int64_t stride = u.has_kept ? u.gathered_elements / KeptRanks() : u.shard_elements;
+      const std::int64_t first = u.has_kept ? part.kept_offset : part.shard_offset;
+      builder_.With(InBlocks(Move(At(u.full, part.full_offset, compute_type_),
+                                  At(u.gathered, first, compute_type_), part.elements),
+                             block, block, stride));
+    }
     builder_.Run(step_.compute(), u.copy_out,
                  {builder_.ReadsAll(u.gathered), builder_.WritesAll(u.full)});
     builder_.Record(step_.compute(), u.copy_out_done);
@@ -421,6 +533,12 @@ class Fsdp2 final : public Technique {
         Reshard(u);  // before the upcast, to save memory
         builder_.Allocate(step_.compute(), u.accumulated);
       }
+      for (const ShardedTensor& part : u.parts) {
+        const program::Effect move =
+            Move(At(u.accumulated, part.exact_offset, plan_.training.reduce_dtype),
+                 gradients_.place(part.tensor), part.elements);
+        builder_.With(u.has_accumulated ? Added(move) : move);
+      }
       builder_.Run(step_.compute(), u.has_accumulated ? u.accumulate_more : u.accumulate,
                    GradientUses(u, builder_.WritesAll(u.accumulated)));
       u.has_accumulated = true;
@@ -451,6 +569,15 @@ class Fsdp2 final : public Technique {
     // One reduce-scatter input in flight.
     FreeReduceInput();
     builder_.Allocate(step_.compute(), u.reduce_input);
+    const DataType reduced_in = plan_.training.reduce_dtype;
+    for (const ShardedTensor& part : u.parts) {
+      const program::Elements gradient = u.has_accumulated
+                                             ? At(u.accumulated, part.exact_offset, reduced_in)
+                                             : gradients_.place(part.tensor);
+      builder_.With(
+          InBlocks(Move(At(u.reduce_input, part.shard_offset, reduced_in), gradient, part.elements),
+                   part.block, u.shard_elements, part.block));
+    }
     if (u.has_accumulated) {
       builder_.Run(step_.compute(), u.copy_accumulated_to_reduce,
                    {builder_.ReadsAll(u.accumulated), builder_.WritesAll(u.reduce_input)});
@@ -467,21 +594,31 @@ class Fsdp2 final : public Technique {
     const bool direct = first && KeepsReducedType();
     const Index output = direct ? u.sharded_gradient : u.reduce_output;
     builder_.Allocate(reduce_stream_, output);
+    const program::Elements whole = At(u.reduce_input, 0, reduced_in);
+    const program::Elements shard = At(output, 0, reduced_in);
     if (u.reduce_scatter != kNone) {
+      builder_.With(Collected(shard, whole, u.gathered_elements));
       builder_.Communicate(reduce_stream_, u.reduce_scatter,
                            {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     } else {
       // One rank: the input is the output.
+      builder_.With(Move(shard, whole, u.shard_elements));
       builder_.Run(reduce_stream_, u.copy_reduce_input,
                    {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     }
     builder_.Record(reduce_stream_, u.reduced);
     if (u.all_reduce != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
+      builder_.With(Collected(shard, shard, u.shard_elements));
       builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
     }
     if (!direct) {
       if (first) builder_.Allocate(post_reduce_stream_, u.sharded_gradient);
+      for (const ShardedTensor& part : u.parts) {
+        const program::Effect move =
+            Move(GradientShardPlace(u, part), Further(shard, part.shard_offset), part.own);
+        builder_.With(first ? move : Added(move));
+      }
       builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
                    {builder_.ReadsAll(output), builder_.WritesAll(u.sharded_gradient)});
     }
@@ -516,7 +653,6 @@ class Fsdp2 final : public Technique {
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
-  std::vector<Index> optimizers_;   // buffers, by unit
   LocalGradients gradients_;
   std::vector<Index> held_outputs_;  // reduced shards that the all-reduce stream still uses
   std::vector<int> blocks_;          // units with parameters but the root, in forward order
@@ -529,8 +665,8 @@ class Fsdp2 final : public Technique {
 
 }  // namespace
 
-program::Program LowerFsdp2(const scenario::Scenario& scenario) {
-  TrainingStep step(scenario);
+program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options) {
+  TrainingStep step(scenario, options);
   Fsdp2 technique(step);
   return step.Write(technique);
 }

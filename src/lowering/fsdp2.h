@@ -1,5 +1,6 @@
 #pragma once
 
+#include "src/lowering/lower_options.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -30,6 +31,6 @@ namespace stepcast::lowering {
 //    full gradients, in reduce_dtype where that differs from the compute type, and no reduction.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the
 //    update (zero_grad(set_to_none=True)).
-program::Program LowerFsdp2(const scenario::Scenario& scenario);
+program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);
 
 }  // namespace stepcast::lowering

@@ -5,7 +5,7 @@ namespace stepcast::lowering {
 using program::BufferUse;
 using program::Category;
 
-LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step) {
+LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step), type_(type) {
   ProgramBuilder& builder = step.builder();
   for (const model::Tensor& tensor : step.model().tensors) {
     const Bytes size = BytesOf(tensor.elements, type);
@@ -21,7 +21,8 @@ LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step) 
   }
 }
 
-BufferUse LocalGradients::Slot(int tensor) {
+void LocalGradients::Write(int tensor, const program::Elements& source,
+                           std::vector<BufferUse>& uses) {
   Gradient& gradient = gradients_[tensor];
   ProgramBuilder& builder = step_.builder();
   if (!gradient.exists) {
@@ -29,18 +30,29 @@ BufferUse LocalGradients::Slot(int tensor) {
     gradient.exists = true;
     gradient.micro_batch = step_.micro_batch();
   }
-  if (gradient.micro_batch == step_.micro_batch()) return builder.WritesAll(gradient.buffer);
-  if (!gradient.further_exists) {
+  if (gradient.micro_batch != step_.micro_batch() && !gradient.further_exists) {
     builder.Allocate(step_.compute(), gradient.further);
     gradient.further_exists = true;
   }
-  return builder.WritesAll(gradient.further);
+  uses.push_back(Written(tensor));
+  // A tied tensor's further contributions in one micro-batch are added where they are made.
+  const bool add = gradient.latest == step_.micro_batch();
+  gradient.latest = step_.micro_batch();
+  step_.WithGradient(tensor, 0, step_.model().tensors[tensor].elements,
+                     At(uses.back().buffer, 0, type_), source, add, uses);
+}
+
+BufferUse LocalGradients::Written(int tensor) const {
+  const Gradient& gradient = gradients_[tensor];
+  return step_.builder().WritesAll(gradient.further_exists ? gradient.further : gradient.buffer);
 }
 
 void LocalGradients::Complete(int tensor) {
   Gradient& gradient = gradients_[tensor];
   if (!gradient.further_exists) return;
   ProgramBuilder& builder = step_.builder();
+  builder.With(Added(
+      Move(place(tensor), At(gradient.further, 0, type_), step_.model().tensors[tensor].elements)));
   builder.Run(step_.compute(), gradient.add,
               {builder.ReadsAll(gradient.further), builder.WritesAll(gradient.buffer)});
   builder.Release(gradient.further);

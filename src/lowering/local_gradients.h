@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/data_type.h"
+#include "src/lowering/effects.h"
 #include "src/lowering/training_step.h"
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
@@ -17,14 +18,18 @@ class LocalGradients {
   // Describes buffers and kernels; allocates nothing.
   LocalGradients(TrainingStep& step, DataType type);
 
-  // Where the kernel about to be issued writes (a part of) the gradient; makes room for it.
-  program::BufferUse Slot(int tensor);
+  // The kernel about to be issued contributes to the gradient, reading the parameters in `source`:
+  // makes room, appends what it writes, says what it puts there.
+  void Write(int tensor, const program::Elements& source, std::vector<program::BufferUse>& uses);
+  // What this micro-batch has written.
+  program::BufferUse Written(int tensor) const;
   // The micro-batch's contributions are complete: adds them to those of earlier ones.
   void Complete(int tensor);
   void Release(int tensor);
 
   bool exists(int tensor) const { return gradients_[tensor].exists; }
   Index buffer(int tensor) const { return gradients_[tensor].buffer; }
+  program::Elements place(int tensor) const { return At(buffer(tensor), 0, type_); }
 
  private:
   struct Gradient {
@@ -32,11 +37,13 @@ class LocalGradients {
     Index further = program::kNone;  // buffer of a later micro-batch's contribution
     Index add = program::kNone;      // kernel
     std::int64_t micro_batch = -1;   // that `buffer` was made in
+    std::int64_t latest = -1;        // micro-batch that contributed
     bool exists = false;
     bool further_exists = false;
   };
 
   TrainingStep& step_;
+  const DataType type_;
   std::vector<Gradient> gradients_;  // by tensor
 };
 

@@ -7,14 +7,16 @@
 
 namespace stepcast::lowering {
 
-program::Program Lower(const scenario::Scenario& scenario) {
+program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
+  STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.data,
+                 "the rank is one of the data-parallel ranks");
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kReference:
-      return LowerReference(scenario);
+      return LowerReference(scenario, options);
     case plan::Framework::kDdp:
-      return LowerDdp(scenario);
+      return LowerDdp(scenario, options);
     case plan::Framework::kFsdp2:
-      return LowerFsdp2(scenario);
+      return LowerFsdp2(scenario, options);
     case plan::Framework::kFsdp1:
     case plan::Framework::kDeepSpeed:
     case plan::Framework::kMegatron:

@@ -64,6 +64,9 @@ Index ProgramBuilder::AddLabel(std::string label) {
 
 program::Instruction& ProgramBuilder::Emit(Opcode opcode, StreamId stream, Index operand) {
   auto& section = in_step_ ? program_.step : program_.prologue;
+  if (in_step_ && describes_data_flow_) {
+    program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
+  }
   section.push_back({.opcode = opcode,
                      .phase = phase_,
                      .stream = stream,
@@ -83,6 +86,31 @@ void ProgramBuilder::EmitWithUses(Opcode opcode, StreamId stream, Index operand,
     program_.uses.push_back(use);
     ++instruction.use_count;
   }
+  if (pending_.empty()) return;
+  STEPCAST_CHECK(in_step_, "only the step's operations have effects");
+  auto& effects = program_.data_flow.effects;
+  effects.insert(effects.end(), pending_.begin(), pending_.end());
+  pending_.clear();
+}
+
+void ProgramBuilder::With(const program::Effect& effect) {
+  if (describes_data_flow_ && effect.elements > 0) pending_.push_back(effect);
+}
+
+void ProgramBuilder::With(std::span<const program::Effect> effects) {
+  for (const program::Effect& effect : effects) With(effect);
+}
+
+void ProgramBuilder::AddState(const program::StatePart& part) {
+  if (describes_data_flow_ && part.elements > 0) program_.data_flow.state.push_back(part);
+}
+
+program::Program ProgramBuilder::Take() {
+  STEPCAST_CHECK(pending_.empty(), "every effect belongs to an operation");
+  if (describes_data_flow_) {
+    program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
+  }
+  return std::move(program_);
 }
 
 void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUse> uses) {

@@ -22,6 +22,8 @@ program::BufferUse Writes(Index buffer, Bytes offset, Bytes size);
 
 class ProgramBuilder {
  public:
+  explicit ProgramBuilder(bool data_flow = false) : describes_data_flow_(data_flow) {}
+
   StreamId AddStream(std::string name);
   // A group of one rank needs no communicator: returns program::kNone for it.
   Index AddCommunicator(std::string name, std::vector<int> ranks);
@@ -38,6 +40,15 @@ class ProgramBuilder {
   void SetMicroBatch(std::int64_t micro_batch) {
     micro_batch_ = static_cast<std::uint16_t>(micro_batch);
   }
+
+  // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
+  // where finding out what to say takes time.
+  bool describes_data_flow() const { return describes_data_flow_; }
+  // An effect of the kernel or collective that is written next; several stand in order.
+  void With(const program::Effect& effect);
+  void With(std::span<const program::Effect> effects);
+  void AddState(const program::StatePart& part);
+  void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses);
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
@@ -69,14 +80,16 @@ class ProgramBuilder {
     return Writes(buffer, Bytes(0), SizeOf(buffer));
   }
 
-  program::Program Take() { return std::move(program_); }
+  program::Program Take();
 
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
   void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
                     std::span<const program::BufferUse> uses);
 
+  const bool describes_data_flow_;
   program::Program program_;
+  std::vector<program::Effect> pending_;  // of the operation that is written next
   bool in_step_ = false;
   program::Phase phase_ = program::Phase::kForward;
   Index label_ = program::kNone;

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "src/lowering/buckets.h"
+#include "src/lowering/effects.h"
+#include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
@@ -28,14 +30,25 @@ struct Place {
   std::int64_t offset = 0;  // elements
 };
 
+// A part of a tensor that lies in one piece both in its bucket of gradients and in its group of
+// parameters; all in elements.
+struct Piece {
+  std::int64_t first = 0;  // in the tensor
+  std::int64_t elements = 0;
+  std::int64_t gradient = 0;   // in the bucket
+  std::int64_t parameter = 0;  // in the group
+};
+
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
   Shard shard;
-  int tensors = 0;
-  int missing = 0;               // gradients of this micro-batch still to come
-  bool allocated = false;        // full gradients exist
-  Index gradients = kNone;       // full, in the type in which backward writes them
-  Index gradient_shard = kNone;  // stages 2 and 3, unless full gradients are kept
+  std::vector<int> tensors;
+  int missing = 0;                   // gradients of this micro-batch still to come
+  bool allocated = false;            // full gradients exist
+  Index gradients = kNone;           // full, in the type in which backward writes them
+  Index gradient_shard = kNone;      // stages 2 and 3, unless full gradients are kept
+  Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
+  program::Elements reduced_values;  // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
 };
@@ -60,11 +73,12 @@ class Reference final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         data_parallel_(plan_.data_parallel),
-        groups_(ProcessGroupsOf(plan_)),
+        groups_(ProcessGroupsOf(plan_, step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
-                                              plan_.training.gradient_accumulation > 1)) {}
+                                              plan_.training.gradient_accumulation > 1)),
+        written_type_(plan::WrittenGradientType(plan_.training)) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("communication");
@@ -80,6 +94,8 @@ class Reference final : public Technique {
     }
     AddBuckets();
     AddParameterGroups();
+    AddPieces();
+    if (builder_.describes_data_flow()) AddStates();
     layer_done_ = builder_.AddEvent("layer done");
     update_done_ = builder_.AddEvent("update done");
   }
@@ -133,31 +149,49 @@ class Reference final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
     for (const int tensor : step_.model().layers[layer].tensors) {
-      const Place& place = parameter_place_[tensor];
-      uses.push_back(Reads(parameters_[place.group].full, Bytes(place.offset * bytes),
-                           Bytes(step_.model().tensors[tensor].elements * bytes)));
+      for (const Piece& piece : pieces_[tensor]) {
+        const program::Elements place = ParameterPlace(tensor, piece);
+        uses.push_back(Reads(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
+      }
     }
   }
 
-  BufferUse GradientSlot(int tensor) override {
-    const Place& place = gradient_place_[tensor];
-    GradientBucket& bucket = buckets_[place.group];
+  void WriteGradient(int /*layer*/, int tensor, std::vector<BufferUse>& uses) override {
+    GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
     if (!bucket.allocated) {
       builder_.Allocate(step_.compute(), bucket.gradients);
       bucket.allocated = true;
     }
-    const std::int64_t bytes = SizeOf(plan::WrittenGradientType(plan_.training));
-    return Writes(bucket.gradients, Bytes(place.offset * bytes),
-                  Bytes(step_.model().tensors[tensor].elements * bytes));
+    // Whether there is something in the bucket to add to: this micro-batch's contribution to a tied
+    // tensor, or where full gradients are kept any of this step.
+    const std::int64_t latest = latest_contribution_[tensor];
+    const bool of_step = latest >= 0;
+    const bool of_micro_batch = latest == step_.micro_batch();
+    latest_contribution_[tensor] = step_.micro_batch();
+    const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
+    const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
+    for (const Piece& piece : pieces_[tensor]) {
+      const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
+      uses.push_back(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
+      step_.WithGradient(tensor, piece.first, piece.elements, place, ParameterPlace(tensor, piece),
+                         add, uses);
+      if (!accumulates_here) continue;
+      // The textbook's kernel adds to the accumulators what it has just written.
+      const auto accumulators =
+          At(bucket.accumulators, piece.gradient, plan_.training.gradient_dtype);
+      uses.push_back(Writes(accumulators.buffer, accumulators.offset,
+                            BytesOf(piece.elements, accumulators.type)));
+      const program::Effect move = Move(accumulators, place, piece.elements);
+      builder_.With(of_step ? Added(move) : move);
+    }
   }
 
   void GradientReady(int tensor) override {
     const int index = gradient_place_[tensor].group;
     GradientBucket& bucket = buckets_[index];
     if (--bucket.missing > 0) return;
-    bucket.missing = bucket.tensors;
+    bucket.missing = static_cast<int>(bucket.tensors.size());
     if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
     if (data_parallel_.overlap) {
       Reduce(index);
@@ -186,6 +220,19 @@ class Reference final : public Technique {
   }
 
  private:
+  program::Elements ParameterPlace(int tensor, const Piece& piece) const {
+    return At(parameters_[parameter_place_[tensor].group].full, piece.parameter,
+              plan_.training.parameter_dtype);
+  }
+
+  std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
+
+  // This rank's part of a whole that is sharded, without padding.
+  std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
+  std::int64_t OwnElements(const Shard& shard) const {
+    return std::clamp<std::int64_t>(shard.elements - OwnFirst(shard), 0, shard.length());
+  }
+
   std::int64_t ShardRanks() const {
     return stage_ == 0 ? 1 : static_cast<std::int64_t>(groups_.shard.size());
   }
@@ -235,7 +282,8 @@ class Reference final : public Technique {
       const std::string name = "bucket " + std::to_string(index);
       GradientBucket& bucket = buckets_.emplace_back();
       bucket.shard = {.elements = tensors.elements, .ranks = ShardRanks()};
-      bucket.tensors = bucket.missing = static_cast<int>(tensors.tensors.size());
+      bucket.tensors = tensors.tensors;
+      bucket.missing = static_cast<int>(tensors.tensors.size());
       std::int64_t offset = 0;
       for (const int tensor : tensors.tensors) {
         gradient_place_[tensor] = {.group = index, .offset = offset};
@@ -254,13 +302,18 @@ class Reference final : public Technique {
       if (keeps_full_gradients_) {
         Keep(bucket.gradients);
         bucket.allocated = true;
-        if (apart) Keep(add_whole("/gradient accumulators", accumulator_bytes));
+        if (apart) {
+          bucket.accumulators = add_whole("/gradient accumulators", accumulator_bytes);
+          Keep(bucket.accumulators);
+        }
       }
       if (!keeps_full_gradients_) {
         bucket.gradient_shard = add_shard("/gradient shard", gradient_bytes, Category::kGradient);
         Keep(bucket.gradient_shard);
         if (apart) {
-          Keep(add_shard("/gradient accumulators", accumulator_bytes, Category::kGradient));
+          bucket.accumulators =
+              add_shard("/gradient accumulators", accumulator_bytes, Category::kGradient);
+          Keep(bucket.accumulators);
         }
       }
       bucket.optimizer = add_shard("/optimizer", optimizer_bytes, Category::kOptimizer);
@@ -275,13 +328,8 @@ class Reference final : public Technique {
     const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
     parameter_place_.resize(model.tensors.size());
     if (!sharded_parameters_) {
-      // The same buckets as the gradients', tensors in forward order.
-      for (std::size_t t = 0; t < model.tensors.size(); ++t) {
-        const Place& place = gradient_place_[t];
-        parameter_place_[t] = {.group = place.group,
-                               .offset = buckets_[place.group].shard.elements - place.offset -
-                                         model.tensors[t].elements};
-      }
+      // The same buckets as the gradients', so that a rank's parts of both belong together.
+      parameter_place_ = gradient_place_;
       for (std::size_t i = 0; i < buckets_.size(); ++i) {
         const std::string name = "bucket " + std::to_string(i);
         ParameterGroup& group = parameters_.emplace_back();
@@ -299,7 +347,8 @@ class Reference final : public Technique {
     units_ = UnitPerLayer(model);
     const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
     if (kept_ranks) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", Ranks(*kept_ranks));
+      kept_communicator_ =
+          builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *kept_ranks));
     }
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
@@ -351,10 +400,25 @@ class Reference final : public Technique {
   void Reshard(ParameterGroup& group) {
     if (group.resident && group.kept != kNone) {
       builder_.Allocate(step_.compute(), group.kept);
+      builder_.With(KeptPart(group, group.kept, group.full));
       builder_.Run(step_.compute(), group.keep,
                    {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
     }
     Free(group);
+  }
+
+  // The part of the gathered parameters that this rank keeps for the backward.
+  program::Effect KeptPart(const ParameterGroup& group, Index target, Index source) const {
+    const DataType type = plan_.training.parameter_dtype;
+    const std::int64_t first = KeptFirst(group);
+    const std::int64_t length = builder_.SizeOf(group.kept).count() / SizeOf(type);
+    // Padding stands at the end of the whole.
+    const std::int64_t elements = std::clamp<std::int64_t>(group.shard.elements - first, 0, length);
+    return Move(At(target, 0, type), At(source, first, type), elements);
+  }
+  std::int64_t KeptFirst(const ParameterGroup& group) const {
+    const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
+    return groups_.rank % ranks * (group.shard.padded() / ranks);
   }
 
   // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
@@ -374,12 +438,14 @@ class Reference final : public Technique {
     const bool from_kept = group.kept != kNone && in_backward_;
     const Index communicator = from_kept ? kept_communicator_ : communicator_;
     const Index source = from_kept ? group.kept : group.shard_buffer;
+    const DataType type = plan_.training.parameter_dtype;
     if (communicator != kNone) {
+      builder_.With(Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded()));
       builder_.Communicate(communication_,
                            builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                                    .communicator = communicator,
                                                    .bytes = builder_.SizeOf(group.full),
-                                                   .data_type = plan_.training.parameter_dtype}),
+                                                   .data_type = type}),
                            {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
       builder_.Record(communication_, group.gathered);
     }
@@ -414,25 +480,41 @@ class Reference final : public Technique {
     if (communicator_ != kNone) {
       builder_.Wait(communication_, bucket.ready);
       const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
-      const Index collective = builder_.AddCollective(
-          {.kind = kind, .communicator = communicator_, .bytes = whole, .data_type = type});
+      const Index collective = builder_.AddCollective({.kind = kind,
+                                                       .communicator = communicator_,
+                                                       .bytes = whole,
+                                                       .data_type = type,
+                                                       .average = true});
       std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
       if (bucket.gradient_shard != kNone) {
         uses.push_back(builder_.WritesAll(bucket.gradient_shard));
       }
+      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      if (keeps_full_gradients_) {
+        WithReductionOfFull(bucket);
+      } else {
+        WithReductionToShard(bucket);
+      }
       builder_.Communicate(communication_, collective, uses);
+    } else {
+      // One rank: what it has accumulated is the sum.
+      bucket.reduced_values = Accumulated(bucket, bucket.gradients);
     }
     // Shards add up over the micro-batches; the replicas' sum is taken once.
     const bool over_replicas = replica_communicator_ != kNone && step_.last_micro_batch();
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
       const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
+      std::vector<BufferUse> uses{builder_.WritesAll(shard)};
+      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      WithReductionOverReplicas(bucket);
       builder_.Communicate(replica_stream_,
                            builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                                    .communicator = replica_communicator_,
                                                    .bytes = BytesOf(bucket.shard.length(), type),
-                                                   .data_type = type}),
-                           {builder_.WritesAll(shard)});
+                                                   .data_type = type,
+                                                   .average = true}),
+                           uses);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {
@@ -442,17 +524,158 @@ class Reference final : public Technique {
     }
   }
 
+  // Where gradients add up over the micro-batches: in accumulators of a larger type where there are
+  // some, else in `gradients` (the bucket's full gradients or their shard).
+  program::Elements Accumulated(const GradientBucket& bucket, Index gradients) const {
+    return bucket.accumulators != kNone ? At(bucket.accumulators, 0, plan_.training.gradient_dtype)
+                                        : At(gradients, 0, written_type_);
+  }
+
+  // Where `elements` accumulated gradients are sent from and received in. If only the type in which
+  // they were written is the one that is reduced in, they are cast back to where they were written,
+  // as part of the next operation; the textbook does not count casts.
+  program::Elements WithCastToReduce(const program::Elements& accumulated,
+                                     const program::Elements& written, std::int64_t elements) {
+    if (accumulated.type == plan_.training.reduce_dtype ||
+        written.type != plan_.training.reduce_dtype) {
+      return accumulated;
+    }
+    builder_.With(Move(written, accumulated, elements));
+    return written;
+  }
+
+  // All-reduce, or reduce-scatter in place, of what has accumulated over the step.
+  void WithReductionOfFull(GradientBucket& bucket) {
+    const Shard& shard = bucket.shard;
+    const program::Elements whole =
+        WithCastToReduce(Accumulated(bucket, bucket.gradients),
+                         At(bucket.gradients, 0, written_type_), shard.elements);
+    bucket.reduced_values = Further(whole, OwnFirst(shard));
+    builder_.With(Collected(bucket.reduced_values, whole, shard.padded()));
+  }
+
+  // Reduce-scatter of a micro-batch's gradients; shards add up over the micro-batches.
+  void WithReductionToShard(GradientBucket& bucket) {
+    const Shard& shard = bucket.shard;
+    const bool first = step_.micro_batch() == 0;
+    const program::Elements gradients = At(bucket.gradients, 0, written_type_);
+    const program::Elements kept = At(bucket.gradient_shard, 0, written_type_);
+    bucket.reduced_values = Accumulated(bucket, bucket.gradient_shard);
+    const bool to_shard = first || bucket.accumulators != kNone;
+    const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(shard));
+    builder_.With(Collected(received, gradients, shard.padded()));
+    if (bucket.accumulators == kNone && first) return;
+    const program::Effect move = Move(bucket.reduced_values, received, OwnElements(shard));
+    builder_.With(first ? move : Added(move));
+  }
+
+  void WithReductionOverReplicas(GradientBucket& bucket) {
+    if (bucket.gradient_shard != kNone) {
+      bucket.reduced_values =
+          WithCastToReduce(bucket.reduced_values, At(bucket.gradient_shard, 0, written_type_),
+                           OwnElements(bucket.shard));
+    }
+    builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
+  }
+
+  // What updating this rank's part of the bucket does.
+  void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
+    const std::int64_t length = bucket.shard.length();
+    ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+      const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
+      AppendJoined(
+          updates,
+          OptimizerUpdate(OwnParameterPlace(tensor, own), Further(bucket.reduced_values, in_shard),
+                          At(bucket.optimizer, in_shard, DataType::kFp32), length, own.elements));
+    });
+  }
+
+  // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
+  template <typename Function>
+  void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
+    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
+    for (const int tensor : bucket.tensors) {
+      for (const Piece& piece : pieces_[tensor]) {
+        const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
+        const std::int64_t last = std::min(end - piece.gradient, piece.elements);
+        if (skipped >= last) continue;
+        function(tensor, Piece{.first = piece.first + skipped,
+                               .elements = last - skipped,
+                               .gradient = piece.gradient + skipped,
+                               .parameter = piece.parameter + skipped});
+      }
+    }
+  }
+
+  // Where this rank keeps a piece of the parameters that it updates.
+  program::Elements OwnParameterPlace(int tensor, const Piece& own) const {
+    if (!sharded_parameters_) return ParameterPlace(tensor, own);
+    const ParameterGroup& group = parameters_[parameter_place_[tensor].group];
+    return At(group.shard_buffer, own.parameter - OwnFirst(group.shard),
+              plan_.training.parameter_dtype);
+  }
+
+  void AddPieces() {
+    const auto& tensors = step_.model().tensors;
+    latest_contribution_.assign(tensors.size(), -1);
+    if (sharded_parameters_) LayOutLikeUnits();
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      pieces_.push_back({{.first = 0,
+                          .elements = tensors[t].elements,
+                          .gradient = gradient_place_[t].offset,
+                          .parameter = parameter_place_[t].offset}});
+    }
+  }
+
+  // Stage 3: a bucket that holds just what a unit does lies as the unit does, so that a rank's part
+  // of both is the same.
+  void LayOutLikeUnits() {
+    for (const GradientBucket& bucket : buckets_) {
+      if (bucket.tensors.empty()) continue;
+      const int unit = parameter_place_[bucket.tensors.front()].group;
+      const auto in_unit = [&](int tensor) { return parameter_place_[tensor].group == unit; };
+      if (bucket.tensors.size() != units_.units[unit].tensors.size() ||
+          !std::all_of(bucket.tensors.begin(), bucket.tensors.end(), in_unit)) {
+        continue;
+      }
+      for (const int tensor : bucket.tensors) {
+        gradient_place_[tensor].offset = parameter_place_[tensor].offset;
+      }
+    }
+  }
+
+  void AddStates() {
+    for (std::size_t t = 0; !sharded_parameters_ && t < pieces_.size(); ++t) {
+      const int tensor = static_cast<int>(t);
+      for (const Piece& piece : pieces_[t]) {
+        AddParameterState(step_, ParameterPlace(tensor, piece),
+                          step_.first_element(tensor) + piece.first, piece.elements);
+      }
+    }
+    for (const GradientBucket& bucket : buckets_) {
+      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+        const std::int64_t first = step_.first_element(tensor) + own.first;
+        if (sharded_parameters_) {
+          AddParameterState(step_, OwnParameterPlace(tensor, own), first, own.elements);
+        }
+        AddOptimizerState(
+            step_, At(bucket.optimizer, own.gradient - OwnFirst(bucket.shard), DataType::kFp32),
+            bucket.shard.length(), first, own.elements);
+      });
+    }
+  }
+
   // Updates this rank's part of the buckets, as one chain of kernels.
   void Update(std::span<const int> buckets) {
     std::int64_t elements = 0;
     std::vector<BufferUse> uses;
+    std::vector<program::Effect> updates;
     for (const int index : buckets) {
       const GradientBucket& bucket = buckets_[index];
       builder_.Wait(step_.compute(), bucket.reduced);
       elements += bucket.shard.length();
-      const Index gradients =
-          bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
-      uses.push_back(builder_.ReadsAll(gradients));
+      uses.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
+      if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
       uses.push_back(builder_.WritesAll(bucket.optimizer));
       if (!sharded_parameters_) uses.push_back(builder_.WritesAll(parameters_[index].full));
     }
@@ -461,8 +684,10 @@ class Reference final : public Technique {
         uses.push_back(builder_.WritesAll(group.shard_buffer));
       }
     }
-    for (Kernel& kernel : UpdateKernels(step_.model(), plan_.training, elements)) {
-      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel)), uses);
+    std::vector<Kernel> kernels = UpdateKernels(step_.model(), plan_.training, elements);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (i + 1 == kernels.size()) builder_.With(updates);
+      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernels[i])), uses);
     }
   }
 
@@ -472,6 +697,8 @@ class Reference final : public Technique {
     ParameterGroup& group = parameters_[index];
     builder_.Record(step_.compute(), group.updated);
     builder_.Wait(communication_, group.updated);
+    const program::Elements full = At(group.full, 0, plan_.training.parameter_dtype);
+    builder_.With(Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded()));
     builder_.Communicate(communication_,
                          builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                                  .communicator = communicator_,
@@ -489,6 +716,7 @@ class Reference final : public Technique {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
+  const DataType written_type_;  // of what backward writes
 
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
@@ -496,6 +724,8 @@ class Reference final : public Technique {
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;
   std::vector<Place> gradient_place_, parameter_place_;  // by tensor
+  std::vector<std::vector<Piece>> pieces_;               // by tensor
+  std::vector<std::int64_t> latest_contribution_;        // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
   std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
   Units units_;                // stage 3
@@ -505,8 +735,8 @@ class Reference final : public Technique {
 
 }  // namespace
 
-program::Program LowerReference(const scenario::Scenario& scenario) {
-  TrainingStep step(scenario);
+program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
+  TrainingStep step(scenario, options);
   Reference technique(step);
   return step.Write(technique);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "src/lowering/lower_options.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -24,6 +25,6 @@ namespace stepcast::lowering {
 //
 // With shard_group_size < data the above happens inside a shard group, and once a step the reduced
 // shards are all-reduced over the replicas.
-program::Program LowerReference(const scenario::Scenario& scenario);
+program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options);
 
 }  // namespace stepcast::lowering

@@ -10,8 +10,10 @@ namespace stepcast::lowering {
 using program::Category;
 using program::Phase;
 
-TrainingStep::TrainingStep(const scenario::Scenario& scenario)
+TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
+      options_(options),
+      builder_(options.data_flow),
       works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
@@ -54,8 +56,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario)
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
+  std::int64_t elements = 0;
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
+    first_elements_.push_back(elements);
+    elements += tensor.elements;
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone
@@ -66,6 +71,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario)
 }
 
 program::Program TrainingStep::Write(Technique& technique) {
+  builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
@@ -88,6 +94,20 @@ program::Program TrainingStep::Write(Technique& technique) {
   technique.WriteUpdate();
   builder_.SetLabel(program::kNone);
   return builder_.Take();
+}
+
+void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,
+                                const program::Elements& target, const program::Elements& source,
+                                bool add, std::vector<program::BufferUse>& uses) {
+  if (!builder_.describes_data_flow()) return;
+  uses.push_back(Reads(source.buffer, source.offset, BytesOf(elements, source.type)));
+  builder_.With({.kind = program::EffectKind::kGradient,
+                 .add = add,
+                 .target = target,
+                 .source = source,
+                 .elements = elements,
+                 .first_element = first_element(tensor) + first,
+                 .scale = 1.0 / static_cast<double>(plan().training.gradient_accumulation)});
 }
 
 // The first and the last kernel name the parameters: with stream order in between, that is enough
@@ -149,7 +169,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     ready.clear();
     for (const int position : work.backward[i].gradients) {
       const int tensor = layer_model.tensors[position];
-      uses_.push_back(technique.GradientSlot(tensor));
+      technique.WriteGradient(layer, tensor, uses_);
       if (--missing_[tensor] == 0) ready.push_back(tensor);
     }
     builder_.Run(compute(), backward_kernels_[w][i], uses_);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
@@ -34,16 +35,17 @@ class Technique {
 
   // The ranges of the layer's parameters that its kernels read.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
-  // A kernel is about to write (a part of) the gradient of `tensor`: where. Called before each
-  // contribution; makes room on the first one.
-  virtual program::BufferUse GradientSlot(int tensor) = 0;
+  // The kernel that is issued next contributes to the gradient of `tensor`, from `layer`: makes
+  // room on the first contribution, appends the ranges that are written, and says what is written
+  // there with TrainingStep::WithGradient.
+  virtual void WriteGradient(int layer, int tensor, std::vector<program::BufferUse>& uses) = 0;
   // The last contribution of this micro-batch to the gradient of `tensor` has been issued.
   virtual void GradientReady(int tensor) = 0;
 };
 
 class TrainingStep {
  public:
-  explicit TrainingStep(const scenario::Scenario& scenario);
+  TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options);
 
   // Writes prologue and step. Once.
   program::Program Write(Technique& technique);
@@ -52,6 +54,7 @@ class TrainingStep {
   const model::Model& model() const { return *scenario_.model; }
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
+  int rank() const { return options_.rank; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
@@ -61,6 +64,17 @@ class TrainingStep {
     return micro_batch_ + 1 == plan().training.gradient_accumulation;
   }
 
+  // The number of a tensor's first element among all elements of the model.
+  std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
+
+  // The kernel that is written next puts a contribution to the gradient of the tensor's elements
+  // [first, first + elements) into `target`, or adds it to what is there, reading the parameters in
+  // `source`; that range is appended to its uses. A micro-batch's loss is divided by the number of
+  // micro-batches, as is the convention of every framework's users.
+  void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
+                    const program::Elements& target, const program::Elements& source, bool add,
+                    std::vector<program::BufferUse>& uses);
+
  private:
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
@@ -69,6 +83,7 @@ class TrainingStep {
                 const std::vector<Index>& activations);
 
   const scenario::Scenario& scenario_;
+  const LowerOptions options_;
   ProgramBuilder builder_;
   std::vector<model::LayerWork> works_;
   // Indices by work, then operator.
@@ -77,6 +92,7 @@ class TrainingStep {
   std::vector<Index> forward_transient_, backward_transient_;
   std::vector<std::vector<Index>> saved_;            // buffers by layer
   std::vector<Index> labels_;                        // by layer
+  std::vector<std::int64_t> first_elements_;         // by tensor
   std::vector<int> layers_of_tensor_;                // contributions to each gradient
   std::vector<Index> tied_contribution_;             // buffers by tensor; kNone: not tied
   std::vector<int> missing_;                         // of this micro-batch

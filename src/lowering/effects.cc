@@ -1,0 +1,83 @@
+#include "src/lowering/effects.h"
+
+namespace stepcast::lowering {
+
+using program::Effect;
+using program::EffectKind;
+using program::Elements;
+
+Elements At(program::Index buffer, std::int64_t first, DataType type) {
+  return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
+}
+
+Elements Further(Elements place, std::int64_t elements) {
+  place.offset += BytesOf(elements, place.type);
+  return place;
+}
+
+Effect Move(Elements target, Elements source, std::int64_t elements) {
+  return {.kind = EffectKind::kMove,
+          .target = target,
+          .source = source,
+          .elements = elements,
+          .block = elements};
+}
+
+Effect Added(Effect move) {
+  move.add = true;
+  return move;
+}
+
+Effect Scaled(double scale, Effect move) {
+  move.scale = scale;
+  return move;
+}
+
+Effect InBlocks(Effect move, std::int64_t block, std::int64_t target_stride,
+                std::int64_t source_stride) {
+  if (move.elements <= block) return move;
+  move.block = block;
+  move.target_stride = target_stride;
+  move.source_stride = source_stride;
+  return move;
+}
+
+Effect Collected(Elements target, Elements source, std::int64_t elements) {
+  return {
+      .kind = EffectKind::kCollective, .target = target, .source = source, .elements = elements};
+}
+
+Effect OptimizerUpdate(Elements parameters, Elements gradients, Elements states,
+                       std::int64_t stride, std::int64_t elements) {
+  return {.kind = EffectKind::kUpdate,
+          .target = parameters,
+          .source = gradients,
+          .states = states,
+          .state_stride = stride,
+          .elements = elements};
+}
+
+void AppendJoined(std::vector<Effect>& effects, const Effect& effect) {
+  if (effect.elements == 0) return;
+  const auto goes_on = [](const Elements& last, std::int64_t elements, const Elements& next) {
+    return last.buffer == next.buffer && last.type == next.type &&
+           Further(last, elements).offset == next.offset;
+  };
+  if (!effects.empty()) {
+    Effect& last = effects.back();
+    const bool contiguous = last.block == (last.kind == EffectKind::kMove ? last.elements : 0) &&
+                            effect.block == (last.kind == EffectKind::kMove ? effect.elements : 0);
+    if (contiguous && last.kind == effect.kind && last.add == effect.add &&
+        last.scale == effect.scale && last.state_stride == effect.state_stride &&
+        goes_on(last.target, last.elements, effect.target) &&
+        goes_on(last.source, last.elements, effect.source) &&
+        (last.kind != EffectKind::kUpdate || goes_on(last.states, last.elements, effect.states))) {
+      last.elements += effect.elements;
+      if (last.kind == EffectKind::kMove) last.block = last.elements;
+      return;
+    }
+  }
+  effects.push_back(effect);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/program/data_flow.h"
+
+// Shorthands for what operations do to values (src/program/data_flow.h).
+namespace stepcast::lowering {
+
+// From element `first` of a buffer of `type` on.
+program::Elements At(program::Index buffer, std::int64_t first, DataType type);
+
+// `place`, `elements` further on.
+program::Elements Further(program::Elements place, std::int64_t elements);
+
+// target = source, converted; both contiguous.
+program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);
+// target += source.
+program::Effect Added(program::Effect move);
+// target = scale x source.
+program::Effect Scaled(double scale, program::Effect move);
+// In blocks of `block` elements, with this many from the start of one to the start of the next.
+program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
+                         std::int64_t source_stride);
+
+// `elements`: of the collective's whole size.
+program::Effect Collected(program::Elements target, program::Elements source,
+                          std::int64_t elements);
+
+// `states`: FP32 arrays, `stride` elements after one another.
+program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
+                                program::Elements states, std::int64_t stride,
+                                std::int64_t elements);
+
+// Appends a contiguous move or an update; where it goes on exactly where the last one ended, that
+// one is made longer instead. Empty ones are left out.
+void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace stepcast::lowering {
+
+struct LowerOptions {
+  // Whose program. All ranks' programs are alike but for the ranks in their process groups and the
+  // offsets in their data flow.
+  int rank = 0;
+  // Describe what the operations do to values (src/program/data_flow.h), for the runtime.
+  bool data_flow = false;
+};
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,263 @@
+#include "src/program/data_flow_validator.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/program/description.h"
+
+namespace stepcast::program {
+namespace {
+
+std::int64_t Extent(const Effect& move, std::int64_t stride) {
+  if (move.elements <= move.block) return move.elements;
+  const std::int64_t last_block = (move.elements - 1) / move.block;
+  return last_block * stride + (move.elements - last_block * move.block);
+}
+
+class Check {
+ public:
+  explicit Check(const Program& program) : program_(program), flow_(program.data_flow) {}
+
+  std::vector<std::string> Run() {
+    if (flow_.empty()) return {};
+    CheckState();
+    if (!CheckFirst()) return std::move(sentences_);
+    for (std::size_t i = 0; i < program_.step.size(); ++i) {
+      instruction_ = &program_.step[i];
+      position_ = i;
+      const std::span<const Effect> effects(flow_.effects.data() + flow_.first[i],
+                                            flow_.effects.data() + flow_.first[i + 1]);
+      CheckPlace(effects);
+      for (const Effect& effect : effects) CheckEffect(effect);
+    }
+    return std::move(sentences_);
+  }
+
+ private:
+  bool CheckFirst() {
+    const std::vector<Index>& first = flow_.first;
+    const bool fits = first.size() == program_.step.size() + 1 && first.front() == 0 &&
+                      first.back() == flow_.effects.size() &&
+                      std::is_sorted(first.begin(), first.end());
+    if (!fits) {
+      sentences_.push_back(
+          fmt::format("the step has {} instructions and {} effects, which the table of {} first "
+                      "effects does not share out",
+                      program_.step.size(), flow_.effects.size(), first.size()));
+    }
+    return fits;
+  }
+
+  bool Inside(const Elements& place, std::int64_t elements) const {
+    if (place.buffer >= program_.buffers.size() || elements < 0 || place.offset < Bytes(0)) {
+      return false;
+    }
+    const Bytes size = program_.buffers[place.buffer].size;
+    return elements <= size.count() / SizeOf(place.type) &&
+           place.offset + BytesOf(elements, place.type) <= size;
+  }
+
+  void CheckState() {
+    std::vector<bool> kept(program_.buffers.size(), false);
+    for (const Instruction& instruction : program_.prologue) {
+      if (instruction.opcode == Opcode::kAllocate) kept[instruction.operand] = true;
+    }
+    std::vector<StatePart> parts;
+    for (const StatePart& part : flow_.state) {
+      if (part.elements <= 0 || part.first_element < 0 || !Inside(part.place, part.elements)) {
+        sentences_.push_back(fmt::format("{} elements of state from {} on lie outside of buffers",
+                                         part.elements, part.first_element));
+      } else if (!kept[part.place.buffer]) {
+        sentences_.push_back(
+            fmt::format("state lies in buffer '{}', which is not allocated before "
+                        "the first step",
+                        program_.buffers[part.place.buffer].name));
+      } else {
+        parts.push_back(part);
+      }
+    }
+    std::sort(parts.begin(), parts.end(), [](const StatePart& a, const StatePart& b) {
+      return a.place.buffer != b.place.buffer ? a.place.buffer < b.place.buffer
+                                              : a.place.offset < b.place.offset;
+    });
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const StatePart& before = parts[i - 1];
+      if (before.place.buffer == parts[i].place.buffer &&
+          before.place.offset + BytesOf(before.elements, before.place.type) >
+              parts[i].place.offset) {
+        sentences_.push_back(fmt::format("two parts of the state overlap in buffer '{}'",
+                                         program_.buffers[before.place.buffer].name));
+      }
+    }
+  }
+
+  void Report(const Effect& effect, std::string_view what) {
+    constexpr std::string_view kNames[] = {"gradient", "move", "update", "collective"};
+    sentences_.push_back(fmt::format(
+        "step[{}] {}: its {} of {} elements {}", position_, Describe(program_, *instruction_),
+        kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
+  }
+
+  // Only operations of the device have effects, and a collective has exactly one of its own.
+  void CheckPlace(std::span<const Effect> effects) {
+    const auto collectives = std::count_if(effects.begin(), effects.end(), [](const Effect& e) {
+      return e.kind == EffectKind::kCollective;
+    });
+    const bool is_collective = instruction_->opcode == Opcode::kCollective;
+    if (collectives != (is_collective ? 1 : 0)) {
+      sentences_.push_back(fmt::format("step[{}] {} has {} effects of a collective", position_,
+                                       Describe(program_, *instruction_), collectives));
+    }
+    const bool runs = instruction_->opcode == Opcode::kKernel || is_collective ||
+                      instruction_->opcode == Opcode::kCopy;
+    if (!runs && !effects.empty()) {
+      sentences_.push_back(fmt::format("step[{}] {} has effects and is no operation", position_,
+                                       Describe(program_, *instruction_)));
+    }
+    for (const Effect& effect : effects) {
+      const bool of_kernels =
+          effect.kind == EffectKind::kGradient || effect.kind == EffectKind::kUpdate;
+      if (of_kernels && instruction_->opcode != Opcode::kKernel) {
+        Report(effect, "belongs to no kernel");
+      }
+    }
+  }
+
+  // The instruction's uses cover the range; written ones only if it is written.
+  bool Declared(const Elements& place, std::int64_t elements, bool write) const {
+    const std::span<const BufferUse> uses(program_.uses.data() + instruction_->first_use,
+                                          instruction_->use_count);
+    std::int64_t at = place.offset.count();
+    const std::int64_t end = at + elements * SizeOf(place.type);
+    while (at < end) {
+      std::int64_t reached = at;
+      for (const BufferUse& use : uses) {
+        if (use.buffer != place.buffer || (write && !use.write) || use.offset.count() > at) {
+          continue;
+        }
+        reached = std::max(reached, (use.offset + use.size).count());
+      }
+      if (reached == at) return false;
+      at = reached;
+    }
+    return true;
+  }
+
+  void CheckRange(const Effect& effect, std::string_view what, const Elements& place,
+                  std::int64_t elements, bool write) {
+    if (!Inside(place, elements)) {
+      Report(effect, fmt::format("{} {} elements outside of a buffer", what, elements));
+    } else if (!Declared(place, elements, write)) {
+      Report(effect,
+             fmt::format("{} bytes [{}, {}) of buffer '{}', which the instruction does not declare",
+                         what, place.offset.count(),
+                         (place.offset + BytesOf(elements, place.type)).count(),
+                         program_.buffers[place.buffer].name));
+    }
+  }
+
+  void CheckEffect(const Effect& effect) {
+    if (effect.elements <= 0) {
+      Report(effect, "is empty");
+      return;
+    }
+    switch (effect.kind) {
+      case EffectKind::kGradient:
+        if (effect.first_element < 0) Report(effect, "is of elements before the first");
+        CheckRange(effect, "writes", effect.target, effect.elements, true);
+        CheckRange(effect, "reads", effect.source, effect.elements, false);
+        return;
+      case EffectKind::kMove:
+        CheckMove(effect);
+        return;
+      case EffectKind::kUpdate:
+        CheckRange(effect, "writes", effect.target, effect.elements, true);
+        CheckRange(effect, "reads", effect.source, effect.elements, false);
+        for (std::int64_t array = 0; array < StateArrays(flow_, effect); ++array) {
+          Elements states = effect.states;
+          states.offset += BytesOf(array * effect.state_stride, states.type);
+          CheckRange(effect, "writes", states, effect.elements, true);
+        }
+        if (effect.states.type != DataType::kFp32 || effect.state_stride < effect.elements) {
+          Report(effect, "has states that are not FP32 arrays behind one another");
+        }
+        return;
+      case EffectKind::kCollective:
+        if (instruction_->opcode == Opcode::kCollective) CheckCollective(effect);
+        return;
+    }
+  }
+
+  void CheckMove(const Effect& effect) {
+    const bool blocks = effect.elements > effect.block;
+    if (effect.block <= 0 ||
+        (blocks && (effect.target_stride < effect.block || effect.source_stride < effect.block))) {
+      Report(effect, "has blocks that overlap");
+      return;
+    }
+    const std::int64_t target = TargetExtent(effect), source = SourceExtent(effect);
+    CheckRange(effect, "writes", effect.target, target, true);
+    CheckRange(effect, "reads", effect.source, source, false);
+    if (Overlap(effect.target, target, effect.source, source)) {
+      Report(effect, "writes where it reads");
+    }
+  }
+
+  static bool Overlap(const Elements& a, std::int64_t a_elements, const Elements& b,
+                      std::int64_t b_elements) {
+    return a.buffer == b.buffer && a.offset < b.offset + BytesOf(b_elements, b.type) &&
+           b.offset < a.offset + BytesOf(a_elements, a.type);
+  }
+
+  void CheckCollective(const Effect& effect) {
+    const Collective& collective = program_.collectives[instruction_->operand];
+    const auto ranks = static_cast<std::int64_t>(
+        program_.groups[program_.communicators[collective.communicator].group].ranks.size());
+    if (BytesOf(effect.elements, collective.data_type) != collective.bytes) {
+      Report(effect, fmt::format("is not of the collective's {} bytes", collective.bytes.count()));
+    }
+    const bool scatters = collective.kind == CollectiveKind::kReduceScatter;
+    const bool gathers = collective.kind == CollectiveKind::kAllGather;
+    if ((scatters || gathers) && effect.elements % ranks != 0) {
+      Report(effect, fmt::format("does not divide by {} ranks", ranks));
+      return;
+    }
+    const std::int64_t target = scatters ? effect.elements / ranks : effect.elements;
+    const std::int64_t source = gathers ? effect.elements / ranks : effect.elements;
+    CheckRange(effect, "writes", effect.target, target, true);
+    CheckRange(effect, "reads", effect.source, source, false);
+    if (!Overlap(effect.target, target, effect.source, source)) return;
+    // In place: the same, or one of the whole's parts. Which one is the rank's, a program does not
+    // know.
+    const Elements& whole = gathers ? effect.target : effect.source;
+    const Elements& part = gathers ? effect.source : effect.target;
+    const std::int64_t apart = (part.offset - whole.offset).count();
+    const std::int64_t length = std::min(target, source) * SizeOf(whole.type);
+    const bool in_place = part.type == whole.type && apart >= 0 &&
+                          apart + length <= effect.elements * SizeOf(whole.type) &&
+                          apart % length == 0;
+    if (!in_place) Report(effect, "is neither in place nor out of place");
+  }
+
+  const Program& program_;
+  const DataFlow& flow_;
+  const Instruction* instruction_ = nullptr;
+  std::size_t position_ = 0;
+  std::vector<std::string> sentences_;
+};
+
+}  // namespace
+
+std::int64_t StateArrays(const DataFlow& data_flow, const Effect& update) {
+  const bool master = SizeOf(update.target.type) < SizeOf(DataType::kFp32);
+  return (data_flow.adamw ? 2 : 1) + (master ? 1 : 0);
+}
+
+std::int64_t TargetExtent(const Effect& move) { return Extent(move, move.target_stride); }
+std::int64_t SourceExtent(const Effect& move) { return Extent(move, move.source_stride); }
+
+std::vector<std::string> ValidateDataFlow(const Program& program) { return Check(program).Run(); }
+
+}  // namespace stepcast::program

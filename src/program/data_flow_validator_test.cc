@@ -1,0 +1,169 @@
+#include "src/program/data_flow_validator.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/program/test_program.h"
+
+namespace stepcast::program {
+namespace {
+
+// On two ranks, in FP32: a kernel makes gradients of 8 parameters and keeps a move of them, a
+// reduce-scatter in place, an update of this rank's half, and an all-gather in place.
+struct Sample {
+  TestProgram test{1};
+  Index parameters, gradients, copy, optimizer;
+
+  Sample() {
+    parameters = test.AddBuffer("parameters", Bytes(32), Category::kParameter);
+    gradients = test.AddBuffer("gradients", Bytes(32), Category::kGradient);
+    copy = test.AddBuffer("copy", Bytes(64), Category::kGradient);
+    optimizer = test.AddBuffer("optimizer", Bytes(32), Category::kOptimizer);
+    for (const Index buffer : {parameters, gradients, copy, optimizer}) test.Allocate(0, buffer);
+    const Index communicator = test.AddCommunicator("data", {0, 1});
+    const Index scatter = test.AddCollective(CollectiveKind::kReduceScatter, communicator,
+                                             Bytes(32), DataType::kFp32);
+    const Index gather =
+        test.AddCollective(CollectiveKind::kAllGather, communicator, Bytes(32), DataType::kFp32);
+    test.Step()
+        .Kernel(0, "backward", {test.Read(parameters), test.Write(gradients), test.Write(copy)})
+        .Communicate(0, scatter, {test.Write(gradients)})
+        .Kernel(0, "update",
+                {TestProgram::Write(parameters, 0, 16), TestProgram::Read(gradients, 0, 16),
+                 test.Write(optimizer)})
+        .Communicate(0, gather, {test.Write(parameters)})
+        .Allocate(0, test.AddBuffer("later", Bytes(4)));
+    DataFlow& flow = test.program().data_flow;
+    const auto at = [](Index buffer) { return Elements{.buffer = buffer}; };
+    flow.state = {{StateRole::kParameter, at(parameters), 0, 8},
+                  {StateRole::kMoment, at(optimizer), 0, 4},
+                  {StateRole::kMoment, {optimizer, Bytes(16)}, 0, 4}};
+    flow.effects = {
+        {.kind = EffectKind::kGradient,
+         .target = at(gradients),
+         .source = at(parameters),
+         .elements = 8},
+        // Blocks of three, four apart in the copy: elements 0 to 2, 4 to 6, 8 and 9.
+        {.kind = EffectKind::kMove,
+         .target = at(copy),
+         .source = at(gradients),
+         .elements = 8,
+         .block = 3,
+         .target_stride = 4,
+         .source_stride = 3},
+        {.kind = EffectKind::kCollective,
+         .target = at(gradients),
+         .source = at(gradients),
+         .elements = 8},
+        {.kind = EffectKind::kUpdate,
+         .target = at(parameters),
+         .source = at(gradients),
+         .states = at(optimizer),
+         .state_stride = 4,
+         .elements = 4},
+        {.kind = EffectKind::kCollective,
+         .target = at(parameters),
+         .source = at(parameters),
+         .elements = 8},
+    };
+    flow.first = {0, 2, 3, 4, 5, 5};
+  }
+};
+
+TEST(DataFlowValidator, FindsNothingInASoundProgram) {
+  EXPECT_EQ(ValidateDataFlow(Sample().test.program()), std::vector<std::string>{});
+  EXPECT_EQ(ValidateDataFlow(Program()), std::vector<std::string>{});
+}
+
+TEST(DataFlowValidator, ExtentsEndBehindTheLastElement) {
+  const Effect move = Sample().test.program().data_flow.effects[1];
+  EXPECT_EQ(TargetExtent(move), 10);
+  EXPECT_EQ(SourceExtent(move), 8);
+  const Effect contiguous{.elements = 5, .block = 5};
+  EXPECT_EQ(TargetExtent(contiguous), 5);
+}
+
+TEST(DataFlowValidator, StateArraysAreMasterAndMoments) {
+  DataFlow flow;
+  Effect update;
+  EXPECT_EQ(StateArrays(flow, update), 2);
+  update.target.type = DataType::kBf16;
+  EXPECT_EQ(StateArrays(flow, update), 3);
+  flow.adamw = false;
+  EXPECT_EQ(StateArrays(flow, update), 2);
+}
+
+struct Fault {
+  const char* name;
+  std::function<void(DataFlow&)> make;
+  const char* sentence;  // a part of it
+};
+
+TEST(DataFlowValidator, NamesEveryFault) {
+  const std::vector<Fault> faults = {
+      {"an instruction without its entry", [](DataFlow& f) { f.first.pop_back(); },
+       "does not share out"},
+      {"effects that no instruction has", [](DataFlow& f) { f.first.back() = 4; },
+       "does not share out"},
+      {"nothing to do", [](DataFlow& f) { f.effects[0].elements = 0; }, "is empty"},
+      {"beyond the buffer", [](DataFlow& f) { f.effects[0].target.offset = Bytes(4); },
+       "writes 8 elements outside"},
+      {"no such buffer", [](DataFlow& f) { f.effects[0].source.buffer = 99; },
+       "reads 8 elements outside"},
+      {"a buffer that the kernel does not name",
+       [](DataFlow& f) { f.effects[0].source.buffer = 3; },
+       "reads bytes [0, 32) of buffer 'optimizer', which the instruction does not declare"},
+      {"a write of what is only read", [](DataFlow& f) { f.effects[0].target.buffer = 0; },
+       "writes bytes [0, 32) of buffer 'parameters', which"},
+      {"more than is declared", [](DataFlow& f) { f.effects[3].elements = 5; },
+       "writes bytes [0, 20) of buffer 'parameters'"},
+      {"blocks that overlap", [](DataFlow& f) { f.effects[1].target_stride = 2; },
+       "blocks that overlap"},
+      {"blocks that reach too far", [](DataFlow& f) { f.effects[1].target_stride = 8; },
+       "writes 18 elements outside"},
+      {"a move onto itself",
+       [](DataFlow& f) {
+         f.effects[1].target.buffer = 1;
+         f.effects[1].target_stride = 3;
+       },
+       "writes where it reads"},
+      {"a collective of other size", [](DataFlow& f) { f.effects[2].elements = 6; },
+       "is not of the collective's 32 bytes"},
+      {"neither in place nor apart", [](DataFlow& f) { f.effects[2].target.offset = Bytes(4); },
+       "neither in place"},
+      {"states shorter than what is updated", [](DataFlow& f) { f.effects[3].state_stride = 3; },
+       "not FP32 arrays"},
+      {"a collective without an effect", [](DataFlow& f) { f.first = {0, 3, 3, 4, 5, 5}; },
+       "has 0 effects of a collective"},
+      {"an effect of no operation", [](DataFlow& f) { f.first = {0, 2, 3, 4, 4, 5}; },
+       "is no operation"},
+      {"an update by a collective", [](DataFlow& f) { f.first = {0, 2, 4, 4, 5, 5}; },
+       "belongs to no kernel"},
+      {"state outside", [](DataFlow& f) { f.state[0].elements = 9; }, "outside of buffers"},
+      {"state in passing",
+       [](DataFlow& f) {
+         f.state[0] = {StateRole::kParameter, {4}, 0, 1};
+       },
+       "not allocated before the first step"},
+      {"state twice",
+       [](DataFlow& f) {
+         f.state[2].place.offset = Bytes(12);
+         f.state[2].elements = 4;
+       },
+       "overlap in buffer 'optimizer'"},
+  };
+  for (const Fault& fault : faults) {
+    Sample sample;
+    fault.make(sample.test.program().data_flow);
+    const auto sentences = ValidateDataFlow(sample.test.program());
+    std::string all;
+    for (const std::string& sentence : sentences) all += sentence + "\n";
+    EXPECT_NE(all.find(fault.sentence), std::string::npos) << fault.name << ":\n" << all;
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::program

@@ -1,0 +1,102 @@
+#include "tests/training/plain_training.h"
+
+#include <cstddef>
+
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+#include "src/runtime/values/gradients.h"
+#include "src/runtime/values/number_types.h"
+#include "src/runtime/values/optimizers.h"
+#include "src/runtime/values/random_values.h"
+
+namespace stepcast::training {
+namespace {
+
+using plan::Framework;
+namespace values = runtime::values;
+
+float Rounded(float value, DataType type) {
+  return values::WithStorageType(
+      type, [&](auto t) { return values::ToFp32(values::FromFp32<decltype(t)>(value)); });
+}
+
+DataType ComputeType(const plan::Training& training) {
+  return training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
+}
+
+// The type in which a layer's kernels read a tensor: fsdp2 gathers in the compute type; autocast
+// under ddp casts the matrices of all layers but the embedding; else parameters are read as stored.
+DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
+                  const model::Tensor& tensor) {
+  const plan::Training& training = scenario.plan.training;
+  switch (scenario.plan.data_parallel.framework) {
+    case Framework::kFsdp2:
+      return ComputeType(training);
+    case Framework::kDdp: {
+      const bool casts = training.parameter_dtype == DataType::kFp32 &&
+                         ComputeType(training) != DataType::kFp32 &&
+                         !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
+                         layer.kind != model::LayerKind::kEmbedding;
+      return casts ? ComputeType(training) : training.parameter_dtype;
+    }
+    default:
+      return training.parameter_dtype;
+  }
+}
+
+}  // namespace
+
+Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
+                     std::uint64_t seed) {
+  const model::Model& model = *scenario.model;
+  const plan::Training& training = scenario.plan.training;
+  const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
+  const auto micro_batches = static_cast<int>(training.gradient_accumulation);
+  const std::int64_t count = model.parameter_count();
+  std::vector<std::int64_t> first_elements;
+  std::int64_t elements = 0;
+  for (const model::Tensor& tensor : model.tensors) {
+    first_elements.push_back(elements);
+    elements += tensor.elements;
+  }
+
+  Weights weights;
+  for (std::int64_t e = 0; e < count; ++e) {
+    weights.masters.push_back(values::InitialValue(values::SeedHash(seed), e));
+    weights.parameters.push_back(weights.masters.back());
+  }
+  std::vector<float> moments(static_cast<std::size_t>(2 * count), 0.0f);
+  for (int step = 0; step < steps; ++step) {
+    std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+        const std::uint32_t integers = values::SmallIntegerSeed(rank, step, micro_batch);
+        const std::uint32_t quadratic = values::QuadraticSeed(rank, micro_batch);
+        for (const model::Layer& layer : model.layers) {
+          for (const int t : layer.tensors) {
+            const DataType type = TypeRead(scenario, layer, model.tensors[t]);
+            for (std::int64_t i = 0; i < model.tensors[t].elements; ++i) {
+              const std::int64_t e = first_elements[t] + i;
+              const float read = Rounded(weights.parameters[e], type);
+              sums[e] += gradients == Gradients::kSmallIntegers
+                             ? values::SmallIntegerGradient(read, integers, e)
+                             : values::QuadraticGradient(read, quadratic, e);
+            }
+          }
+        }
+      }
+    }
+    for (std::int64_t e = 0; e < count; ++e) {
+      const auto mean = static_cast<float>(sums[e] / (ranks * micro_batches));
+      weights.masters[e] =
+          training.optimizer == plan::Optimizer::kAdamW
+              ? values::Updated(values::AdamWOf(step + 1), weights.masters[e], mean, &moments[e],
+                                count)
+              : values::Updated(values::SgdOf(), weights.masters[e], mean, &moments[e], count);
+      weights.parameters[e] = Rounded(weights.masters[e], training.parameter_dtype);
+    }
+  }
+  return weights;
+}
+
+}  // namespace stepcast::training
