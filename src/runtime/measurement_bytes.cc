@@ -1,0 +1,123 @@
+#include "src/runtime/measurement_bytes.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/runtime/byte_stream.h"
+
+namespace stepcast::runtime {
+namespace {
+
+constexpr std::string_view kWords = "stepcast measurement";
+constexpr std::uint64_t kVersion = 1;
+
+// Writes or reads each value as the difference to the one before: one code for both directions, so
+// that they cannot disagree.
+class Writing {
+ public:
+  template <typename T>
+  void List(std::vector<T>& list) {
+    writer_.Number(list.size());
+  }
+  void Value(Time& time, Time& last) {
+    writer_.Signed(time.picoseconds() - last.picoseconds());
+    last = time;
+  }
+  void Value(std::uint32_t& number, std::uint32_t& last) {
+    writer_.Signed(std::int64_t{number} - std::int64_t{last});
+    last = number;
+  }
+  void Value(Bytes& bytes) { writer_.Signed(bytes.count()); }
+  ByteWriter& writer() { return writer_; }
+
+ private:
+  ByteWriter writer_;
+};
+
+class Reading {
+ public:
+  explicit Reading(std::string_view bytes) : reader_(bytes) {}
+
+  template <typename T>
+  void List(std::vector<T>& list) {
+    list.resize(reader_.Count());
+  }
+  void Value(Time& time, Time& last) {
+    // Wraps around instead of overflowing where the bytes are not what they should be.
+    const auto sum = static_cast<std::uint64_t>(last.picoseconds()) +
+                     static_cast<std::uint64_t>(reader_.Signed());
+    last = time = Picoseconds(static_cast<std::int64_t>(sum));
+  }
+  void Value(std::uint32_t& number, std::uint32_t& last) {
+    last = number = static_cast<std::uint32_t>(last + static_cast<std::uint64_t>(reader_.Signed()));
+  }
+  void Value(Bytes& bytes) { bytes = Bytes(reader_.Signed()); }
+  ByteReader& reader() { return reader_; }
+
+ private:
+  ByteReader reader_;
+};
+
+template <typename Direction>
+void Pass(Direction& direction, Measurement& measurement) {
+  program::Timeline& timeline = measurement.timeline;
+  std::uint32_t instruction = 0;
+  std::uint32_t step = 0;
+  Time last;
+  direction.List(timeline.operations);
+  for (program::OperationRecord& record : timeline.operations) {
+    direction.Value(record.instruction, instruction);
+    direction.Value(record.step, step);
+    direction.Value(record.issued, last);
+    direction.Value(record.ready, last);
+    direction.Value(record.start, last);
+    direction.Value(record.end, last);
+  }
+  direction.List(timeline.waits);
+  for (program::WaitRecord& record : timeline.waits) {
+    direction.Value(record.instruction, instruction);
+    direction.Value(record.step, step);
+    direction.Value(record.start, last);
+    direction.Value(record.end, last);
+  }
+  direction.List(timeline.memory);
+  for (program::MemoryRecord& record : timeline.memory) {
+    direction.Value(record.instruction, instruction);
+    direction.Value(record.step, step);
+    direction.Value(record.time, last);
+  }
+  direction.List(timeline.step_ends);
+  for (Time& end : timeline.step_ends) direction.Value(end, last);
+  direction.Value(measurement.memory.peak);
+  direction.Value(measurement.memory.reserved);
+  direction.Value(measurement.memory.outside);
+}
+
+}  // namespace
+
+std::string ToBytes(const Measurement& measurement) {
+  Writing writing;
+  writing.writer().Text(kWords);
+  writing.writer().Number(kVersion);
+  Measurement copy = measurement;
+  Pass(writing, copy);
+  return writing.writer().Take();
+}
+
+Attempt<Measurement> ToMeasurement(std::string_view bytes) {
+  Reading reading(bytes);
+  if (reading.reader().Text() != kWords) {
+    return tl::unexpected(Failure{"the bytes are no measurement"});
+  }
+  if (const auto version = reading.reader().Number(); version != kVersion) {
+    return tl::unexpected(Failure{"the measurement is of another version of stepcast"});
+  }
+  Measurement measurement;
+  Pass(reading, measurement);
+  if (reading.reader().bad() || !reading.reader().at_end()) {
+    return tl::unexpected(Failure{"the measurement is not whole"});
+  }
+  return measurement;
+}
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,730 @@
+#include "src/runtime/watch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/program/description.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/connection.h"
+
+namespace stepcast::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::string_view kGreeting = "stepcast watch 1";
+
+// How long rank 0 listens for a better cause before it decides.
+constexpr milliseconds kMoment(300);
+// How long another rank waits for rank 0's decision before it speaks and ends by itself.
+constexpr milliseconds kPatience(2000);
+// How long the speaker stays reachable after rank 0's end, so that others see that there is one.
+constexpr milliseconds kLinger(1000);
+constexpr milliseconds kProbe(500);
+
+enum class Word : std::uint8_t { kBeat, kFailed, kInterrupted, kEnd, kBye };
+
+// Why a run may end; what comes first in this list counts most.
+enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
+
+struct Cause {
+  Kind kind = Kind::kFailed;
+  int rank = 0;
+  int status = 1;
+  std::string sentence;
+};
+
+bool CountsMore(const Cause& a, const Cause& b) {
+  return a.kind != b.kind ? a.kind < b.kind : a.rank < b.rank;
+}
+
+// How far a rank is.
+struct Beat {
+  Stage stage = Stage::kSettingUp;
+  std::uint64_t operations = 0;
+  std::uint32_t step = 0;
+  program::Index instruction = program::kNone;
+  friend bool operator==(const Beat&, const Beat&) = default;
+};
+
+struct LocalRank {
+  Progress progress;
+  std::atomic<Stage> stage = Stage::kSettingUp;
+
+  Beat Now() const {
+    return {stage.load(), progress.operations.load(), progress.step.load(),
+            progress.instruction.load()};
+  }
+};
+
+std::string Seconds(milliseconds time) {
+  if (time.count() % 1000 == 0) return fmt::format("{} s", time.count() / 1000);
+  return fmt::format("{} ms", time.count());
+}
+
+// The pipe that wakes the process's watch, for signal handlers; -1: none.
+std::atomic<int> wake_end = -1;
+std::atomic<int> signal_taken = 0;
+
+// What both ways of watching have in common: the thread, the local ranks, causes and the end.
+class WatchThread : public Watch {
+ public:
+  WatchThread(std::vector<Place> places, std::vector<int> local, const WatchOptions& options,
+              End end)
+      : places_(std::move(places)),
+        options_(options),
+        interval_(std::clamp(options.timeout / 10, milliseconds(20), milliseconds(250))),
+        end_(std::move(end)),
+        beats_(places_.size()) {
+    for (const int rank : local) local_.try_emplace(rank);
+    std::array<int, 2> ends{};
+    STEPCAST_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0, "a pipe can be made");
+    wake_read_ = ends[0];
+    wake_write_ = ends[1];
+  }
+
+  ~WatchThread() override {
+    Stop();
+    ::close(wake_read_);
+    ::close(wake_write_);
+  }
+
+  Progress& progress(int rank) override { return local_.at(rank).progress; }
+  void SetStage(int rank, Stage stage) override { local_.at(rank).stage = stage; }
+  void SetProgram(const program::Program& program) override { program_ = &program; }
+
+  void Fail(int rank, const Failure& failure) override {
+    {
+      const std::lock_guard lock(mutex_);
+      failures_.push_back({.kind = failure.out_of_memory ? Kind::kOutOfMemory : Kind::kFailed,
+                           .rank = rank,
+                           .status = 1,
+                           .sentence = Named(rank, failure.message)});
+    }
+    Wake();
+    for (;;) ::pause();  // the watch's thread ends the process
+  }
+
+  static bool Notice(int signal) {
+    const int pipe = wake_end.load();
+    if (pipe < 0 || signal_taken.exchange(signal) != 0) return false;
+    const char byte = 's';
+    return ::write(pipe, &byte, 1) == 1;
+  }
+
+ protected:
+  void Begin() {
+    progressed_ = steady_clock::now();
+    signal_taken = 0;
+    wake_end = wake_write_;
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  void Stop() {
+    if (!thread_.joinable()) return;
+    wake_end = -1;
+    stopping_ = true;
+    Wake();
+    thread_.join();
+  }
+
+  // What the two ways differ in; all in the watch's thread.
+  virtual void Listen(std::vector<pollfd>& entries) = 0;
+  virtual void Hear() = 0;
+  virtual void Speak() = 0;  // once an interval
+  virtual void Consider(Cause cause) = 0;
+  virtual void Leave() = 0;                // the run went well
+  virtual void LastWords(int status) = 0;  // what is still to do when all is said
+  virtual Deadline NextDecision() const = 0;
+  virtual void Decide() = 0;
+
+  [[noreturn]] void EndProcess(int status, const std::string& sentence) {
+    wake_end = -1;
+    end_(status, sentence);
+    LastWords(status);
+    ::_exit(status);
+  }
+
+  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+
+  std::string Who(int rank) const { return fmt::format("rank {} on '{}'", rank, place(rank).host); }
+
+  // Failures of the executor name their rank, but not its host.
+  std::string Named(int rank, const std::string& message) const {
+    const std::string plain = fmt::format("rank {}", rank);
+    if (message.starts_with(Who(rank))) return message;
+    if (message.starts_with(plain + ": ") || message.starts_with(plain + " ")) {
+      return Who(rank) + message.substr(plain.size());
+    }
+    return fmt::format("{}: {}", Who(rank), message);
+  }
+
+  std::string Doing(int rank) const {
+    const Beat& beat = beats_[static_cast<std::size_t>(rank)];
+    const program::Program* const program = program_;
+    switch (beat.stage) {
+      case Stage::kSettingUp:
+        return "it was setting up";
+      case Stage::kReporting:
+        return "it was gathering the results";
+      case Stage::kRunning:
+        break;
+    }
+    if (program == nullptr || beat.instruction >= program->step.size()) {
+      return fmt::format("it was between operations of step {}", beat.step);
+    }
+    return fmt::format("it was at {} in step {}",
+                       program::Describe(*program, program->step[beat.instruction]), beat.step);
+  }
+
+  void TakeLocalBeats() {
+    for (const auto& [rank, state] : local_) TakeBeat(rank, state.Now());
+  }
+
+  void TakeBeat(int rank, const Beat& beat) {
+    Beat& known = beats_[static_cast<std::size_t>(rank)];
+    if (known.operations != beat.operations || known.stage != beat.stage) {
+      progressed_ = steady_clock::now();
+    }
+    known = beat;
+  }
+
+  void CheckForHang() {
+    if (steady_clock::now() - progressed_ < options_.timeout) return;
+    // The rank that has done least is what the others wait for.
+    int behind = 0;
+    for (int rank = 1; rank < static_cast<int>(beats_.size()); ++rank) {
+      const Beat& own = beats_[static_cast<std::size_t>(rank)];
+      const Beat& least = beats_[static_cast<std::size_t>(behind)];
+      if (std::pair(own.stage, own.operations) < std::pair(least.stage, least.operations)) {
+        behind = rank;
+      }
+    }
+    Consider({.kind = Kind::kHangs,
+              .rank = behind,
+              .sentence = fmt::format("no operation has finished for {}: {} is {}; {}",
+                                      Seconds(options_.timeout), Who(behind),
+                                      beats_.size() == 1 ? "alone" : "the furthest behind",
+                                      Doing(behind))});
+  }
+
+  const std::map<int, LocalRank>& local() const { return local_; }
+  const WatchOptions& options() const { return options_; }
+  milliseconds interval() const { return interval_; }
+  int ranks() const { return static_cast<int>(places_.size()); }
+
+ private:
+  void Wake() {
+    const char byte = 'w';
+    [[maybe_unused]] const ssize_t written = ::write(wake_write_, &byte, 1);
+  }
+
+  void Run() {
+    Deadline next_beat = steady_clock::now();
+    std::vector<pollfd> entries;
+    for (;;) {
+      const auto now = steady_clock::now();
+      if (now >= next_beat) {
+        TakeLocalBeats();
+        Speak();
+        next_beat = now + interval_;
+      }
+      if (now >= NextDecision()) Decide();
+      entries.assign(1, {.fd = wake_read_, .events = POLLIN, .revents = 0});
+      Listen(entries);
+      const auto pause = std::chrono::ceil<milliseconds>(std::min(next_beat, NextDecision()) - now);
+      ::poll(entries.data(), entries.size(),
+             static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
+      std::array<char, 64> bytes;
+      while (::read(wake_read_, bytes.data(), bytes.size()) > 0) {
+      }
+      if (stopping_) {
+        Leave();
+        return;
+      }
+      if (const int signal = signal_taken; signal != 0 && !std::exchange(interrupted_, true)) {
+        Consider({.kind = Kind::kInterrupted,
+                  .rank = local_.begin()->first,
+                  .status = 128 + signal,
+                  .sentence = "interrupted"});
+      }
+      std::vector<Cause> failures;
+      {
+        const std::lock_guard lock(mutex_);
+        failures.swap(failures_);
+      }
+      for (Cause& failure : failures) Consider(std::move(failure));
+      Hear();
+    }
+  }
+
+  const std::vector<Place> places_;  // all ranks
+  const WatchOptions options_;
+  const milliseconds interval_;
+  const End end_;
+  std::map<int, LocalRank> local_;  // by rank; its keys never change
+  std::atomic<const program::Program*> program_ = nullptr;
+  int wake_read_ = -1;
+  int wake_write_ = -1;
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  std::vector<Cause> failures_;  // guarded by mutex_
+
+  // Of the watch's thread.
+  std::vector<Beat> beats_;  // by rank
+  Deadline progressed_;
+  bool interrupted_ = false;
+
+  std::thread thread_;
+};
+
+// Causes that have been heard of, until there is one to end with.
+class Verdict {
+ public:
+  void Consider(Cause cause) {
+    if (!cause_) decided_at_ = steady_clock::now() + kMoment;
+    if (!cause_ || CountsMore(cause, *cause_)) cause_ = std::move(cause);
+  }
+  bool open() const { return cause_.has_value(); }
+  Deadline decided_at() const { return decided_at_; }
+  const Cause& cause() const { return *cause_; }
+
+ private:
+  std::optional<Cause> cause_;
+  Deadline decided_at_ = kNever;
+};
+
+class ThreadWatch final : public WatchThread {
+ public:
+  ThreadWatch(const std::vector<Place>& places, const std::vector<int>& ranks,
+              const WatchOptions& options, End end)
+      : WatchThread(places, ranks, options, std::move(end)) {
+    Begin();
+  }
+  ~ThreadWatch() override { Stop(); }
+  void Finish() override { Stop(); }
+
+ private:
+  void Listen(std::vector<pollfd>&) override {}
+  void Hear() override {}
+  void Speak() override { CheckForHang(); }
+  void Consider(Cause cause) override { verdict_.Consider(std::move(cause)); }
+  void Leave() override {}
+  void LastWords(int) override {}
+  Deadline NextDecision() const override { return verdict_.decided_at(); }
+  void Decide() override { EndProcess(verdict_.cause().status, verdict_.cause().sentence); }
+
+  Verdict verdict_;
+};
+
+// Where ranks can be reached.
+struct Door {
+  std::string host;
+  int port = 0;
+  std::vector<std::string> addresses;
+};
+
+void Write(ByteWriter& writer, const Door& door) {
+  writer.Text(door.host);
+  writer.Number(static_cast<std::uint64_t>(door.port));
+  writer.Number(door.addresses.size());
+  for (const std::string& address : door.addresses) writer.Text(address);
+}
+
+Door ReadDoor(ByteReader& reader) {
+  Door door;
+  door.host = reader.Text();
+  door.port = static_cast<int>(reader.Number());
+  door.addresses.resize(reader.Count());
+  for (std::string& address : door.addresses) address = reader.Text();
+  return door;
+}
+
+Attempt<Connection> Knock(const Door& door, const std::string& own_host, milliseconds patience) {
+  std::vector<std::string> addresses = door.addresses;
+  // Loopback leads to another machine's rank only by mistake; on one machine it is the surest.
+  const auto loopback = [](const std::string& address) { return address.starts_with("127."); };
+  if (door.host == own_host) {
+    std::stable_partition(addresses.begin(), addresses.end(), loopback);
+  } else {
+    std::erase_if(addresses, loopback);
+  }
+  Failure last{"it has no address"};
+  for (const std::string& address : addresses) {
+    auto connection = Connect(address, door.port, steady_clock::now() + patience);
+    if (connection) return connection;
+    last = {fmt::format("{}:{}: {}", address, door.port, connection.error().message)};
+  }
+  return tl::unexpected(last);
+}
+
+std::string ToBytes(Word word) {
+  ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(word));
+  return writer.Take();
+}
+
+std::string ToBytes(const Beat& beat) {
+  ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(Word::kBeat));
+  writer.Number(static_cast<std::uint64_t>(beat.stage));
+  writer.Number(beat.operations);
+  writer.Number(beat.step);
+  writer.Number(beat.instruction);
+  return writer.Take();
+}
+
+Beat ReadBeat(ByteReader& reader) {
+  Beat beat;
+  beat.stage = static_cast<Stage>(reader.Number());
+  beat.operations = reader.Number();
+  beat.step = static_cast<std::uint32_t>(reader.Number());
+  beat.instruction = static_cast<program::Index>(reader.Number());
+  return beat;
+}
+
+std::string ToBytes(const Cause& cause) {
+  ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(cause.kind == Kind::kInterrupted ? Word::kInterrupted
+                                                                            : Word::kFailed));
+  writer.Number(static_cast<std::uint64_t>(cause.kind));
+  writer.Number(static_cast<std::uint64_t>(cause.status));
+  writer.Text(cause.sentence);
+  return writer.Take();
+}
+
+Cause ReadCause(ByteReader& reader, int rank) {
+  Cause cause;
+  cause.rank = rank;
+  cause.kind = static_cast<Kind>(reader.Number());
+  cause.status = static_cast<int>(reader.Number());
+  cause.sentence = reader.Text();
+  return cause;
+}
+
+std::string ToBytesEnd(int status) {
+  ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(Word::kEnd));
+  writer.Number(static_cast<std::uint64_t>(status));
+  return writer.Take();
+}
+
+// A neighbour at the other end of a connection.
+struct Neighbour {
+  Connection connection;
+  Deadline heard;
+  bool gone = false;  // said bye, or was lost and is accounted for
+};
+
+class ProcessWatch : public WatchThread {
+ public:
+  ProcessWatch(const std::vector<Place>& places, int rank, std::vector<Door> doors,
+               Listener listener, const WatchOptions& options, End end)
+      : WatchThread(places, {rank}, options, std::move(end)),
+        rank_(rank),
+        doors_(std::move(doors)),
+        listener_(std::move(listener)) {
+    // Not all of it, so that all sides have ended by then.
+    const milliseconds timeout = options.timeout;
+    silence_ = timeout >= milliseconds(10'000) ? timeout - milliseconds(2'000) : timeout * 4 / 5;
+  }
+
+ protected:
+  void Listen(std::vector<pollfd>& entries) override {
+    for (const auto& [rank, neighbour] : neighbours_) {
+      if (neighbour.gone) continue;
+      const bool more = neighbour.connection.queued() > 0;
+      entries.push_back({.fd = neighbour.connection.descriptor(),
+                         .events = static_cast<short>(more ? POLLIN | POLLOUT : POLLIN),
+                         .revents = 0});
+    }
+  }
+
+  void Hear() override {
+    for (auto& [rank, neighbour] : neighbours_) {
+      while (!neighbour.gone) {
+        auto message = neighbour.connection.Take();
+        if (!message) {
+          neighbour.gone = true;
+          Lost(rank, fmt::format("{} has ended unexpectedly", Who(rank)), Kind::kDied);
+          break;
+        }
+        if (!message->has_value()) break;
+        neighbour.heard = steady_clock::now();
+        ByteReader reader(**message);
+        const auto word = static_cast<Word>(reader.Number());
+        if (word == Word::kBye) {
+          neighbour.gone = true;
+        } else {
+          Message(rank, word, reader);
+        }
+      }
+      if (!neighbour.gone) (void)neighbour.connection.Flush();
+    }
+    const auto now = steady_clock::now();
+    for (auto& [rank, neighbour] : neighbours_) {
+      if (neighbour.gone || now - neighbour.heard < silence_) continue;
+      neighbour.gone = true;
+      Lost(rank, fmt::format("{} has not been heard of for {}", Who(rank), Seconds(silence_)),
+           Kind::kSilent);
+    }
+  }
+
+  void Say(Neighbour& neighbour, std::string_view message) {
+    // What is not taken is not worth keeping: beats tell the present.
+    constexpr std::size_t kEnough = 1 << 14;
+    if (!neighbour.gone && neighbour.connection.queued() < kEnough) {
+      (void)neighbour.connection.Queue(message);
+    }
+  }
+
+  void Speak() override {
+    const std::string beat = ToBytes(local().at(rank_).Now());
+    for (auto& [rank, neighbour] : neighbours_) Say(neighbour, beat);
+    if (rank_ == 0) CheckForHang();
+  }
+
+  // A socket that is closed before all that came was read takes back what was written last, so
+  // both sides read up to the other's bye.
+  void Leave() override {
+    for (auto& [rank, neighbour] : neighbours_) Say(neighbour, ToBytes(Word::kBye));
+    Drain(kPatience);
+  }
+
+  void Drain(milliseconds patience) {
+    const Deadline deadline = steady_clock::now() + patience;
+    for (auto& [rank, neighbour] : neighbours_) {
+      while (!neighbour.gone) {
+        const auto message = neighbour.connection.Receive(deadline);
+        ByteReader reader(message ? std::string_view(*message) : std::string_view());
+        neighbour.gone = !message || static_cast<Word>(reader.Number()) == Word::kBye;
+      }
+    }
+  }
+
+  void Meet(int rank, Connection connection) {
+    neighbours_.emplace(rank, Neighbour{std::move(connection), steady_clock::now()});
+  }
+
+  virtual void Message(int rank, Word word, ByteReader& reader) = 0;
+  virtual void Lost(int rank, const std::string& sentence, Kind kind) = 0;
+
+  const int rank_;
+  const std::vector<Door> doors_;  // by rank
+  Listener listener_;              // stays open: it shows that this rank lives
+  milliseconds silence_;
+  std::map<int, Neighbour> neighbours_;  // by rank
+};
+
+class Rank0Watch final : public ProcessWatch {
+ public:
+  Rank0Watch(const std::vector<Place>& places, std::vector<Door> doors, Listener listener,
+             std::map<int, Connection> others, const WatchOptions& options, End end)
+      : ProcessWatch(places, 0, std::move(doors), std::move(listener), options, std::move(end)) {
+    for (auto& [rank, connection] : others) Meet(rank, std::move(connection));
+    Begin();
+  }
+  ~Rank0Watch() override { Stop(); }
+  void Finish() override { Stop(); }
+
+ private:
+  void Message(int rank, Word word, ByteReader& reader) override {
+    if (word == Word::kBeat) TakeBeat(rank, ReadBeat(reader));
+    if (word == Word::kFailed || word == Word::kInterrupted) Consider(ReadCause(reader, rank));
+  }
+  void Lost(int rank, const std::string& sentence, Kind kind) override {
+    Consider({.kind = kind, .rank = rank, .sentence = sentence + "; " + Doing(rank)});
+  }
+  void Consider(Cause cause) override { verdict_.Consider(std::move(cause)); }
+  Deadline NextDecision() const override { return verdict_.decided_at(); }
+  void Decide() override {
+    for (auto& [rank, neighbour] : neighbours_) {
+      if (!neighbour.gone) {
+        (void)neighbour.connection.Queue(ToBytesEnd(verdict_.cause().status));
+      }
+    }
+    EndProcess(verdict_.cause().status, verdict_.cause().sentence);
+  }
+  void LastWords(int) override { Drain(kLinger); }
+
+  Verdict verdict_;
+};
+
+class OtherRankWatch final : public ProcessWatch {
+ public:
+  OtherRankWatch(const std::vector<Place>& places, int rank, std::vector<Door> doors,
+                 Listener listener, Connection to_rank_0, const WatchOptions& options, End end)
+      : ProcessWatch(places, rank, std::move(doors), std::move(listener), options, std::move(end)) {
+    Meet(0, std::move(to_rank_0));
+    Begin();
+  }
+  ~OtherRankWatch() override { Stop(); }
+  void Finish() override { Stop(); }
+
+ private:
+  void Message(int rank, Word word, ByteReader& reader) override {
+    if (word == Word::kBeat) TakeBeat(rank, ReadBeat(reader));
+    if (word == Word::kEnd) EndProcess(static_cast<int>(reader.Number()), "");
+  }
+
+  // Rank 0 decides; what it does not decide in time, this rank does.
+  void Consider(Cause cause) override {
+    if (own_ && !CountsMore(cause, *own_)) return;
+    if (!own_) patience_ = steady_clock::now() + kPatience;
+    Neighbour& rank_0 = neighbours_.at(0);
+    if (!rank_0.gone) (void)rank_0.connection.Queue(ToBytes(cause));
+    own_ = std::move(cause);
+  }
+  Deadline NextDecision() const override { return patience_; }
+  void Decide() override { EndProcess(own_->status, own_->sentence); }
+
+  void Lost(int rank, const std::string& sentence, Kind) override {
+    if (ALowerRankLives()) EndProcess(1, "");
+    speaks_for_all_ = true;
+    EndProcess(1, sentence + "; " + Doing(rank));
+  }
+
+  // The end of the process closes the door that shows others that there is somebody to speak.
+  void LastWords(int) override {
+    if (speaks_for_all_ && rank_ + 1 < ranks()) std::this_thread::sleep_for(kLinger);
+  }
+
+  bool ALowerRankLives() const {
+    constexpr int kAtOnce = 64;
+    for (int first = 1; first < rank_; first += kAtOnce) {
+      std::vector<std::future<bool>> probes;
+      for (int rank = first; rank < std::min(first + kAtOnce, rank_); ++rank) {
+        probes.push_back(std::async(std::launch::async, [this, rank] {
+          const auto& door = doors_[static_cast<std::size_t>(rank)];
+          return Knock(door, place(rank_).host, kProbe).has_value();
+        }));
+      }
+      bool lives = false;
+      for (std::future<bool>& probe : probes) lives = probe.get() || lives;
+      if (lives) return true;
+    }
+    return false;
+  }
+
+  std::optional<Cause> own_;
+  Deadline patience_ = kNever;
+  bool speaks_for_all_ = false;
+};
+
+std::string Hello(std::uint64_t token, int rank) {
+  ByteWriter writer;
+  writer.Text(kGreeting);
+  writer.Number(token);
+  writer.Number(static_cast<std::uint64_t>(rank));
+  return writer.Take();
+}
+
+// At rank 0: everybody's connection.
+Attempt<std::map<int, Connection>> ReceiveAll(Listener& listener, std::uint64_t token, int ranks,
+                                              milliseconds timeout) {
+  const Deadline deadline = steady_clock::now() + timeout;
+  std::map<int, Connection> others;
+  while (static_cast<int>(others.size()) + 1 < ranks) {
+    auto guest = listener.Accept(deadline);
+    if (!guest) return tl::unexpected(guest.error());
+    if (!guest->has_value()) {
+      int missing = 1;
+      while (others.contains(missing)) ++missing;
+      return tl::unexpected(Failure{fmt::format("rank {} did not connect to rank 0's watch in {}",
+                                                missing, Seconds(timeout))});
+    }
+    const auto hello = (*guest)->Receive(steady_clock::now() + kPatience);
+    if (!hello) continue;
+    ByteReader reader(*hello);
+    const bool ours = reader.Text() == kGreeting && reader.Number() == token;
+    const auto rank = static_cast<int>(reader.Number());
+    if (!ours || reader.bad() || rank < 1 || rank >= ranks) continue;
+    others.insert_or_assign(rank, std::move(**guest));
+  }
+  return others;
+}
+
+}  // namespace
+
+std::unique_ptr<Watch> Watch::OverThreads(const std::vector<Place>& places,
+                                          const WatchOptions& options, End end) {
+  std::vector<int> ranks;
+  for (const Place& place : places) ranks.push_back(place.rank);
+  return std::make_unique<ThreadWatch>(places, ranks, options, std::move(end));
+}
+
+Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& options, End end) {
+  constexpr milliseconds kMeeting(20'000);
+  const Place& own = job.place();
+  auto listener = Listener::Open(0);
+  if (!listener) return tl::unexpected(listener.error());
+  ByteWriter door;
+  Write(door, {own.host, listener->port(), OwnAddresses()});
+  const auto doors_as_bytes = job.Gather(door.Take());
+  if (!doors_as_bytes) return tl::unexpected(doors_as_bytes.error());
+  ByteWriter book;
+  if (own.rank == 0) {
+    std::random_device random;
+    book.Number(random());  // strangers do not know it
+    for (const std::string& bytes : *doors_as_bytes) book.Text(bytes);
+  }
+  const auto shared = job.Broadcast(book.Take());
+  if (!shared) return tl::unexpected(shared.error());
+  ByteReader reader(*shared);
+  const std::uint64_t token = reader.Number();
+  std::vector<Door> doors;
+  std::vector<Place> places;
+  for (int rank = 0; rank < own.ranks; ++rank) {
+    const std::string bytes = reader.Text();
+    ByteReader of_rank(bytes);
+    doors.push_back(ReadDoor(of_rank));
+    places.push_back({.rank = rank, .ranks = own.ranks, .host = doors.back().host});
+  }
+  places[static_cast<std::size_t>(own.rank)] = own;
+
+  if (own.rank == 0) {
+    auto others = ReceiveAll(*listener, token, own.ranks, kMeeting);
+    if (!others) return tl::unexpected(others.error());
+    return std::make_unique<Rank0Watch>(places, std::move(doors), std::move(*listener),
+                                        std::move(*others), options, std::move(end));
+  }
+  const Deadline deadline = steady_clock::now() + kMeeting;
+  for (;;) {
+    auto connection = Knock(doors[0], own.host, kPatience);
+    if (connection) {
+      auto said = connection->Send(Hello(token, own.rank), deadline);
+      if (said) {
+        return std::make_unique<OtherRankWatch>(places, own.rank, std::move(doors),
+                                                std::move(*listener), std::move(*connection),
+                                                options, std::move(end));
+      }
+      connection = tl::unexpected(said.error());
+    }
+    if (steady_clock::now() >= deadline) {
+      return tl::unexpected(Failure{
+          fmt::format("rank {} on '{}' cannot reach rank 0 on '{}', which watches over the run: {}",
+                      own.rank, own.host, doors[0].host, connection.error().message)});
+    }
+    std::this_thread::sleep_for(kProbe);
+  }
+}
+
+bool Watch::TakeSignal(int signal) { return WatchThread::Notice(signal); }
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/program/program.h"
+#include "src/runtime/device.h"
+#include "src/runtime/executor.h"
+#include "src/runtime/job.h"
+
+// Watches over a run from a thread of its own. When a rank dies, hangs or fails, or somebody
+// interrupts it, the run ends on all ranks, and one sentence says why.
+//
+// Ranks in processes of their own have a connection to rank 0 for this alone (TCP, also under MPI:
+// MPI may be what hangs). A few times a second each says how far it is; rank 0 answers. So
+//   a rank that dies       closes its connection; nothing that could fail later hides that
+//   a rank or link that is stopped   is not heard of any more
+//   a run that hangs       finishes no operation on any rank for `timeout`
+//   a rank that fails      tells rank 0
+//   rank 0's own end       is noticed by all others; the lowest that is left speaks
+// Rank 0 waits a moment before it decides, because one cause has many effects: a death counts more
+// than what fails after it. Then it speaks, tells the others to end, and ends itself. Every rank
+// ends itself when rank 0 is gone. Ranks that are threads of one process are watched in memory.
+namespace stepcast::runtime {
+
+// What a rank does as a whole; operations are named only while it runs.
+enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting };
+
+struct WatchOptions {
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
+};
+
+class Watch {
+ public:
+  // What is done just before the process exits with `status`: the sentence is said (empty: another
+  // rank says it), unfinished files are removed. A status above 128 is the signal that interrupted
+  // the run. Called once, from the watch's thread; no destructors run after it.
+  using End = std::function<void(int status, const std::string& sentence)>;
+
+  // One rank of several processes. All ranks of the job call this together.
+  static Attempt<std::unique_ptr<Watch>> OverJob(Job& job, const WatchOptions& options, End end);
+  // All ranks are threads of this process.
+  static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
+                                            const WatchOptions& options, End end);
+
+  // Without Finish this is a rank that fails: others end as if it had died.
+  virtual ~Watch() = default;
+
+  // What this rank, of this process, tells of itself.
+  virtual Progress& progress(int rank) = 0;
+  virtual void SetStage(int rank, Stage stage) = 0;
+  // For naming operations; must outlive the watch. Its indices must be right.
+  virtual void SetProgram(const program::Program& program) = 0;
+
+  // Ends the run because this rank cannot go on. May be called by any thread; does not return.
+  [[noreturn]] virtual void Fail(int rank, const Failure& failure) = 0;
+
+  // The run is over and went well, on all ranks (after a barrier): nothing is a failure any more.
+  virtual void Finish() = 0;
+
+  // For signal handlers: the process's watch ends the run with status 128 + signal, after a moment
+  // in which the cause of the signal may show (mpirun terminates all ranks when one dies). False
+  // when there is no watch, or one that was told before and has not ended the process.
+  static bool TakeSignal(int signal);
+};
+
+}  // namespace stepcast::runtime
