@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +9,7 @@
 #include "src/base/time.h"
 #include "src/program/data_flow.h"
 #include "src/program/program.h"
+#include "src/runtime/progress.h"
 #include "tl/expected.hpp"
 
 // One rank's device as the executor drives it (executor.h): the part of the runtime that differs
@@ -17,27 +18,37 @@
 // soon as the work is queued, except where they say that they wait.
 namespace stepcast::runtime {
 
+// Names one issue of one instruction.
+struct OperationId {
+  program::Index instruction = program::kNone;  // into Program::step; kNone: of the prologue
+  std::uint32_t step = 0;                       // counts from 0, warm-up included
+  friend bool operator==(const OperationId&, const OperationId&) = default;
+};
+
 // Why a run cannot go on: one sentence, naming the operation where there is one.
 struct Failure {
   std::string message;
   bool out_of_memory = false;
+  // From a device: the queued operation that failed, which `message` then does not name, where it
+  // is not the one that the call was for.
+  std::optional<OperationId> operation{};
 };
 
 template <typename T>
 using Attempt = tl::expected<T, Failure>;
-
-// Names one issue of one instruction.
-struct OperationId {
-  program::Index instruction = program::kNone;  // into Program::step
-  std::uint32_t step = 0;
-  friend bool operator==(const OperationId&, const OperationId&) = default;
-};
 
 // When a kernel, copy, collective or host task ran, by the device's clock.
 struct OperationTimes {
   OperationId operation;
   Time ready;  // its stream and its waits had let it go; a collective then waited for its
                // communicator until `start`
+  Time start;
+  Time end;
+};
+
+// A stream stood at a wait that was not satisfied yet.
+struct WaitTimes {
+  std::uint64_t call = 0;  // the call of Device::Wait, counted from 0
   Time start;
   Time end;
 };
@@ -69,7 +80,8 @@ class Device {
   virtual Attempt<void> Release(program::Index buffer) = 0;
   virtual void RecordStream(program::Index buffer, std::uint16_t stream) = 0;
 
-  // Work for the instruction's stream. Uses and effects are those of the instruction.
+  // Work for the instruction's stream. Uses and effects are those of the instruction. Waits when
+  // about 1024 operations are outstanding, as CUDA does: so far the host runs ahead.
   virtual Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) = 0;
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;
@@ -88,8 +100,16 @@ class Device {
   // The times of everything that ran since the last call, in order of (end, issue). After
   // Synchronise.
   virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
+  // The waits since the last call that were not satisfied at once, as far as the device can tell.
+  // After Synchronise.
+  virtual std::vector<WaitTimes> TakeWaits() { return {}; }
   // The device's clock now, as seen by the host: the same clock as OperationTimes.
   virtual Time Now() = 0;
+
+  // From now on the device counts the operations of the step that it finished, and names one that
+  // is running, there; null: no more. `progress` outlives the device or the next call. False: it
+  // cannot; the executor then reports what it issues.
+  virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;
   // Waits. Values of `count` elements, as FP32.

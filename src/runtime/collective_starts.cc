@@ -1,0 +1,115 @@
+#include "src/runtime/collective_starts.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::runtime {
+namespace {
+
+// Starts by communicator, each in host order.
+using Starts = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
+
+// The same on all members, and on no others.
+std::string Key(const program::Program& program, program::Index communicator) {
+  const program::Communicator& one = program.communicators[communicator];
+  return fmt::format("{}:{}", one.name, fmt::join(program.groups[one.group].ranks, ","));
+}
+
+void AppendNumber(std::string& bytes, std::int64_t number) {
+  char raw[sizeof(number)];
+  std::memcpy(raw, &number, sizeof(number));
+  bytes.append(raw, sizeof(number));
+}
+
+std::string Encode(const Starts& starts) {
+  std::string bytes;
+  for (const auto& [key, times] : starts) {
+    AppendNumber(bytes, static_cast<std::int64_t>(key.size()));
+    bytes += key;
+    AppendNumber(bytes, static_cast<std::int64_t>(times.size()));
+    for (const std::int64_t time : times) AppendNumber(bytes, time);
+  }
+  return bytes;
+}
+
+std::int64_t TakeNumber(std::string_view& bytes) {
+  std::int64_t number = 0;
+  if (bytes.size() < sizeof(number)) {
+    bytes = {};
+    return 0;
+  }
+  std::memcpy(&number, bytes.data(), sizeof(number));
+  bytes.remove_prefix(sizeof(number));
+  return number;
+}
+
+// Keeps the latest of what is there and what is said.
+void MergeLatest(std::string_view bytes, Starts& starts) {
+  while (!bytes.empty()) {
+    const auto length = std::min(static_cast<std::size_t>(TakeNumber(bytes)), bytes.size());
+    const std::string key(bytes.substr(0, length));
+    bytes.remove_prefix(length);
+    const auto count =
+        std::min(static_cast<std::size_t>(TakeNumber(bytes)), bytes.size() / sizeof(std::int64_t));
+    std::vector<std::int64_t>& times = starts[key];
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t time = TakeNumber(bytes);
+      if (i < times.size()) {
+        times[i] = std::max(times[i], time);
+      } else {
+        times.push_back(time);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
+                                      std::span<program::OperationRecord> records) {
+  if (job.place().ranks == 1) return {};
+  std::vector<std::pair<program::Index, program::OperationRecord*>> collectives;
+  for (program::OperationRecord& record : records) {
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode != program::Opcode::kCollective) continue;
+    collectives.emplace_back(program.collectives[instruction.operand].communicator, &record);
+  }
+  std::sort(collectives.begin(), collectives.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second->step, a.second->instruction) <
+           std::tie(b.first, b.second->step, b.second->instruction);
+  });
+  std::vector<std::string> keys;
+  for (program::Index c = 0; c < program.communicators.size(); ++c) {
+    keys.push_back(Key(program, c));
+  }
+  Starts own;
+  for (const auto& [communicator, record] : collectives) {
+    own[keys[communicator]].push_back(record->start.picoseconds());
+  }
+  const Attempt<std::vector<std::string>> all = job.Gather(Encode(own));
+  if (!all) return tl::unexpected(all.error());
+  Starts merged;
+  for (const std::string& bytes : *all) MergeLatest(bytes, merged);
+  const Attempt<std::string> told = job.Broadcast(Encode(merged));
+  if (!told) return tl::unexpected(told.error());
+  Starts latest;
+  MergeLatest(*told, latest);
+
+  std::vector<std::size_t> next(program.communicators.size(), 0);
+  for (const auto& [communicator, record] : collectives) {
+    const std::vector<std::int64_t>& times = latest[keys[communicator]];
+    const std::size_t at = next[communicator]++;
+    if (at >= times.size()) continue;
+    record->start = std::clamp(Time::FromPicoseconds(times[at]), record->start, record->end);
+  }
+  return {};
+}
+
+}  // namespace stepcast::runtime

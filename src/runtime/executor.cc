@@ -1,0 +1,391 @@
+#include "src/runtime/executor.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/program/description.h"
+#include "src/runtime/clock_offsets.h"
+#include "src/runtime/collective_starts.h"
+
+namespace stepcast::runtime {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+
+// Until the common start, for rank 0's word of it to reach everybody.
+constexpr std::int64_t kStartDelayNanoseconds = 5'000'000;
+// A wait of the host that took less was satisfied already; looking takes time, too.
+constexpr Time kLookTime = Microseconds(5);
+
+void SleepUntil(std::int64_t monotonic_nanoseconds) {
+  timespec until{};
+  until.tv_sec = monotonic_nanoseconds / 1'000'000'000;
+  until.tv_nsec = monotonic_nanoseconds % 1'000'000'000;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+  }
+}
+
+// The device counts and names operations from here on until the run is over.
+class Reporting {
+ public:
+  Reporting(Device& device, Progress& progress)
+      : device_(device), by_device_(device.ReportTo(&progress)) {}
+  ~Reporting() { device_.ReportTo(nullptr); }
+  Reporting(const Reporting&) = delete;
+  Reporting& operator=(const Reporting&) = delete;
+
+  bool by_device() const { return by_device_; }
+
+ private:
+  Device& device_;
+  bool by_device_;
+};
+
+class Execution {
+ public:
+  Execution(const program::Program& program, Device& device, Job& job,
+            const ExecuteOptions& options, Progress& progress)
+      : program_(program),
+        device_(device),
+        job_(job),
+        options_(options),
+        progress_(progress),
+        reporting_(device, progress) {}
+
+  Attempt<Measurement> Run();
+
+ private:
+  struct Issue {
+    OperationId operation;
+    Time time;
+  };
+
+  Attempt<void> RunPrologue();
+  Attempt<void> Capture();
+  Attempt<void> RunSteps(std::uint32_t first, std::uint32_t count);
+  Attempt<void> IssueStep(std::uint32_t step);
+  Attempt<void> IssueOne(OperationId operation, const Instruction& instruction);
+  Attempt<void> StartTogether();
+  Attempt<Measurement> Collect();
+
+  // The device's time in that of rank 0, zero at the common start.
+  Time Shared(Time device_time) const;
+
+  tl::unexpected<Failure> Name(Failure failure) const;
+  tl::unexpected<Failure> Name(Failure failure, OperationId operation,
+                               const Instruction* instruction) const;
+
+  const program::Program& program_;
+  Device& device_;
+  Job& job_;
+  const ExecuteOptions& options_;
+  Progress& progress_;
+  Reporting reporting_;
+
+  bool recording_ = false;
+  std::uint64_t wait_calls_ = 0;       // so far, of Device::Wait
+  std::uint64_t first_wait_call_ = 0;  // of those that are recorded
+  std::vector<OperationId> wait_operations_;
+  std::vector<Issue> issues_;  // of operations, in host order
+  std::vector<OperationTimes> host_tasks_;
+  std::vector<program::WaitRecord> host_waits_;
+  std::vector<program::MemoryRecord> memory_;
+  std::vector<Time> issued_;  // by measured step: its last instruction
+
+  ClockOffset before_, after_;
+  Time device_at_before_;   // the device's clock at before_.at
+  std::int64_t start_ = 0;  // the common start: ns by rank 0's CLOCK_MONOTONIC
+};
+
+tl::unexpected<Failure> Execution::Name(Failure failure, OperationId operation,
+                                        const Instruction* instruction) const {
+  const Place& place = job_.place();
+  std::string where = fmt::format("rank {}", place.rank);
+  if (place.nodes > 1) where += fmt::format(" on {}", place.host);
+  if (failure.operation && *failure.operation != operation) {
+    operation = *failure.operation;
+    instruction = operation.instruction == kNone ? nullptr : &program_.step[operation.instruction];
+  }
+  if (operation.instruction != kNone) {
+    where += fmt::format(", step {}", operation.step + 1);
+  } else if (instruction != nullptr || failure.operation) {
+    where += ", before the first step";
+  }
+  if (instruction != nullptr) where += ", " + program::Describe(program_, *instruction);
+  failure.message = where + ": " + failure.message;
+  return tl::unexpected(std::move(failure));
+}
+
+tl::unexpected<Failure> Execution::Name(Failure failure) const {
+  return Name(std::move(failure), OperationId{}, nullptr);
+}
+
+Attempt<void> Execution::IssueOne(OperationId operation, const Instruction& instruction) {
+  if (!reporting_.by_device() && operation.instruction != kNone) {
+    progress_.step.store(operation.step, std::memory_order_relaxed);
+    progress_.instruction.store(operation.instruction, std::memory_order_relaxed);
+  }
+  const Index operand = instruction.operand;
+  switch (instruction.opcode) {
+    case Opcode::kKernel:
+    case Opcode::kCopy:
+    case Opcode::kCollective: {
+      Attempt<void> launched = device_.Launch(operation, instruction);
+      if (recording_) issues_.push_back({operation, device_.Now()});
+      if (!reporting_.by_device()) progress_.operations.fetch_add(1, std::memory_order_relaxed);
+      return launched;
+    }
+    case Opcode::kHostTask: {
+      if (operation.instruction != kNone) {
+        progress_.step.store(operation.step, std::memory_order_relaxed);
+        progress_.instruction.store(operation.instruction, std::memory_order_relaxed);
+      }
+      const std::int64_t nanoseconds = program_.host_tasks[operand].duration.picoseconds() / 1000;
+      const Time start = device_.Now();
+      SleepUntil(MonotonicNanoseconds() + nanoseconds);
+      if (recording_) host_tasks_.push_back({operation, start, start, device_.Now()});
+      progress_.operations.fetch_add(1, std::memory_order_relaxed);
+      return {};
+    }
+    case Opcode::kRecordEvent:
+      return device_.Record(operand, instruction.stream);
+    case Opcode::kWaitEvent:
+      if (recording_) wait_operations_.push_back(operation);
+      ++wait_calls_;
+      return device_.Wait(operand, instruction.stream);
+    case Opcode::kHostWaitEvent: {
+      const Time start = device_.Now();
+      Attempt<void> waited = device_.HostWait(operand);
+      const Time end = device_.Now();
+      if (recording_ && end - start > kLookTime) {
+        host_waits_.push_back({operation.instruction, operation.step, start, end});
+      }
+      return waited;
+    }
+    case Opcode::kAllocate:
+      if (recording_) memory_.push_back({operation.instruction, operation.step, device_.Now()});
+      return device_.Allocate(operand, instruction.stream);
+    case Opcode::kRelease:
+      if (recording_) memory_.push_back({operation.instruction, operation.step, device_.Now()});
+      return device_.Release(operand);
+    case Opcode::kRecordStream:
+      device_.RecordStream(operand, instruction.stream);
+      return {};
+  }
+  return {};
+}
+
+Attempt<void> Execution::RunPrologue() {
+  for (const Instruction& instruction : program_.prologue) {
+    Attempt<void> issued = IssueOne(OperationId{}, instruction);
+    if (!issued) return Name(issued.error(), OperationId{}, &instruction);
+  }
+  Attempt<void> done = device_.Synchronise();
+  if (!done) return Name(done.error());
+  return {};
+}
+
+Attempt<void> Execution::Capture() {
+  for (Index i = 0; i < program_.step.size(); ++i) {
+    const Opcode opcode = program_.step[i].opcode;
+    if (opcode == Opcode::kHostTask || opcode == Opcode::kHostWaitEvent) {
+      return Name(Failure{"a step in which the host takes part cannot be captured"},
+                  OperationId{i, 0}, &program_.step[i]);
+    }
+  }
+  Attempt<void> begun = device_.BeginCapture();
+  if (!begun) return Name(begun.error());
+  for (Index i = 0; i < program_.step.size(); ++i) {
+    const OperationId operation{i, 0};
+    Attempt<void> issued = IssueOne(operation, program_.step[i]);
+    if (!issued) return Name(issued.error(), operation, &program_.step[i]);
+  }
+  Attempt<void> ended = device_.EndCapture();
+  if (!ended) return Name(ended.error());
+  return {};
+}
+
+Attempt<void> Execution::IssueStep(std::uint32_t step) {
+  if (options_.graph) {
+    const Time begin = device_.Now();
+    Attempt<void> replayed = device_.Replay(step);
+    if (!replayed) return Name(replayed.error());
+    if (!recording_) return {};
+    const Time issued = device_.Now();
+    for (Index i = 0; i < program_.step.size(); ++i) {
+      const Opcode opcode = program_.step[i].opcode;
+      if (opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective) {
+        issues_.push_back({{i, step}, issued});
+      } else if (opcode == Opcode::kAllocate || opcode == Opcode::kRelease) {
+        memory_.push_back({i, step, begin});
+      }
+    }
+    return {};
+  }
+  for (Index i = 0; i < program_.step.size(); ++i) {
+    const OperationId operation{i, step};
+    Attempt<void> issued = IssueOne(operation, program_.step[i]);
+    if (!issued) return Name(issued.error(), operation, &program_.step[i]);
+  }
+  return {};
+}
+
+Attempt<void> Execution::RunSteps(std::uint32_t first, std::uint32_t count) {
+  for (std::uint32_t step = first; step < first + count; ++step) {
+    if (Attempt<void> issued = IssueStep(step); !issued) return issued;
+    if (recording_) issued_.push_back(device_.Now());
+    if (!options_.barrier) continue;
+    if (Attempt<void> done = device_.Synchronise(); !done) return Name(done.error());
+    if (Attempt<void> met = job_.Barrier(); !met) return Name(met.error());
+  }
+  if (Attempt<void> done = device_.Synchronise(); !done) return Name(done.error());
+  return {};
+}
+
+Attempt<void> Execution::StartTogether() {
+  if (Attempt<void> met = job_.Barrier(); !met) return Name(met.error());
+  const Attempt<ClockOffset> compared = CompareClocks(job_);
+  if (!compared) return Name(compared.error());
+  before_ = *compared;
+  // The closest pair of readings tells how the device's clock stands to this rank's.
+  std::int64_t closest = -1;
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t one = MonotonicNanoseconds();
+    const Time device_now = device_.Now();
+    const std::int64_t two = MonotonicNanoseconds();
+    if (closest >= 0 && two - one >= closest) continue;
+    closest = two - one;
+    const std::int64_t between = one + closest / 2;
+    device_at_before_ = device_now - Nanoseconds(between - before_.at);
+  }
+  const Attempt<std::string> start =
+      job_.Broadcast(std::to_string(MonotonicNanoseconds() + kStartDelayNanoseconds));
+  if (!start) return Name(start.error());
+  start_ = static_cast<std::int64_t>(std::atoll(start->c_str()));
+  SleepUntil(start_ + before_.ahead);
+  return {};
+}
+
+Time Execution::Shared(Time device_time) const {
+  const Time since = device_time - device_at_before_;
+  const double gained = static_cast<double>(since.picoseconds()) * Drift(before_, after_);
+  const Time start = Nanoseconds(start_ - (before_.at - before_.ahead));
+  return since - Time::FromPicoseconds(static_cast<std::int64_t>(gained)) - start;
+}
+
+Attempt<Measurement> Execution::Collect() {
+  const auto warmup = static_cast<std::uint32_t>(options_.warmup_steps);
+  const Attempt<ClockOffset> compared = CompareClocks(job_);
+  if (!compared) return Name(compared.error());
+  after_ = *compared;
+  const Attempt<std::vector<OperationTimes>> times = device_.TakeTimes();
+  if (!times) return Name(times.error());
+
+  Measurement measurement;
+  measurement.memory = device_.Memory();
+  program::Timeline& timeline = measurement.timeline;
+  const auto earlier = [](const Issue& a, const Issue& b) {
+    return std::tie(a.operation.step, a.operation.instruction) <
+           std::tie(b.operation.step, b.operation.instruction);
+  };
+  const auto add = [&](const OperationTimes& one, Time issued) {
+    timeline.operations.push_back({one.operation.instruction, one.operation.step - warmup,
+                                   Shared(issued), Shared(one.ready), Shared(one.start),
+                                   Shared(one.end)});
+  };
+  for (const OperationTimes& one : *times) {
+    const auto issue =
+        std::lower_bound(issues_.begin(), issues_.end(), Issue{one.operation, Time()}, earlier);
+    STEPCAST_CHECK(issue != issues_.end() && issue->operation == one.operation,
+                   "a device reports what was launched");
+    add(one, issue->time);
+  }
+  for (const OperationTimes& one : host_tasks_) add(one, one.start);
+  if (Attempt<void> agreed = AgreeOnCollectiveStarts(program_, job_, timeline.operations);
+      !agreed) {
+    return Name(agreed.error());
+  }
+  std::sort(timeline.operations.begin(), timeline.operations.end(),
+            [](const program::OperationRecord& a, const program::OperationRecord& b) {
+              return std::tie(a.end, a.step, a.instruction) <
+                     std::tie(b.end, b.step, b.instruction);
+            });
+
+  for (const WaitTimes& wait : device_.TakeWaits()) {
+    if (wait.call < first_wait_call_) continue;
+    const OperationId& operation = wait_operations_[wait.call - first_wait_call_];
+    timeline.waits.push_back(
+        {operation.instruction, operation.step - warmup, Shared(wait.start), Shared(wait.end)});
+  }
+  for (const program::WaitRecord& wait : host_waits_) {
+    timeline.waits.push_back(
+        {wait.instruction, wait.step - warmup, Shared(wait.start), Shared(wait.end)});
+  }
+  std::stable_sort(
+      timeline.waits.begin(), timeline.waits.end(),
+      [](const program::WaitRecord& a, const program::WaitRecord& b) { return a.end < b.end; });
+
+  for (const program::MemoryRecord& record : memory_) {
+    timeline.memory.push_back({record.instruction, record.step - warmup, Shared(record.time)});
+  }
+
+  for (const Time issued : issued_) timeline.step_ends.push_back(Shared(issued));
+  for (const program::OperationRecord& record : timeline.operations) {
+    Time& end = timeline.step_ends[record.step];
+    end = std::max(end, record.end);
+  }
+  for (std::size_t step = 1; step < timeline.step_ends.size(); ++step) {
+    timeline.step_ends[step] = std::max(timeline.step_ends[step], timeline.step_ends[step - 1]);
+  }
+  return measurement;
+}
+
+Attempt<Measurement> Execution::Run() {
+  STEPCAST_CHECK(options_.warmup_steps >= 0 && options_.measured_steps >= 1,
+                 "at least one step is measured");
+  const auto warmup = static_cast<std::uint32_t>(options_.warmup_steps);
+  const auto measured = static_cast<std::uint32_t>(options_.measured_steps);
+  const auto failed = [](Attempt<void>& attempt) {
+    return tl::unexpected(std::move(attempt.error()));
+  };
+  if (Attempt<void> done = RunPrologue(); !done) return failed(done);
+  if (options_.graph) {
+    if (Attempt<void> done = Capture(); !done) return failed(done);
+  }
+  if (Attempt<void> done = RunSteps(0, warmup); !done) return failed(done);
+  // Of the warm-up nothing is kept.
+  const Attempt<std::vector<OperationTimes>> dropped = device_.TakeTimes();
+  if (!dropped) return Name(dropped.error());
+  device_.TakeWaits();
+
+  recording_ = true;
+  first_wait_call_ = wait_calls_;
+  const std::size_t operations = program_.step.size() * measured;
+  issues_.reserve(operations);
+  wait_operations_.reserve(operations);
+  memory_.reserve(operations);
+  if (Attempt<void> done = StartTogether(); !done) return failed(done);
+  if (Attempt<void> done = RunSteps(warmup, measured); !done) return failed(done);
+  recording_ = false;
+  return Collect();
+}
+
+}  // namespace
+
+Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
+                             const ExecuteOptions& options, Progress& progress) {
+  return Execution(program, device, job, options, progress).Run();
+}
+
+}  // namespace stepcast::runtime
