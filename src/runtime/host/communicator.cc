@@ -1,0 +1,173 @@
+#include "src/runtime/host/communicator.h"
+
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/runtime/host/value_effects.h"
+#include "src/runtime/values/number_types.h"
+
+namespace stepcast::runtime::host {
+namespace {
+
+std::int64_t SourceElements(CollectiveKind kind, std::int64_t elements, int members) {
+  return kind == CollectiveKind::kAllGather ? elements / members : elements;
+}
+std::int64_t TargetElements(CollectiveKind kind, std::int64_t elements, int members) {
+  return kind == CollectiveKind::kReduceScatter ? elements / members : elements;
+}
+
+void Convert(const std::byte* from, DataType from_type, std::byte* to, DataType to_type,
+             std::int64_t count) {
+  values::WithStorageType(from_type, [&](auto from_storage) {
+    values::WithStorageType(to_type, [&](auto to_storage) {
+      using To = decltype(to_storage);
+      const auto* source = reinterpret_cast<const decltype(from_storage)*>(from);
+      To* target = reinterpret_cast<To*>(to);
+      for (std::int64_t i = 0; i < count; ++i) {
+        target[i] = values::FromFp32<To>(values::ToFp32(source[i]));
+      }
+    });
+  });
+}
+
+// What a member gives in a check: -1, 0 or 1, so that sums over 256 members are exact in bf16.
+float Known(int position, std::int64_t element) {
+  return static_cast<float>((element * 7 + position * 5 + element / 11) % 3 - 1);
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<Channel> channel, int members)
+    : channel_(std::move(channel)), members_(members) {}
+
+bool Communicator::AwaitTurn(std::uint64_t ticket) {
+  std::unique_lock lock(mutex_);
+  turn_.wait(lock, [&] { return finished_ == ticket || closed_; });
+  return !closed_;
+}
+
+void Communicator::EndTurn() {
+  const std::lock_guard lock(mutex_);
+  ++finished_;
+  turn_.notify_all();
+}
+
+void Communicator::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  turn_.notify_all();
+}
+
+Attempt<std::byte*> Communicator::Reserve(int slot, std::int64_t bytes) {
+  std::vector<std::byte>& memory = staging_[slot];
+  if (memory.size() < static_cast<std::size_t>(bytes)) {
+    try {
+      // 0x3e3e is 0.19 in bf16 and fp32, 1.6 in fp16.
+      memory.assign(static_cast<std::size_t>(bytes), std::byte{0x3e});
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(
+          Failure{fmt::format("out of memory: {} bytes for a collective on the way", bytes), true});
+    }
+  }
+  return memory.data();
+}
+
+Attempt<void> Communicator::Run(const program::Collective& collective, std::int64_t elements,
+                                Side source, Side target) {
+  const DataType type = collective.data_type;
+  const std::int64_t sent = SourceElements(collective.kind, elements, members_);
+  const std::int64_t received = TargetElements(collective.kind, elements, members_);
+  CollectiveCall call{collective.kind, type,        collective.average,
+                      elements,        source.data, target.data};
+  if (source.type != type) {
+    const Attempt<std::byte*> staged = Reserve(0, sent * SizeOf(type));
+    if (!staged) return tl::unexpected(staged.error());
+    Convert(source.data, source.type, *staged, type, sent);
+    call.source = *staged;
+  }
+  if (target.type != type) {
+    const Attempt<std::byte*> staged = Reserve(1, received * SizeOf(type));
+    if (!staged) return tl::unexpected(staged.error());
+    call.target = *staged;
+  }
+  if (Attempt<void> done = channel_->Run(call); !done) return done;
+  if (target.type != type) {
+    Convert(static_cast<const std::byte*>(call.target), type, target.data, target.type, received);
+  }
+  return {};
+}
+
+Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
+  const std::int64_t size = SizeOf(collective.data_type);
+  const std::int64_t elements = collective.bytes.count() / size / members_ * members_;
+  const Attempt<std::byte*> source = Reserve(0, elements * size);
+  if (!source) return tl::unexpected(source.error());
+  const Attempt<std::byte*> target = Reserve(1, elements * size);
+  if (!target) return tl::unexpected(target.error());
+  return channel_->Run(
+      {collective.kind, collective.data_type, collective.average, elements, *source, *target});
+}
+
+Attempt<void> Communicator::CheckSums(const program::Collective& collective, int position) {
+  const DataType type = collective.data_type;
+  const std::int64_t size = SizeOf(type);
+  const std::int64_t elements = collective.bytes.count() / size / members_ * members_;
+  const std::int64_t sent = SourceElements(collective.kind, elements, members_);
+  const std::int64_t received = TargetElements(collective.kind, elements, members_);
+  const Attempt<std::byte*> source = Reserve(0, elements * size);
+  if (!source) return tl::unexpected(source.error());
+  const Attempt<std::byte*> target = Reserve(1, elements * size);
+  if (!target) return tl::unexpected(target.error());
+  if (type == DataType::kFp8) {
+    return tl::unexpected(Failure{"the host backend has no collectives in fp8"});
+  }
+
+  std::int64_t wrong = 0;
+  std::string example;
+  Attempt<void> done;
+  values::WithStorageType(type, [&](auto storage) {
+    using T = decltype(storage);
+    T* from = reinterpret_cast<T*>(*source);
+    T* to = reinterpret_cast<T*>(*target);
+    for (std::int64_t i = 0; i < sent; ++i) from[i] = values::FromFp32<T>(Known(position, i));
+    done = channel_->Run({collective.kind, type, collective.average, elements, from, to});
+    if (!done) return;
+    const std::int64_t part = elements / members_;
+    const float divisor = collective.average ? static_cast<float>(members_) : 1.0f;
+    for (std::int64_t i = 0; i < received; ++i) {
+      float expected = 0;
+      switch (collective.kind) {
+        case CollectiveKind::kAllReduce:
+          for (int member = 0; member < members_; ++member) expected += Known(member, i);
+          expected = values::ToFp32(values::FromFp32<T>(expected / divisor));
+          break;
+        case CollectiveKind::kReduceScatter:
+          for (int member = 0; member < members_; ++member) {
+            expected += Known(member, part * position + i);
+          }
+          expected = values::ToFp32(values::FromFp32<T>(expected / divisor));
+          break;
+        case CollectiveKind::kAllGather:
+          expected = Known(static_cast<int>(i / part), i % part);
+          break;
+        case CollectiveKind::kBroadcast:
+          expected = Known(0, i);
+          break;
+      }
+      const float got = values::ToFp32(to[i]);
+      if (got == expected) continue;
+      if (wrong++ == 0) example = fmt::format("element {} is {}, not {}", i, got, expected);
+    }
+  });
+  if (!done) return done;
+  if (wrong > 0) {
+    return tl::unexpected(
+        Failure{fmt::format("{} of {} elements are wrong: {}", wrong, received, example)});
+  }
+  return {};
+}
+
+}  // namespace stepcast::runtime::host

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/program/program.h"
+#include "src/runtime/host/clock.h"
+#include "src/runtime/host/transport.h"
+
+namespace stepcast::runtime::host {
+
+// A program's communicator on one rank: runs its collectives in host order, whatever streams they
+// were issued on. The host thread takes a ticket for each; streams come with them.
+class Communicator {
+ public:
+  Communicator(std::unique_ptr<Channel> channel, int members);
+
+  // One side of a collective: values of one type in memory.
+  struct Side {
+    std::byte* data = nullptr;
+    DataType type = DataType::kFp32;
+  };
+
+  std::uint64_t TakeTicket() { return issued_++; }
+  // Waits for the ticket's turn; false when the communicator was closed.
+  bool AwaitTurn(std::uint64_t ticket);
+  // In turn. Converts on the way, through memory of its own, where a side has another type than
+  // the collective. `elements` are those of the whole.
+  Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
+                    Side target);
+  // In turn: a collective that carries nobody's values, on random memory of its own.
+  Attempt<void> RunEmpty(const program::Collective& collective);
+  // The turn is over: the next one's begins.
+  void EndTurn();
+
+  // Nobody waits here any more.
+  void Close();
+
+  // Runs the collective on small whole numbers and looks at every element of the result. All
+  // members call this together.
+  Attempt<void> CheckSums(const program::Collective& collective, int position);
+
+ private:
+  Attempt<std::byte*> Reserve(int slot, std::int64_t bytes);
+
+  std::unique_ptr<Channel> channel_;
+  int members_;
+  std::uint64_t issued_ = 0;  // host thread
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::uint64_t finished_ = 0;
+  bool closed_ = false;
+  std::vector<std::byte> staging_[2];  // for the one whose turn it is
+};
+
+}  // namespace stepcast::runtime::host

@@ -1,0 +1,186 @@
+#include "src/runtime/host/kernel_work.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/runtime/values/random_values.h"
+
+namespace stepcast::runtime::host {
+namespace {
+
+// Attention runs as products of this shape: the block of a fused kernel, head dimension 64.
+constexpr int kBlockM = 128, kBlockN = 128, kBlockK = 64;
+
+struct Need {
+  std::int64_t operands = 0;  // floats
+  std::int64_t results = 0;
+};
+
+std::int64_t Floats(Bytes bytes) { return (bytes.count() + 3) / 4; }
+
+Need NeedOf(const Kernel& kernel) {
+  switch (kernel.kind) {
+    case KernelKind::kGemm:
+      return {kernel.m * kernel.k + kernel.k * kernel.n, kernel.m * kernel.n};
+    case KernelKind::kAttention:
+    case KernelKind::kAttentionGradient:
+      return {kBlockM * kBlockK + kBlockK * kBlockN, kBlockM * kBlockN};
+    case KernelKind::kMemoryBound:
+    case KernelKind::kOptimizer:
+      return {Floats(std::min(kernel.read, KernelWork::kWindow)),
+              Floats(std::min(kernel.written, KernelWork::kWindow))};
+    case KernelKind::kGiven:
+      break;
+  }
+  return {};
+}
+
+bool TooLarge(const Kernel& kernel) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  return kernel.m > kMost || kernel.n > kMost || kernel.k > kMost;
+}
+
+}  // namespace
+
+Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limit,
+                                     std::uint64_t seed) {
+  KernelWork work;
+  Need largest;
+  const Kernel* neediest = nullptr;
+  work.results_.assign(program.streams.size(), 0);
+  bool products = false;
+  for (const auto* part : {&program.prologue, &program.step}) {
+    for (const program::Instruction& instruction : *part) {
+      Need need;
+      if (instruction.opcode == program::Opcode::kKernel) {
+        const Kernel& kernel = program.kernels[instruction.operand];
+        if (kernel.kind == KernelKind::kGemm && TooLarge(kernel)) {
+          return tl::unexpected(Failure{
+              fmt::format("the product '{}', {} x {} x {}, is larger than OpenBLAS can count",
+                          kernel.name, kernel.m, kernel.n, kernel.k)});
+        }
+        need = NeedOf(kernel);
+        products = products || kernel.kind == KernelKind::kGemm ||
+                   kernel.kind == KernelKind::kAttention ||
+                   kernel.kind == KernelKind::kAttentionGradient;
+        if (neediest == nullptr ||
+            need.operands + need.results > NeedOf(*neediest).operands + NeedOf(*neediest).results) {
+          neediest = &kernel;
+        }
+      } else if (instruction.opcode == program::Opcode::kCopy) {
+        const Bytes bytes = std::min(program.copies[instruction.operand].bytes, kWindow);
+        need = {Floats(bytes), Floats(bytes)};
+      }
+      largest.operands = std::max(largest.operands, need.operands);
+      std::int64_t& results = work.results_[instruction.stream];
+      results = std::max(results, need.results);
+    }
+  }
+  if (products) {
+    const Attempt<const Blas*> blas = Blas::Load();
+    if (!blas) return tl::unexpected(blas.error());
+    work.blas_ = *blas;
+  }
+
+  // Cache lines, so that no two streams share one.
+  const auto aligned = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
+  work.operands_ = aligned(largest.operands);
+  std::int64_t total = work.operands_;
+  for (std::int64_t& results : work.results_) {
+    results = aligned(results);
+    work.first_result_.push_back(total);
+    total += results;
+  }
+  if (total == 0) return work;
+  work.size_ = Bytes(total * 4);
+  const auto refuse = [&](const std::string& why) {
+    return tl::unexpected(Failure{
+        fmt::format(
+            "the kernels' operands and results, {} bytes, the most for '{}', do not fit: {}",
+            work.size_.count(), neediest == nullptr ? "copies" : neediest->name, why),
+        true});
+  };
+  if (work.size_ > limit) {
+    auto refused = refuse(fmt::format("{} bytes are free", limit.count()));
+    work.size_ = Bytes(0);
+    return refused;
+  }
+  void* memory = mmap(nullptr, static_cast<std::size_t>(total) * 4, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return refuse("the system gives no more memory");
+  work.memory_ = static_cast<float*>(memory);
+  const std::uint32_t hash = values::SeedHash(seed);
+  for (std::int64_t i = 0; i < total; ++i) work.memory_[i] = values::RandomOperand(hash, i);
+  return work;
+}
+
+KernelWork::KernelWork(KernelWork&& other) noexcept
+    : blas_(other.blas_),
+      memory_(std::exchange(other.memory_, nullptr)),
+      size_(other.size_),
+      operands_(other.operands_),
+      first_result_(std::move(other.first_result_)),
+      results_(std::move(other.results_)) {}
+
+KernelWork::~KernelWork() {
+  if (memory_ != nullptr) munmap(memory_, static_cast<std::size_t>(size_.count()));
+}
+
+const float* KernelWork::Multiply(const Kernel& kernel, std::uint16_t stream) const {
+  const float* a = memory_;
+  const float* b = memory_ + kernel.m * kernel.k;
+  float* c = memory_ + first_result_[stream];
+  for (std::int64_t product = 0; product < kernel.batch; ++product) {
+    blas_->Multiply(static_cast<int>(kernel.m), static_cast<int>(kernel.n),
+                    static_cast<int>(kernel.k), a, b, c);
+  }
+  return c;
+}
+
+void KernelWork::Attend(const Kernel& kernel, std::uint16_t stream) const {
+  constexpr std::int64_t kFlops = std::int64_t{2} * kBlockM * kBlockN * kBlockK;
+  float* c = memory_ + first_result_[stream];
+  for (std::int64_t done = 0; done < kernel.flops; done += kFlops) {
+    blas_->Multiply(kBlockM, kBlockN, kBlockK, memory_, memory_ + kBlockM * kBlockK, c);
+  }
+}
+
+void KernelWork::MoveBytes(Bytes read, Bytes written, std::uint16_t stream) const {
+  // The part that is both read and written is copied; the rest is summed up or filled in. Windows
+  // are at least as long as the shorter of kWindow and what any kernel of this stream wants.
+  const auto* source = reinterpret_cast<const char*>(memory_);
+  auto* target = reinterpret_cast<char*>(memory_ + first_result_[stream]);
+  const std::int64_t source_window = std::min(operands_ * 4, kWindow.count());
+  const std::int64_t target_window = std::min(results_[stream] * 4, kWindow.count());
+  const std::int64_t both = std::min(source_window, target_window);
+  std::int64_t left_to_read = read.count();
+  std::int64_t left_to_write = written.count();
+  while (left_to_read > 0 && left_to_write > 0 && both > 0) {
+    const std::int64_t bytes = std::min({left_to_read, left_to_write, both});
+    std::memcpy(target, source, static_cast<std::size_t>(bytes));
+    left_to_read -= bytes;
+    left_to_write -= bytes;
+  }
+  std::uint64_t sum = 0;
+  while (left_to_read > 0 && source_window > 0) {
+    const std::int64_t bytes = std::min(left_to_read, source_window);
+    const auto* words = reinterpret_cast<const std::uint32_t*>(memory_);
+    for (std::int64_t i = 0; i < bytes / 4; ++i) sum += words[i];
+    left_to_read -= bytes;
+  }
+  while (left_to_write > 0 && target_window > 0) {
+    const std::int64_t bytes = std::min(left_to_write, target_window);
+    std::memset(target, 0x3e, static_cast<std::size_t>(bytes));
+    left_to_write -= bytes;
+  }
+  // The compiler may not leave the reading out.
+  asm volatile("" : : "r"(sum) : "memory");
+}
+
+}  // namespace stepcast::runtime::host

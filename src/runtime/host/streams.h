@@ -1,0 +1,114 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/runtime/device.h"
+#include "src/runtime/host/clock.h"
+#include "src/runtime/progress.h"
+
+namespace stepcast::runtime::host {
+
+// A place in a stream's queue: everything that was issued on it before.
+struct Position {
+  std::uint16_t stream = 0;
+  std::uint64_t issued = 0;
+};
+
+// Streams on CPUs: each is a thread that runs what is queued on it, in order. Threads that have
+// nothing to do, or wait for each other, sleep. Issuing and waiting is for one thread, the host's.
+//
+// When work fails, nothing that has not begun is run any more; queues then empty at once, so that
+// nobody waits for ever.
+class Streams {
+ public:
+  // Runs on the stream's thread. May set `start` to when the work itself began, if it had to wait
+  // for more than its stream.
+  using Work = std::function<Attempt<void>(Time& start)>;
+
+  // So many operations may be in the queues; then issuing waits, as it does for CUDA's.
+  static constexpr std::uint64_t kRunAhead = 1024;
+
+  // `on_failure` is called once, by the thread whose work failed first.
+  Streams(const Clock& clock, int streams, std::function<void(const Failure&)> on_failure);
+  // Waits for what runs; what has not begun is dropped.
+  ~Streams();
+
+  // Where operations are counted and the longest-running one is kept.
+  void ReportTo(Progress* progress);
+
+  // `operation` may be none (instruction kNone): then its times are not kept.
+  void Issue(std::uint16_t stream, OperationId operation, Work work);
+  // `call` numbers the wait for TakeWaits.
+  void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
+
+  Position Now(std::uint16_t stream) const;  // what has been issued so far
+  std::uint64_t Finished(std::uint16_t stream) const;
+  void WaitFor(Position position);
+  void WaitForAll();
+
+  // The first failure of any work.
+  std::optional<Failure> failure() const;
+  // As if work had failed: drops what has not begun.
+  void Stop();
+
+  // What ran since the last call, in order of (end, issue).
+  std::vector<OperationTimes> TakeTimes();
+  std::vector<WaitTimes> TakeWaits();
+
+ private:
+  struct Item {
+    std::uint64_t order = 0;  // of issue, over all streams
+    OperationId operation;
+    Work work;  // empty: a wait
+    Position until;
+    std::uint64_t call = 0;
+  };
+  struct Ran {
+    std::uint64_t order;
+    OperationTimes times;
+  };
+  struct Stream {
+    std::deque<Item> queue;
+    std::uint64_t issued = 0;
+    std::uint64_t finished = 0;
+    std::condition_variable issue;   // there is something to do
+    std::condition_variable finish;  // `finished` grew
+    int waiting = 0;                 // for `finish`
+    OperationId running;             // instruction kNone: none
+    Time since;
+    std::vector<Ran> ran;
+    std::vector<WaitTimes> waits;
+    std::thread thread;
+  };
+
+  void Serve(std::uint16_t index);
+  void Await(std::unique_lock<std::mutex>& lock, Position position);
+  void Push(std::uint16_t stream, Item item);
+  void Finish(Stream& stream);
+  void Report();
+
+  const Clock& clock_;
+  std::function<void(const Failure&)> on_failure_;
+  Progress* progress_ = nullptr;
+  mutable std::mutex mutex_;  // guards everything
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::uint64_t issued_ = 0;
+  std::uint64_t outstanding_ = 0;
+  std::condition_variable room_;
+  bool host_wants_room_ = false;
+  bool stopped_ = false;
+  bool closing_ = false;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace stepcast::runtime::host

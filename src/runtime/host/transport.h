@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
+#include "src/runtime/device.h"
+
+// How collectives get from rank to rank on CPUs: through the memory that the threads of a process
+// share (thread_transport.h), or by MPI (mpi_transport.h).
+namespace stepcast::runtime::host {
+
+// One rank's part in one collective: what program::EffectKind::kCollective says of sizes and of
+// collectives in place.
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  DataType type = DataType::kFp32;
+  bool average = false;       // the sum is divided by the number of members
+  std::int64_t elements = 0;  // of the whole
+  const void* source = nullptr;
+  void* target = nullptr;
+};
+
+// One rank's end of a communicator.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Takes part in a collective; returns when this rank's buffers are its own again. Members call
+  // this in the same order, each for one collective at a time. Sums of whole numbers that the type
+  // holds exactly are exact; others may be rounded after each addition.
+  virtual Attempt<void> Run(const CollectiveCall& call) = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // All of `ranks` (this one among them; their order is the group's) call this together, with the
+  // same name; two communicators of the same ranks differ in their names.
+  virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
+                                                 const std::vector<int>& ranks) = 0;
+
+  // This rank takes part in nothing more. Where the transport can tell them, partners that wait for
+  // it get a Failure that says why; under MPI they wait until somebody ends the run. Any thread.
+  virtual void Abandon(const std::string& why) = 0;
+
+  // "threads of one process", "Open MPI ..."
+  virtual std::string Description() const = 0;
+};
+
+}  // namespace stepcast::runtime::host
