@@ -15,11 +15,11 @@ namespace stepcast::runtime {
 struct Place {
   int rank = 0;
   int ranks = 1;
-  int local_rank = 0;   // among the ranks of its node
+  int local_rank = 0;  // among the ranks of its node
   int local_ranks = 1;
-  int node = 0;         // nodes are numbered by their lowest rank
+  int node = 0;  // nodes are numbered by their lowest rank
   int nodes = 1;
-  std::string host;     // the node's host name
+  std::string host;  // the node's host name
 };
 
 class Job {
