@@ -17,12 +17,14 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/execute_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/topology_command.h"
 #include "src/report/output_file.h"
+#include "src/runtime/watch.h"
 
 namespace stepcast::cli {
 namespace {
@@ -90,6 +92,33 @@ constexpr const char* kSweepFooter =
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
     "\n";
 
+constexpr const char* kExecuteAbout =
+    "Runs the scenario's step program on hardware: allocates its buffers, submits its kernels,\n"
+    "copies and collectives, and measures each of them on every rank. Parameters, gradients and\n"
+    "optimizer states are real, so what runs is a training step; activations are stand-ins of the\n"
+    "right size.";
+
+constexpr const char* kExecuteFooter =
+    "Without a launcher this process runs all ranks as threads. Under mpirun, srun (with PMI) or\n"
+    "torchrun each process is one rank, and there must be as many as the plan has devices.\n"
+    "\n"
+    "The step time is the median over the measured steps; what stands below it describes that\n"
+    "step on the rank that finished it last. Without --barrier steps follow one another as in\n"
+    "training, and one more runs before and after those that are measured.\n"
+    "\n"
+    "The host backend computes on CPUs, matrix products in FP32 by OpenBLAS, layers with given\n"
+    "times as sleeps, and communicates by MPI or between threads. The cuda backend needs a\n"
+    "stepcast that was built with --config=cuda.\n"
+    "\n"
+    "A rank that dies, hangs, fails or runs out of memory ends the whole run with status 1 and\n"
+    "one sentence that names the rank, its host and the operation. Steps in such sentences count\n"
+    "from 1, warm-up included.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast execute scenarios/zero-stages/scenario.yaml --backend cuda\n"
+    "  mpirun -n 4 stepcast execute scenario.yaml --backend host --steps 20\n"
+    "\n";
+
 constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
 
 constexpr const char* kTopologyShowAbout =
@@ -107,6 +136,7 @@ struct Request {
   SimulateOptions simulate;
   MemoryOptions memory;
   SweepOptions sweep;
+  ExecuteOptions execute;
   TopologyShowOptions topology_show;
 };
 
@@ -145,6 +175,27 @@ void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::stri
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+}
+
+void AddHardware(CLI::App& command, HardwareOptions& hardware) {
+  AddScenario(command, hardware.scenario, hardware.set);
+  constexpr int kMostSteps = 100'000;
+  command.add_option("--backend", hardware.backend, "What to run on: host or cuda")
+      ->type_name("NAME")
+      ->required();
+  command.add_option("--steps", hardware.steps, "How many steps to measure (5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostSteps));
+  command.add_option("--warmup", hardware.warmup, "How many steps to run before (2)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kMostSteps));
+  command.add_flag("--barrier", hardware.barrier,
+                   "Let every rank wait for all others between steps (training.step_barrier)");
+  command.add_flag("--graph", hardware.graph, "Capture the step once and replay it");
+  command
+      .add_option("--timeout", hardware.timeout,
+                  "End the run when no operation finishes for this long (60 s)")
+      ->type_name("TIME");
 }
 
 void Describe(CLI::App& app, Request& request) {
@@ -189,6 +240,11 @@ void Describe(CLI::App& app, Request& request) {
   CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
+
+  CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
+  AddHardware(execute, request.execute.hardware);
+  execute.add_flag("--json", request.execute.json, "Print one JSON document");
+  execute.footer(std::string(kExecuteFooter) + kExitStatus);
 
   CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
   topology.require_subcommand(1);
@@ -341,10 +397,13 @@ Outcome Run(const std::vector<std::string>& arguments) {
   if (app.got_subcommand("simulate")) return Simulate(request.simulate);
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
+  if (app.got_subcommand("execute")) return Execute(request.execute);
   return TopologyShow(request.topology_show);
 }
 
 extern "C" void StopAtSignal(int signal) {
+  // Several ranks end together, and the cause of the signal may be another rank's death.
+  if (runtime::Watch::TakeSignal(signal)) return;
   report::RemoveUnfinishedFiles();
   constexpr std::string_view kLine = "\nstepcast: interrupted\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
@@ -361,6 +420,7 @@ void SetSignals() {
     if (before.sa_handler == SIG_IGN) continue;  // as nohup wants it
     struct sigaction action = {};
     action.sa_handler = StopAtSignal;
+    action.sa_flags = SA_RESTART;
     ::sigfillset(&action.sa_mask);
     ::sigaction(number, &action, nullptr);
   }
@@ -402,10 +462,12 @@ int Main(int count, char** words) {
   // Some file systems tell only at the end that there was no room.
   const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&
                         (outcome.output.empty() || ::close(STDOUT_FILENO) == 0);
-  if (complete) return outcome.status;
-  WriteAll(STDERR_FILENO,
-           fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));
-  return kFailed;
+  if (!complete) {
+    WriteAll(STDERR_FILENO,
+             fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));
+    outcome.status = kFailed;
+  }
+  return outcome.end ? outcome.end(outcome.status) : outcome.status;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "src/base/diagnostic.h"
@@ -20,6 +21,9 @@ struct Outcome {
   ExitStatus status = kDone;
   std::string output;    // stdout
   std::string messages;  // stderr
+  // What is still to do when all is printed, and the status to exit with then: several processes
+  // that run together end together. Null: nothing.
+  std::function<ExitStatus(ExitStatus)> end{};
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);

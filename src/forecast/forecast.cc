@@ -10,9 +10,9 @@
 #include "src/base/check.h"
 #include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/lowering/lowering.h"
-#include "src/model/model.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
@@ -187,33 +187,6 @@ void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecas
   memory.fits = memory.reserved + memory.outside <= memory.capacity;
 }
 
-void SummariseRates(const scenario::Scenario& scenario, Forecast& forecast) {
-  const plan::Training& training = scenario.plan.training;
-  const double seconds = forecast.step_time.seconds();
-  const double devices = scenario.cluster->devices();
-  if (seconds <= 0) return;
-  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) *
-                               static_cast<double>(training.sequence_length) / seconds;
-  forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
-  if (scenario.model->is_layer_list() || !scenario.gpu) return;
-
-  const auto works = model::BuildWork(*scenario.model, plan::WorkOptionsOf(training));
-  double once = 0, recomputed = 0;
-  for (const model::Layer& layer : scenario.model->layers) {
-    const model::LayerWork& work = works[layer.work];
-    for (const auto& op : work.forward) once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.backward) once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.recompute) recomputed += static_cast<double>(op.kernel.model_flops);
-  }
-  const double peak =
-      static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
-  const double micro_batches = static_cast<double>(training.gradient_accumulation);
-  if (peak <= 0) return;
-  forecast.has_flops = true;
-  forecast.mfu = once * micro_batches / peak;
-  forecast.hfu = (once + recomputed) * micro_batches / peak;
-}
-
 }  // namespace
 
 Result<Run> Simulate(const scenario::Scenario& scenario) {
@@ -242,7 +215,7 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   SummariseTime(run, steady, scenario.plan.training.step_barrier, run.forecast);
   SummariseCollectives(run, steady, run.forecast);
   SummariseMemory(run, scenario, run.forecast);
-  SummariseRates(scenario, run.forecast);
+  FillThroughput(scenario, run.forecast);
   return run;
 }
 

@@ -1,53 +1,9 @@
 #include "src/report/simulate_json.h"
 
-#include "src/program/program.h"
+#include "src/report/figures_json.h"
 #include "src/report/json_values.h"
 
 namespace stepcast::report {
-namespace {
-
-double PhaseSeconds(const forecast::TimeBreakdown& time, program::Phase phase) {
-  return JsonSeconds(time.phase[static_cast<std::size_t>(phase)]);
-}
-
-Json Communication(const forecast::Forecast& forecast) {
-  double bytes_per_rank = 0;
-  Json collectives = Json::array();
-  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
-    bytes_per_rank += summary.wire_bytes_per_rank;
-    collectives.push_back(Json{
-        {"collective", Name(summary.collective)},
-        {"group", summary.group},
-        {"calls", summary.calls},
-        {"bytes_per_rank", JsonNumber(summary.wire_bytes_per_rank)},
-        {"algorithm", summary.algorithm},
-        {"total_s", JsonSeconds(summary.total)},
-        {"provenance", cost::Name(summary.provenance)},
-    });
-  }
-  return Json{
-      {"bytes_per_rank", JsonNumber(bytes_per_rank)},
-      {"total_s", JsonSeconds(forecast.communication_total)},
-      {"exposed_s", JsonSeconds(forecast.time.exposed_communication)},
-      {"collectives", std::move(collectives)},
-  };
-}
-
-Json Memory(const forecast::MemoryForecast& memory) {
-  Json object{
-      {"rank", memory.rank},
-      {"peak_bytes", memory.peak.count()},
-      {"reserved_bytes", memory.reserved.count()},
-      {"outside_bytes", memory.outside.count()},
-      {"capacity_bytes", memory.capacity.count()},
-      {"fits", memory.fits},
-  };
-  AddCategories(object, memory.at_peak);
-  object["padding_bytes"] = memory.padding.count();
-  return object;
-}
-
-}  // namespace
 
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds) {
@@ -61,14 +17,9 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"mfu", utilization(forecast.mfu)},
       {"hfu", utilization(forecast.hfu)},
       {"parameters", scenario.model->parameter_count()},
-      {"time_s",
-       {{"forward", PhaseSeconds(forecast.time, program::Phase::kForward)},
-        {"backward", PhaseSeconds(forecast.time, program::Phase::kBackward)},
-        {"optimizer", PhaseSeconds(forecast.time, program::Phase::kOptimizer)},
-        {"exposed_communication", JsonSeconds(forecast.time.exposed_communication)},
-        {"idle", JsonSeconds(forecast.time.idle)}}},
-      {"communication", Communication(forecast)},
-      {"memory", Memory(forecast.memory)},
+      {"time_s", TimeJson(forecast.time)},
+      {"communication", CommunicationJson(forecast)},
+      {"memory", MemoryJson(forecast.memory)},
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
       {"run", {{"seconds", seconds}}},

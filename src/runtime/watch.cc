@@ -109,7 +109,7 @@ class WatchThread : public Watch {
   void SetStage(int rank, Stage stage) override { local_.at(rank).stage = stage; }
   void SetProgram(const program::Program& program) override { program_ = &program; }
 
-  void Fail(int rank, const Failure& failure) override {
+  void Tell(int rank, const Failure& failure) override {
     {
       const std::lock_guard lock(mutex_);
       failures_.push_back({.kind = failure.out_of_memory ? Kind::kOutOfMemory : Kind::kFailed,
@@ -118,7 +118,6 @@ class WatchThread : public Watch {
                            .sentence = Named(rank, failure.message)});
     }
     Wake();
-    for (;;) ::pause();  // the watch's thread ends the process
   }
 
   static bool Notice(int signal) {
@@ -165,16 +164,19 @@ class WatchThread : public Watch {
 
   std::string Who(int rank) const { return fmt::format("rank {} on '{}'", rank, place(rank).host); }
 
-  // Failures of the executor name their rank, but not its host.
+  // Failures of the executor name their rank, but its host only if there are several.
   std::string Named(int rank, const std::string& message) const {
     const std::string plain = fmt::format("rank {}", rank);
-    if (message.starts_with(Who(rank))) return message;
-    if (message.starts_with(plain + ": ") || message.starts_with(plain + " ")) {
-      return Who(rank) + message.substr(plain.size());
+    const std::string on_host = fmt::format("{} on {}", plain, place(rank).host);
+    for (const std::string& name : {Who(rank), on_host, plain}) {
+      if (message.starts_with(name + ":") || message.starts_with(name + ",")) {
+        return Who(rank) + message.substr(name.size());
+      }
     }
     return fmt::format("{}: {}", Who(rank), message);
   }
 
+  // Steps count from 1 here, warm-up included, as in the executor's own failures.
   std::string Doing(int rank) const {
     const Beat& beat = beats_[static_cast<std::size_t>(rank)];
     const program::Program* const program = program_;
@@ -186,11 +188,12 @@ class WatchThread : public Watch {
       case Stage::kRunning:
         break;
     }
+    if (program != nullptr && beat.instruction == program::kNone) return "it was in the prologue";
     if (program == nullptr || beat.instruction >= program->step.size()) {
-      return fmt::format("it was between operations of step {}", beat.step);
+      return fmt::format("it was between operations of step {}", beat.step + 1);
     }
     return fmt::format("it was at {} in step {}",
-                       program::Describe(*program, program->step[beat.instruction]), beat.step);
+                       program::Describe(*program, program->step[beat.instruction]), beat.step + 1);
   }
 
   void TakeLocalBeats() {
@@ -723,6 +726,11 @@ Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& opt
     }
     std::this_thread::sleep_for(kProbe);
   }
+}
+
+void Watch::Fail(int rank, const Failure& failure) {
+  Tell(rank, failure);
+  for (;;) ::pause();  // the watch's thread ends the process
 }
 
 bool Watch::TakeSignal(int signal) { return WatchThread::Notice(signal); }

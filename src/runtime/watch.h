@@ -58,7 +58,7 @@ class Watch {
   virtual void SetProgram(const program::Program& program) = 0;
 
   // Ends the run because this rank cannot go on. May be called by any thread; does not return.
-  [[noreturn]] virtual void Fail(int rank, const Failure& failure) = 0;
+  [[noreturn]] void Fail(int rank, const Failure& failure);
 
   // The run is over and went well, on all ranks (after a barrier): nothing is a failure any more.
   virtual void Finish() = 0;
@@ -67,6 +67,9 @@ class Watch {
   // in which the cause of the signal may show (mpirun terminates all ranks when one dies). False
   // when there is no watch, or one that was told before and has not ended the process.
   static bool TakeSignal(int signal);
+
+ private:
+  virtual void Tell(int rank, const Failure& failure) = 0;  // the watch's thread
 };
 
 }  // namespace stepcast::runtime

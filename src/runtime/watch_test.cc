@@ -71,7 +71,7 @@ extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
   static const program::Program program = OneCollective();
   (*watch)->SetProgram(program);
   (*watch)->SetStage(rank, Stage::kRunning);
-  (*watch)->progress(rank).step = 7;
+  (*watch)->progress(rank).step = 6;
   (*watch)->progress(rank).instruction = 0;
   // Everybody has told where it is.
   std::this_thread::sleep_for(milliseconds(600));
@@ -290,7 +290,7 @@ Ended RunThreads(milliseconds timeout, const std::function<void(int rank, Watch&
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
         watch->SetStage(rank, Stage::kRunning);
-        watch->progress(rank).step = 7;
+        watch->progress(rank).step = 6;
         watch->progress(rank).instruction = 0;
         body(rank, *watch);
       });

@@ -1,0 +1,43 @@
+#include "src/cli/backends.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/runtime/host/backend.h"
+#ifdef STEPCAST_CUDA
+#include "src/runtime/cuda/backend.h"
+#endif
+
+namespace stepcast::cli {
+namespace {
+
+Diagnostics Wrong(const char* code, std::string message, std::string hint) {
+  return {{.code = code,
+           .location = {"--backend", 0, 0},
+           .message = std::move(message),
+           .hint = std::move(hint)}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<runtime::Backend>> MakeBackend(const std::string& name) {
+  if (name == "host") return runtime::host::MakeHostBackend();
+  if (name == "cuda") {
+#ifdef STEPCAST_CUDA
+    auto backend = runtime::cuda::MakeCudaBackend();
+    if (backend) return std::move(*backend);
+    return tl::unexpected(Wrong("command.no-cuda",
+                                fmt::format("CUDA cannot be used: {}", backend.error().message),
+                                "check the driver with nvidia-smi, or use --backend host"));
+#else
+    return tl::unexpected(Wrong("command.no-cuda", "this stepcast was built without CUDA",
+                                "build it with `bazel build --config=cuda //src/cli:stepcast`, or "
+                                "use --backend host"));
+#endif
+  }
+  return tl::unexpected(Wrong("command.unknown-backend",
+                              fmt::format("unknown backend: {}", Quoted(name)),
+                              "there are: host, cuda"));
+}
+
+}  // namespace stepcast::cli

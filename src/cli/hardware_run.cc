@@ -1,0 +1,335 @@
+#include "src/cli/hardware_run.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/quantity.h"
+#include "src/cli/backends.h"
+#include "src/lowering/lowering.h"
+#include "src/program/validator.h"
+#include "src/report/output_file.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/executor.h"
+#include "src/runtime/launch.h"
+#include "src/runtime/measurement_bytes.h"
+#include "src/runtime/mpi_session.h"
+#include "src/runtime/thread_job.h"
+#include "src/runtime/watch.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+namespace {
+
+using runtime::Attempt;
+using runtime::Failure;
+using runtime::Job;
+using runtime::Launcher;
+using runtime::Watch;
+using validate::RankRun;
+
+void SayAtTheEnd(int, const std::string& sentence) {
+  report::RemoveUnfinishedFiles();
+  if (sentence.empty()) return;
+  const std::string line = fmt::format("stepcast: {}\n", sentence);
+  std::string_view left = line;
+  while (!left.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, left.data(), left.size());
+    if (written <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+Diagnostic WrongOption(const char* code, const char* option, std::string message,
+                       std::string hint) {
+  return {code, {option, 0, 0}, std::move(message), std::move(hint)};
+}
+
+// What is known before anything runs.
+struct Setting {
+  scenario::Scenario scenario;
+  std::unique_ptr<runtime::Backend> backend;
+};
+
+Result<std::chrono::milliseconds> Timeout(const std::string& text) {
+  const auto time = ParseTime(text);
+  if (!time) {
+    return tl::unexpected(Diagnostics{
+        WrongOption("command.bad-quantity", "--timeout", time.error().message, time.error().hint)});
+  }
+  if (*time < Milliseconds(100)) {
+    return tl::unexpected(Diagnostics{WrongOption(
+        "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
+        "an operation that takes longer than that is taken for a hang")});
+  }
+  return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
+}
+
+void Append(Diagnostics& all, Diagnostics some) { all.insert(all.end(), some.begin(), some.end()); }
+
+Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& launch) {
+  Diagnostics faults;
+  Setting setting;
+  auto backend = MakeBackend(options.backend);
+  if (!backend) Append(faults, backend.error());
+  std::vector<std::string> set = options.set;
+  if (options.barrier) set.emplace_back("training.step_barrier=true");
+  scenario::InputCache cache;
+  auto scenario = scenario::Load(options.scenario, set, cache);
+  if (!scenario) Append(faults, scenario.error());
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  setting.backend = std::move(*backend);
+  setting.scenario = std::move(*scenario);
+
+  const int devices = setting.scenario.cluster->devices();
+  const bool launched = launch.launcher != Launcher::kNone;
+  const int most = setting.backend->MaxLocalRanks();
+  if (launched && launch.ranks != devices) {
+    faults.push_back(
+        {.code = "launch.wrong-number",
+         .location = setting.scenario.cluster_location,
+         .message = fmt::format("the plan is for {} devices, but {} {} launched", devices,
+                                launch.ranks, launch.ranks == 1 ? "rank was" : "ranks were"),
+         .hint = fmt::format("launch {} ranks, or change the cluster with --set", devices)});
+  } else if (!launched && devices > most) {
+    faults.push_back(
+        {.code = "launch.wrong-number",
+         .location = setting.scenario.cluster_location,
+         .message =
+             fmt::format("the plan is for {} devices, but this process has {}", devices, most),
+         .hint = "launch one process for each device with mpirun, srun or torchrun, or change the "
+                 "cluster with --set"});
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return setting;
+}
+
+std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement) {
+  runtime::ByteWriter writer;
+  writer.Signed(place.local_rank);
+  writer.Signed(place.local_ranks);
+  writer.Signed(place.node);
+  writer.Signed(place.nodes);
+  writer.Text(place.host);
+  writer.Text(runtime::ToBytes(measurement));
+  return writer.Take();
+}
+
+Attempt<RankRun> ToRankRun(std::string_view bytes, int rank, int ranks) {
+  runtime::ByteReader reader(bytes);
+  RankRun run;
+  run.place.rank = rank;
+  run.place.ranks = ranks;
+  run.place.local_rank = static_cast<int>(reader.Signed());
+  run.place.local_ranks = static_cast<int>(reader.Signed());
+  run.place.node = static_cast<int>(reader.Signed());
+  run.place.nodes = static_cast<int>(reader.Signed());
+  run.place.host = reader.Text();
+  auto measurement = runtime::ToMeasurement(reader.Text());
+  if (!measurement) return tl::unexpected(measurement.error());
+  run.measurement = std::move(*measurement);
+  return run;
+}
+
+// What one rank does, from its program to the gathered results (at rank 0).
+Attempt<std::vector<RankRun>> RunRank(const HardwareOptions& options, const Setting& setting,
+                                      const program::Program& program, Job& job, Watch& watch) {
+  const runtime::Place& place = job.place();
+  const bool barrier = setting.scenario.plan.training.step_barrier;
+  runtime::DeviceOptions device_options;
+  device_options.memory_limit = setting.scenario.cluster->device_memory();
+  if (options.check) device_options.gradients = runtime::GradientRule::kSmallIntegers;
+  std::string bytes;
+  {
+    auto device = setting.backend->MakeDevice(program, job, device_options);
+    if (!device) return tl::unexpected(device.error());
+    const runtime::ExecuteOptions execute_options{
+        .warmup_steps = options.warmup,
+        .measured_steps = validate::StepsToMeasure(options.steps, barrier),
+        .barrier = barrier,
+        .graph = options.graph};
+    watch.SetStage(place.rank, runtime::Stage::kRunning);
+    const auto measurement =
+        runtime::Execute(program, **device, job, execute_options, watch.progress(place.rank));
+    if (!measurement) return tl::unexpected(measurement.error());
+    watch.SetStage(place.rank, runtime::Stage::kReporting);
+    bytes = ToBytes(place, *measurement);
+  }
+  auto all = job.Gather(std::move(bytes));
+  if (!all) return tl::unexpected(all.error());
+  std::vector<RankRun> runs;
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    auto run = ToRankRun((*all)[rank], static_cast<int>(rank), place.ranks);
+    if (!run) return tl::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+std::vector<RankRun> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
+                                   const program::Program& program, Job& job, Watch& watch) {
+  const int rank = job.place().rank;
+  Failure failure;
+  try {
+    auto runs = RunRank(options, setting, program, job, watch);
+    if (runs) return std::move(*runs);
+    failure = runs.error();
+  } catch (const std::bad_alloc&) {
+    failure = {"out of memory", true};
+  }
+  watch.Fail(rank, failure);
+}
+
+program::Program LowerFor(const Setting& setting, int rank) {
+  program::Program program = lowering::Lower(setting.scenario, {.rank = rank, .data_flow = true});
+  STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
+  return program;
+}
+
+Outcome Report(const HardwareReport& report, const Setting& setting, program::Program program,
+               std::vector<RankRun> runs) {
+  const validate::Execution execution =
+      validate::Summarise(setting.scenario, std::move(program), std::move(runs),
+                          setting.scenario.plan.training.step_barrier, setting.backend->name(),
+                          setting.backend->Describe());
+  return report.write(setting.scenario, execution);
+}
+
+Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
+                   const Setting& setting, const runtime::WatchOptions& watch_options) {
+  if (auto end = report.prepare(setting.scenario)) return std::move(*end);
+  const int ranks = setting.scenario.cluster->devices();
+  std::vector<program::Program> programs;
+  for (int rank = 0; rank < ranks; ++rank) programs.push_back(LowerFor(setting, rank));
+  auto jobs = runtime::MakeThreadJobs(ranks);
+  std::vector<runtime::Place> places;
+  for (const auto& job : jobs) places.push_back(job->place());
+  const auto watch = Watch::OverThreads(places, watch_options, SayAtTheEnd);
+  watch->SetProgram(programs.front());
+
+  std::vector<RankRun> runs;
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      auto all = RunRankOrFail(options, setting, programs[rank], *jobs[rank], *watch);
+      if (rank == 0) runs = std::move(all);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Outcome outcome = Report(report, setting, std::move(programs.front()), std::move(runs));
+  watch->Finish();
+  return outcome;
+}
+
+// One rank of several processes.
+class Member {
+ public:
+  explicit Member(std::unique_ptr<Job> job) : job_(std::move(job)) {}
+
+  bool watched() const { return watch_ != nullptr; }
+  Attempt<void> StartWatch(const runtime::WatchOptions& options) {
+    auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
+    if (!watch) return tl::unexpected(watch.error());
+    watch_ = std::move(*watch);
+    return {};
+  }
+
+  Job& job() { return *job_; }
+  Watch& watch() { return *watch_; }
+  int rank() const { return job_->place().rank; }
+
+  // The worst that any rank has to say, at all ranks, with words at rank 0 alone; nothing if all
+  // are content.
+  std::optional<Outcome> Agree(const std::optional<Outcome>& own) {
+    runtime::ByteWriter writer;
+    writer.Number(own ? 1 : 0);
+    writer.Number(own ? static_cast<std::uint64_t>(own->status) : 0);
+    writer.Text(own ? own->messages : "");
+    const auto all = OrFail(job_->Gather(writer.Take()));
+    std::optional<Outcome> agreed;
+    for (std::size_t rank = 0; rank < all.size() && !agreed; ++rank) {
+      runtime::ByteReader reader(all[rank]);
+      if (reader.Number() == 0) continue;
+      agreed.emplace();
+      agreed->status = static_cast<ExitStatus>(reader.Number());
+      agreed->messages = (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + reader.Text();
+    }
+    const std::string status =
+        OrFail(job_->Broadcast(agreed ? fmt::format("{}", static_cast<int>(agreed->status)) : ""));
+    if (status.empty()) return std::nullopt;
+    if (rank() == 0) return agreed;
+    return Outcome{static_cast<ExitStatus>(std::atoi(status.c_str())), "", ""};
+  }
+
+  // When rank 0 has said everything, all go, with its status.
+  ExitStatus End(ExitStatus status) {
+    const std::string agreed = OrFail(job_->Broadcast(fmt::format("{}", static_cast<int>(status))));
+    OrFail(job_->Barrier());
+    watch_->Finish();
+    job_.reset();
+    if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
+    return static_cast<ExitStatus>(std::atoi(agreed.c_str()));
+  }
+
+ private:
+  template <typename T>
+  T OrFail(Attempt<T> attempt) {
+    if (!attempt) watch_->Fail(rank(), attempt.error());
+    if constexpr (!std::is_void_v<T>) return std::move(*attempt);
+  }
+
+  std::unique_ptr<Job> job_;
+  std::unique_ptr<Watch> watch_;
+};
+
+Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
+                  const runtime::Launch& launch, const runtime::WatchOptions& watch_options,
+                  Member& member) {
+  if (auto watched = member.StartWatch(watch_options); !watched) {
+    return Failed(watched.error().message);
+  }
+  auto setting = Prepare(options, launch);
+  std::optional<Outcome> end;
+  if (!setting) end = WrongInput(setting.error());
+  if (!end && member.rank() == 0) end = report.prepare(setting->scenario);
+  if (end = member.Agree(end); end) return std::move(*end);
+
+  program::Program program = LowerFor(*setting, member.rank());
+  member.watch().SetProgram(program);
+  auto runs = RunRankOrFail(options, *setting, program, member.job(), member.watch());
+  if (member.rank() != 0) return {};
+  // The watch may still name operations of its own program while the report is written.
+  return Report(report, *setting, program, std::move(runs));
+}
+
+}  // namespace
+
+Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
+  const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  if (!launch) return WrongInput(launch.error());
+  const auto timeout = Timeout(options.timeout);
+  if (!timeout) return WrongInput(timeout.error());
+  const runtime::WatchOptions watch_options{.timeout = *timeout};
+  if (launch->launcher == Launcher::kNone) {
+    const auto setting = Prepare(options, *launch);
+    if (!setting) return WrongInput(setting.error());
+    return RunThreads(options, report, *setting, watch_options);
+  }
+  auto job = runtime::Join(*launch);
+  if (!job) return Failed(job.error().message);
+  auto member = std::make_shared<Member>(std::move(*job));
+  Outcome outcome = RunMember(options, report, *launch, watch_options, *member);
+  if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
+  return outcome;
+}
+
+}  // namespace stepcast::cli

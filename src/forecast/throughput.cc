@@ -1,0 +1,34 @@
+#include "src/forecast/throughput.h"
+
+#include "src/model/model.h"
+
+namespace stepcast::forecast {
+
+void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
+  const plan::Training& training = scenario.plan.training;
+  const double seconds = forecast.step_time.seconds();
+  const double devices = scenario.cluster->devices();
+  if (seconds <= 0) return;
+  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) *
+                               static_cast<double>(training.sequence_length) / seconds;
+  forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
+  if (scenario.model->is_layer_list() || !scenario.gpu) return;
+
+  const auto works = model::BuildWork(*scenario.model, plan::WorkOptionsOf(training));
+  double once = 0, recomputed = 0;
+  for (const model::Layer& layer : scenario.model->layers) {
+    const model::LayerWork& work = works[layer.work];
+    for (const auto& op : work.forward) once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.backward) once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.recompute) recomputed += static_cast<double>(op.kernel.model_flops);
+  }
+  const double peak =
+      static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
+  const double micro_batches = static_cast<double>(training.gradient_accumulation);
+  if (peak <= 0) return;
+  forecast.has_flops = true;
+  forecast.mfu = once * micro_batches / peak;
+  forecast.hfu = (once + recomputed) * micro_batches / peak;
+}
+
+}  // namespace stepcast::forecast

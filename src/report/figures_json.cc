@@ -1,0 +1,63 @@
+#include "src/report/figures_json.h"
+
+#include <utility>
+
+#include "src/program/program.h"
+
+namespace stepcast::report {
+namespace {
+
+double PhaseSeconds(const forecast::TimeBreakdown& time, program::Phase phase) {
+  return JsonSeconds(time.phase[static_cast<std::size_t>(phase)]);
+}
+
+}  // namespace
+
+Json TimeJson(const forecast::TimeBreakdown& time) {
+  return Json{
+      {"forward", PhaseSeconds(time, program::Phase::kForward)},
+      {"backward", PhaseSeconds(time, program::Phase::kBackward)},
+      {"optimizer", PhaseSeconds(time, program::Phase::kOptimizer)},
+      {"exposed_communication", JsonSeconds(time.exposed_communication)},
+      {"idle", JsonSeconds(time.idle)},
+  };
+}
+
+Json CommunicationJson(const forecast::Forecast& forecast) {
+  double bytes_per_rank = 0;
+  Json collectives = Json::array();
+  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
+    bytes_per_rank += summary.wire_bytes_per_rank;
+    collectives.push_back(Json{
+        {"collective", Name(summary.collective)},
+        {"group", summary.group},
+        {"calls", summary.calls},
+        {"bytes_per_rank", JsonNumber(summary.wire_bytes_per_rank)},
+        {"algorithm", summary.algorithm},
+        {"total_s", JsonSeconds(summary.total)},
+        {"provenance", cost::Name(summary.provenance)},
+    });
+  }
+  return Json{
+      {"bytes_per_rank", JsonNumber(bytes_per_rank)},
+      {"total_s", JsonSeconds(forecast.communication_total)},
+      {"exposed_s", JsonSeconds(forecast.time.exposed_communication)},
+      {"collectives", std::move(collectives)},
+  };
+}
+
+Json MemoryJson(const forecast::MemoryForecast& memory) {
+  Json object{
+      {"rank", memory.rank},
+      {"peak_bytes", memory.peak.count()},
+      {"reserved_bytes", memory.reserved.count()},
+      {"outside_bytes", memory.outside.count()},
+      {"capacity_bytes", memory.capacity.count()},
+      {"fits", memory.fits},
+  };
+  AddCategories(object, memory.at_peak);
+  object["padding_bytes"] = memory.padding.count();
+  return object;
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "src/forecast/values.h"
+#include "src/report/json_values.h"
+
+// The parts of the JSON documents that hold figures of a step, be they forecast or measured. For
+// the .cc files of this room only.
+namespace stepcast::report {
+
+Json TimeJson(const forecast::TimeBreakdown& time);          // "time_s"
+Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
+Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
+
+}  // namespace stepcast::report

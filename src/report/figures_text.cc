@@ -1,0 +1,162 @@
+#include "src/report/figures_text.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/program/program.h"
+#include "src/report/categories.h"
+#include "src/report/number_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+std::string Cluster(const scenario::Scenario& scenario) {
+  const topology::Cluster& cluster = *scenario.cluster;
+  const std::string gpu = cluster.gpu().empty() ? "device" : cluster.gpu();
+  if (cluster.flat()) return fmt::format("{} x {} behind one switch", cluster.devices(), gpu);
+  return fmt::format("{} {} of {} x {}", Grouped(cluster.nodes()),
+                     cluster.nodes() == 1 ? "node" : "nodes", cluster.gpus_per_node(), gpu);
+}
+
+std::string Reshard(const plan::ReshardAfterForward& reshard) {
+  if (const bool* flag = std::get_if<bool>(&reshard)) {
+    return *flag ? "reshard after forward" : "no reshard after forward";
+  }
+  return fmt::format("reshard to {} ranks after forward", std::get<std::int64_t>(reshard));
+}
+
+std::string Plan(const plan::Plan& plan) {
+  const plan::DataParallel& data = plan.data_parallel;
+  std::string text =
+      fmt::format("{}, ZeRO stage {}, {} data-parallel ranks", plan::Name(data.framework),
+                  data.zero_stage, Grouped(plan.parallelism.data));
+  if (data.shard_group_size > 0 && data.shard_group_size < plan.parallelism.data) {
+    text += fmt::format(" sharded over {}", Grouped(data.shard_group_size));
+  }
+  const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
+  if (has_units) {
+    text += fmt::format(", prefetch {}, {}", data.prefetch, Reshard(data.reshard_after_forward));
+  } else if (data.bucket_size.has_value()) {
+    text += data.bucket_size == Bytes(0)
+                ? std::string(", one bucket per tensor")
+                : fmt::format(", buckets of {}", ExactBytes(*data.bucket_size));
+  }
+  if (!data.overlap) text += ", no overlap";
+  return text;
+}
+
+std::string Batch(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  return fmt::format("{} x {} tokens: micro-batch {} x accumulation {} x {} ranks",
+                     Grouped(training.global_batch_size), Grouped(training.sequence_length),
+                     training.micro_batch_size, training.gradient_accumulation,
+                     Grouped(plan.parallelism.data));
+}
+
+std::string Precision(const plan::Training& training) {
+  std::string text = fmt::format(
+      "{}; parameters {}, gradients {}, reduced in {}; {} ({})", Name(training.precision),
+      Name(training.parameter_dtype), Name(training.gradient_dtype), Name(training.reduce_dtype),
+      plan::Name(training.optimizer), plan::Name(training.optimizer_implementation));
+  if (training.activation_checkpointing != model::Checkpointing::kNone) {
+    text += fmt::format("; {} recomputation", model::Name(training.activation_checkpointing));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Header(const scenario::Scenario& scenario) {
+  const model::Model& model = *scenario.model;
+  std::string out = scenario.name + "\n\n";
+  const auto line = [&](const char* what, const std::string& text) {
+    out += fmt::format("{:<10} {}\n", what, text);
+  };
+  line("model", fmt::format("{}, {} parameters", model.name, Grouped(model.parameter_count())));
+  line("cluster", Cluster(scenario));
+  line("plan", Plan(scenario.plan));
+  line("batch", Batch(scenario.plan));
+  line("precision", Precision(scenario.plan.training));
+  return out;
+}
+
+std::string Throughput(const forecast::Forecast& forecast) {
+  std::string out =
+      fmt::format("step time  {}\nthroughput {} tokens/s, {} tokens/s per GPU\n",
+                  FormatTime(forecast.step_time), Decimal(forecast.tokens_per_second, 0),
+                  Decimal(forecast.tokens_per_second_per_gpu, 1));
+  if (forecast.has_flops) {
+    out += fmt::format("MFU        {} %\nHFU        {} %\n", Decimal(100 * forecast.mfu, 1),
+                       Decimal(100 * forecast.hfu, 1));
+  }
+  return out;
+}
+
+std::string TimeTable(const forecast::Forecast& forecast) {
+  Table table({{"where the time goes", Align::kLeft}, {"ms", Align::kRight}, {"%", Align::kRight}});
+  const auto row = [&](const char* what, Time time) {
+    table.AddRow({what, Milliseconds(time), Percent(time, forecast.step_time)});
+  };
+  const forecast::TimeBreakdown& time = forecast.time;
+  row("forward", time.phase[static_cast<std::size_t>(program::Phase::kForward)]);
+  row("backward", time.phase[static_cast<std::size_t>(program::Phase::kBackward)]);
+  row("optimizer", time.phase[static_cast<std::size_t>(program::Phase::kOptimizer)]);
+  row("exposed communication", time.exposed_communication);
+  row("idle", time.idle);
+  table.AddRule();
+  row("step", forecast.step_time);
+  return table.ToString();
+}
+
+std::string CollectiveTable(const forecast::Forecast& forecast) {
+  if (forecast.collectives.empty()) return "no collectives\n";
+  double most = 0;
+  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
+    most = std::max(most, summary.wire_bytes_per_rank);
+  }
+  const ByteUnit unit = UnitFor(most);
+  Table table({{"collective", Align::kLeft},
+               {"group", Align::kLeft},
+               {"calls", Align::kRight},
+               {fmt::format("sent {}/rank", unit.name), Align::kRight},
+               {"total ms", Align::kRight},
+               {"algorithm", Align::kLeft},
+               {"cost is", Align::kLeft}});
+  for (const forecast::CollectiveSummary& summary : forecast.collectives) {
+    table.AddRow({std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
+                  In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
+                  summary.algorithm, cost::Name(summary.provenance)});
+  }
+  std::string out = table.ToString();
+  out += fmt::format("under way {} ms of the step, exposed {} ms\n",
+                     Milliseconds(forecast.communication_total),
+                     Milliseconds(forecast.time.exposed_communication));
+  return out;
+}
+
+std::string MemoryTable(const forecast::MemoryForecast& memory) {
+  const ByteUnit unit = UnitFor(memory.peak);
+  Table table(
+      {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name, Align::kRight}});
+  for (std::size_t i = 0; i < memory.at_peak.size(); ++i) {
+    table.AddRow({std::string(kCategoryNames[i]), In(unit, memory.at_peak[i])});
+  }
+  table.AddRule();
+  table.AddRow({"peak allocated", In(unit, memory.peak)});
+  table.AddRow({"reserved by the allocator", In(unit, memory.reserved)});
+  table.AddRow({"outside the allocator", In(unit, memory.outside)});
+  table.AddRow({"capacity", In(unit, memory.capacity)});
+  table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
+  std::string out = table.ToString();
+  if (memory.padding > Bytes(0)) {
+    out += fmt::format("{} of the peak only pad shards to equal length\n",
+                       FormatBytes(memory.padding));
+  }
+  return out;
+}
+
+}  // namespace stepcast::report

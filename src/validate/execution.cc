@@ -1,0 +1,161 @@
+#include "src/validate/execution.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/cost/collective_price.h"
+#include "src/forecast/memory_timeline.h"
+#include "src/forecast/throughput.h"
+#include "src/forecast/time_breakdown.h"
+
+namespace stepcast::validate {
+namespace {
+
+using program::Opcode;
+
+Time LatestEnd(const std::vector<RankRun>& ranks, std::uint32_t step) {
+  Time end = Time::FromPicoseconds(std::numeric_limits<std::int64_t>::min());
+  for (const RankRun& rank : ranks) {
+    end = std::max(end, rank.measurement.timeline.step_ends[step]);
+  }
+  return end;
+}
+
+// Between barriers a step begins when the first rank begins it.
+Time FirstIssue(const std::vector<RankRun>& ranks, std::uint32_t step, Time end) {
+  Time first = end;
+  for (const RankRun& rank : ranks) {
+    for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
+      if (record.step == step) first = std::min(first, record.issued);
+    }
+  }
+  return first;
+}
+
+Time LastIssue(const program::Timeline& timeline, std::uint32_t step, Time end) {
+  Time last;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step == step) last = std::max(last, record.issued);
+  }
+  return std::min(last, end);
+}
+
+std::vector<MeasuredStep> Steps(const std::vector<RankRun>& ranks, bool barrier) {
+  const auto measured =
+      static_cast<std::uint32_t>(ranks.front().measurement.timeline.step_ends.size());
+  std::vector<MeasuredStep> steps;
+  for (std::uint32_t step = barrier ? 0 : 1; step + (barrier ? 0 : 1) < measured; ++step) {
+    const Time end = LatestEnd(ranks, step);
+    steps.push_back(
+        {step, barrier ? FirstIssue(ranks, step, end) : LatestEnd(ranks, step - 1), end});
+  }
+  return steps;
+}
+
+Time Length(const MeasuredStep& step) { return step.end - step.start; }
+
+void FillTime(Execution& execution) {
+  const MeasuredStep& step = execution.steps[execution.typical];
+  const auto& rank = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
+  const program::Timeline& timeline = rank.measurement.timeline;
+  const forecast::Breakdown sum =
+      forecast::BreakDown(execution.program, timeline, step.start, step.end,
+                          execution.barrier ? LastIssue(timeline, step.step, step.end) : step.end);
+  forecast::Forecast& figures = execution.figures;
+  figures.step_time = Length(step);
+  figures.time = sum.time;
+  figures.communication_total = sum.communication_total;
+}
+
+void FillCollectives(Execution& execution) {
+  const program::Program& program = execution.program;
+  const std::uint32_t step = execution.steps[execution.typical].step;
+  const auto& rank = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
+  std::map<std::pair<CollectiveKind, std::string>, forecast::CollectiveSummary> sums;
+  for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode != Opcode::kCollective || record.step != step) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    const program::Communicator& communicator = program.communicators[collective.communicator];
+    const program::ProcessGroup& group = program.groups[communicator.group];
+    forecast::CollectiveSummary& sum = sums[{collective.kind, group.name}];
+    sum.collective = collective.kind;
+    sum.group = group.name;
+    sum.calls += 1;
+    sum.wire_bytes_per_rank += cost::WireBytesPerRank(collective.kind, collective.bytes,
+                                                      static_cast<int>(group.ranks.size()));
+    sum.algorithm = execution.backend;
+    sum.provenance = cost::Provenance::kMeasured;
+    sum.total += record.end - record.start;
+  }
+  for (auto& [key, sum] : sums) execution.figures.collectives.push_back(std::move(sum));
+}
+
+void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
+  const auto fullest = std::max_element(
+      execution.ranks.begin(), execution.ranks.end(), [](const RankRun& a, const RankRun& b) {
+        return a.measurement.memory.peak < b.measurement.memory.peak;
+      });
+  const runtime::MemoryUse& use = fullest->measurement.memory;
+  forecast::MemoryForecast& memory = execution.figures.memory;
+  memory.rank = fullest->place.rank;
+  memory.peak = use.peak;
+  memory.reserved = use.reserved;
+  memory.outside = use.outside;
+  memory.capacity = scenario.cluster->device_memory();
+  memory.fits = true;  // it ran
+  const forecast::MemoryPeak told =
+      forecast::PeakOf(execution.program, fullest->measurement.timeline);
+  if (told.total != use.peak) return;
+  memory.at_peak = told.by_category;
+  memory.padding = told.padding;
+}
+
+}  // namespace
+
+int StepsToMeasure(int steps, bool barrier) { return barrier ? steps : steps + 2; }
+
+Execution Summarise(const scenario::Scenario& scenario, program::Program program,
+                    std::vector<RankRun> ranks, bool barrier, std::string backend,
+                    std::vector<std::pair<std::string, std::string>> machine) {
+  STEPCAST_CHECK(!ranks.empty(), "an execution has a rank");
+  Execution execution;
+  execution.backend = std::move(backend);
+  execution.machine = std::move(machine);
+  execution.program = std::move(program);
+  execution.ranks = std::move(ranks);
+  execution.barrier = barrier;
+  execution.steps = Steps(execution.ranks, barrier);
+  STEPCAST_CHECK(!execution.steps.empty(), "a step was measured");
+
+  std::vector<std::size_t> order(execution.steps.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return Length(execution.steps[a]) < Length(execution.steps[b]);
+  });
+  // Of an even number the lower one of the two in the middle, so that it is a step that was.
+  execution.typical = order[(order.size() - 1) / 2];
+  execution.shortest = Length(execution.steps[order.front()]);
+  execution.longest = Length(execution.steps[order.back()]);
+
+  const std::uint32_t step = execution.steps[execution.typical].step;
+  for (std::size_t rank = 1; rank < execution.ranks.size(); ++rank) {
+    const auto end_of = [&](std::size_t of) {
+      return execution.ranks[of].measurement.timeline.step_ends[step];
+    };
+    if (end_of(rank) > end_of(static_cast<std::size_t>(execution.critical_rank))) {
+      execution.critical_rank = static_cast<int>(rank);
+    }
+  }
+  FillTime(execution);
+  FillCollectives(execution);
+  FillMemory(scenario, execution);
+  forecast::FillThroughput(scenario, execution.figures);
+  return execution;
+}
+
+}  // namespace stepcast::validate
