@@ -23,6 +23,7 @@
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/topology_command.h"
+#include "src/cli/validate_command.h"
 #include "src/report/output_file.h"
 #include "src/runtime/watch.h"
 
@@ -119,6 +120,22 @@ constexpr const char* kExecuteFooter =
     "  mpirun -n 4 stepcast execute scenario.yaml --backend host --steps 20\n"
     "\n";
 
+constexpr const char* kValidateAbout =
+    "Forecasts a scenario and executes it: step time, where it goes, every kind of operation, and\n"
+    "the memory at its peak side by side, with the largest differences named one by one.";
+
+constexpr const char* kValidateFooter =
+    "The forecast is the one that `stepcast simulate` prints; how the run is done and measured is\n"
+    "said in `stepcast execute --help`. Differences are forecast minus measured, per cent are of\n"
+    "what was measured. An operation's measured time is its median over the measured steps.\n"
+    "\n"
+    "Exits 3 when the forecast step time is not within --within of the measured one.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast validate scenario.yaml --backend cuda --trace both.json\n"
+    "  mpirun -n 4 stepcast validate scenario.yaml --backend host --within 8%\n"
+    "\n";
+
 constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
 
 constexpr const char* kTopologyShowAbout =
@@ -137,6 +154,7 @@ struct Request {
   MemoryOptions memory;
   SweepOptions sweep;
   ExecuteOptions execute;
+  ValidateOptions validate;
   TopologyShowOptions topology_show;
 };
 
@@ -245,6 +263,15 @@ void Describe(CLI::App& app, Request& request) {
   AddHardware(execute, request.execute.hardware);
   execute.add_flag("--json", request.execute.json, "Print one JSON document");
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
+
+  CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
+  AddHardware(validate, request.validate.hardware);
+  validate
+      .add_option("--within", request.validate.within,
+                  "How far the step time may be off for exit status 0 (10%)")
+      ->type_name("PERCENT");
+  validate.add_flag("--json", request.validate.json, "Print one JSON document");
+  validate.footer(std::string(kValidateFooter) + kExitStatus);
 
   CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
   topology.require_subcommand(1);
@@ -398,6 +425,7 @@ Outcome Run(const std::vector<std::string>& arguments) {
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
   if (app.got_subcommand("execute")) return Execute(request.execute);
+  if (app.got_subcommand("validate")) return Validate(request.validate);
   return TopologyShow(request.topology_show);
 }
 

@@ -1,0 +1,63 @@
+#include "src/cli/validate_command.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/forecast.h"
+#include "src/report/validation_report.h"
+#include "src/validate/comparison.h"
+
+namespace stepcast::cli {
+namespace {
+
+// "10%" or "2.5 %".
+Result<double> Share(std::string_view text) {
+  double per_cent = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), per_cent, std::chars_format::fixed);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (error == std::errc() && unit == "%" && per_cent >= 0 && std::isfinite(per_cent)) {
+    return per_cent / 100;
+  }
+  return tl::unexpected(Diagnostics{
+      {.code = "command.bad-quantity",
+       .location = {"--within", 0, 0},
+       .message = fmt::format("a share of the measured step time is due: {}", Quoted(text)),
+       .hint = "write for example '10%'"}});
+}
+
+}  // namespace
+
+Outcome Validate(const ValidateOptions& options) {
+  const Stopwatch stopwatch;
+  const Result<double> within = Share(options.within);
+  if (!within) return WrongInput(within.error());
+  std::optional<forecast::Run> forecast;
+  HardwareReport report;
+  report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
+    auto run = forecast::Simulate(scenario);
+    if (!run) return WrongInput(run.error());
+    forecast.emplace(std::move(*run));
+    return std::nullopt;
+  };
+  report.write = [&](const scenario::Scenario& scenario, const validate::Execution& execution) {
+    const validate::Comparison comparison = validate::Compare(*forecast, execution);
+    Outcome outcome;
+    outcome.status = std::abs(comparison.step_error()) <= *within ? kDone : kAnswerIsNo;
+    outcome.output =
+        options.json
+            ? report::ValidationJson(scenario, execution, comparison, *within, stopwatch.Seconds())
+            : report::ValidationText(scenario, execution, comparison, *within);
+    outcome.messages = Warnings(scenario);
+    return outcome;
+  };
+  return RunOnHardware(options.hardware, report);
+}
+
+}  // namespace stepcast::cli
