@@ -10,6 +10,7 @@
 
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
+#include "src/lowering/fair_shares.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
@@ -43,12 +44,14 @@ struct Piece {
 struct GradientBucket {
   Shard shard;
   std::vector<int> tensors;
-  int missing = 0;                   // gradients of this micro-batch still to come
-  bool allocated = false;            // full gradients exist
-  Index gradients = kNone;           // full, in the type in which backward writes them
-  Index gradient_shard = kNone;      // stages 2 and 3, unless full gradients are kept
-  Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
-  program::Elements reduced_values;  // this rank's part of the reduced gradients
+  int missing = 0;               // gradients of this micro-batch still to come
+  bool allocated = false;        // full gradients exist
+  Index gradients = kNone;       // full, in the type in which backward writes them
+  Index gradient_shard = kNone;  // stages 2 and 3, unless full gradients are kept
+  Index accumulators = kNone;    // in a larger type: of what is kept, full or the shard
+  bool is_unit = false;          // stage 3: holds just what a unit does
+  std::vector<std::pair<int, Piece>> pieces;  // of the tensors, in order; with a data flow
+  program::Elements reduced_values;           // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
 };
@@ -120,7 +123,7 @@ class Reference final : public Technique {
   void AfterForward(int layer) override {
     if (sharded_parameters_ && ReshardsAfterForward()) {
       const int unit = units_.of_layer[layer];
-      if (units_.units[unit].layers.back() == layer) Reshard(parameters_[unit]);
+      if (units_.units[unit].layers.back() == layer) Reshard(unit);
     }
     builder_.Record(step_.compute(), layer_done_);
   }
@@ -227,11 +230,8 @@ class Reference final : public Technique {
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
 
-  // This rank's part of a whole that is sharded, without padding.
+  // Where this rank's part of a whole begins that is sharded.
   std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
-  std::int64_t OwnElements(const Shard& shard) const {
-    return std::clamp<std::int64_t>(shard.elements - OwnFirst(shard), 0, shard.length());
-  }
 
   std::int64_t ShardRanks() const {
     return stage_ == 0 ? 1 : static_cast<std::int64_t>(groups_.shard.size());
@@ -397,28 +397,35 @@ class Reference final : public Technique {
   }
 
   // Stage 3: frees a unit after its forward, but for the part that is kept for backward.
-  void Reshard(ParameterGroup& group) {
+  void Reshard(int unit) {
+    ParameterGroup& group = parameters_[unit];
     if (group.resident && group.kept != kNone) {
       builder_.Allocate(step_.compute(), group.kept);
-      builder_.With(KeptPart(group, group.kept, group.full));
+      WithKeptPart(group, unit);
       builder_.Run(step_.compute(), group.keep,
                    {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
     }
     Free(group);
   }
 
-  // The part of the gathered parameters that this rank keeps for the backward.
-  program::Effect KeptPart(const ParameterGroup& group, Index target, Index source) const {
+  // The part of the gathered parameters that this rank keeps for the backward, without padding.
+  void WithKeptPart(const ParameterGroup& group, int unit) {
+    if (!builder_.describes_data_flow()) return;
     const DataType type = plan_.training.parameter_dtype;
-    const std::int64_t first = KeptFirst(group);
-    const std::int64_t length = builder_.SizeOf(group.kept).count() / SizeOf(type);
-    // Padding stands at the end of the whole.
-    const std::int64_t elements = std::clamp<std::int64_t>(group.shard.elements - first, 0, length);
-    return Move(At(target, 0, type), At(source, first, type), elements);
-  }
-  std::int64_t KeptFirst(const ParameterGroup& group) const {
     const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
-    return groups_.rank % ranks * (group.shard.padded() / ranks);
+    const std::int64_t length = group.shard.padded() / ranks;
+    const std::int64_t begin = groups_.rank % ranks * length;
+    std::vector<program::Effect> moves;
+    for (const int tensor : units_.units[unit].tensors) {
+      for (const Piece& piece : pieces_[tensor]) {
+        const std::int64_t first = std::max(piece.parameter, begin);
+        const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
+        if (first >= last) continue;
+        AppendJoined(moves, Move(At(group.kept, first - begin, type), At(group.full, first, type),
+                                 last - first));
+      }
+    }
+    builder_.With(moves);
   }
 
   // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
@@ -531,49 +538,66 @@ class Reference final : public Technique {
                                         : At(gradients, 0, written_type_);
   }
 
-  // Where `elements` accumulated gradients are sent from and received in. If only the type in which
-  // they were written is the one that is reduced in, they are cast back to where they were written,
-  // as part of the next operation; the textbook does not count casts.
-  program::Elements WithCastToReduce(const program::Elements& accumulated,
-                                     const program::Elements& written, std::int64_t elements) {
+  // Moves gradients of the bucket, without padding: of the whole, or of this rank's part, which
+  // then is what `target` and `source` hold.
+  void WithMoves(const GradientBucket& bucket, bool own, bool add, const program::Elements& target,
+                 const program::Elements& source) {
+    if (!builder_.describes_data_flow()) return;
+    std::vector<program::Effect> moves;
+    const auto append = [&](std::int64_t offset, std::int64_t elements) {
+      const program::Effect move = Move(Further(target, offset), Further(source, offset), elements);
+      AppendJoined(moves, add ? Added(move) : move);
+    };
+    if (own) {
+      ForEachOwnPiece(bucket, [&](int, const Piece& piece) {
+        append(piece.gradient - OwnFirst(bucket.shard), piece.elements);
+      });
+    } else {
+      for (const auto& [tensor, piece] : bucket.pieces) append(piece.gradient, piece.elements);
+    }
+    builder_.With(moves);
+  }
+
+  // Where accumulated gradients are sent from and received in. If only the type in which they were
+  // written is the one that is reduced in, they are cast back to where they were written, as part
+  // of the next operation; the textbook does not count casts.
+  program::Elements WithCastToReduce(const GradientBucket& bucket, bool own,
+                                     const program::Elements& accumulated,
+                                     const program::Elements& written) {
     if (accumulated.type == plan_.training.reduce_dtype ||
         written.type != plan_.training.reduce_dtype) {
       return accumulated;
     }
-    builder_.With(Move(written, accumulated, elements));
+    WithMoves(bucket, own, false, written, accumulated);
     return written;
   }
 
   // All-reduce, or reduce-scatter in place, of what has accumulated over the step.
   void WithReductionOfFull(GradientBucket& bucket) {
-    const Shard& shard = bucket.shard;
     const program::Elements whole =
-        WithCastToReduce(Accumulated(bucket, bucket.gradients),
-                         At(bucket.gradients, 0, written_type_), shard.elements);
-    bucket.reduced_values = Further(whole, OwnFirst(shard));
-    builder_.With(Collected(bucket.reduced_values, whole, shard.padded()));
+        WithCastToReduce(bucket, false, Accumulated(bucket, bucket.gradients),
+                         At(bucket.gradients, 0, written_type_));
+    bucket.reduced_values = Further(whole, OwnFirst(bucket.shard));
+    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded()));
   }
 
   // Reduce-scatter of a micro-batch's gradients; shards add up over the micro-batches.
   void WithReductionToShard(GradientBucket& bucket) {
-    const Shard& shard = bucket.shard;
     const bool first = step_.micro_batch() == 0;
     const program::Elements gradients = At(bucket.gradients, 0, written_type_);
     const program::Elements kept = At(bucket.gradient_shard, 0, written_type_);
     bucket.reduced_values = Accumulated(bucket, bucket.gradient_shard);
     const bool to_shard = first || bucket.accumulators != kNone;
-    const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(shard));
-    builder_.With(Collected(received, gradients, shard.padded()));
+    const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(bucket.shard));
+    builder_.With(Collected(received, gradients, bucket.shard.padded()));
     if (bucket.accumulators == kNone && first) return;
-    const program::Effect move = Move(bucket.reduced_values, received, OwnElements(shard));
-    builder_.With(first ? move : Added(move));
+    WithMoves(bucket, true, !first, bucket.reduced_values, received);
   }
 
   void WithReductionOverReplicas(GradientBucket& bucket) {
     if (bucket.gradient_shard != kNone) {
-      bucket.reduced_values =
-          WithCastToReduce(bucket.reduced_values, At(bucket.gradient_shard, 0, written_type_),
-                           OwnElements(bucket.shard));
+      bucket.reduced_values = WithCastToReduce(bucket, true, bucket.reduced_values,
+                                               At(bucket.gradient_shard, 0, written_type_));
     }
     builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
   }
@@ -594,16 +618,14 @@ class Reference final : public Technique {
   template <typename Function>
   void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
     const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
-    for (const int tensor : bucket.tensors) {
-      for (const Piece& piece : pieces_[tensor]) {
-        const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
-        const std::int64_t last = std::min(end - piece.gradient, piece.elements);
-        if (skipped >= last) continue;
-        function(tensor, Piece{.first = piece.first + skipped,
-                               .elements = last - skipped,
-                               .gradient = piece.gradient + skipped,
-                               .parameter = piece.parameter + skipped});
-      }
+    for (const auto& [tensor, piece] : bucket.pieces) {
+      const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
+      const std::int64_t last = std::min(end - piece.gradient, piece.elements);
+      if (skipped >= last) continue;
+      function(tensor, Piece{.first = piece.first + skipped,
+                             .elements = last - skipped,
+                             .gradient = piece.gradient + skipped,
+                             .parameter = piece.parameter + skipped});
     }
   }
 
@@ -625,21 +647,84 @@ class Reference final : public Technique {
                           .gradient = gradient_place_[t].offset,
                           .parameter = parameter_place_[t].offset}});
     }
+    if (!builder_.describes_data_flow()) return;
+    if (sharded_parameters_) CutBucketsAcrossUnits();
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      auto& pieces = buckets_[gradient_place_[t].group].pieces;
+      for (const Piece& piece : pieces_[t]) pieces.emplace_back(static_cast<int>(t), piece);
+    }
+    for (GradientBucket& bucket : buckets_) {
+      std::sort(bucket.pieces.begin(), bucket.pieces.end(),
+                [](const auto& a, const auto& b) { return a.second.gradient < b.second.gradient; });
+    }
   }
 
   // Stage 3: a bucket that holds just what a unit does lies as the unit does, so that a rank's part
   // of both is the same.
   void LayOutLikeUnits() {
-    for (const GradientBucket& bucket : buckets_) {
+    for (GradientBucket& bucket : buckets_) {
       if (bucket.tensors.empty()) continue;
       const int unit = parameter_place_[bucket.tensors.front()].group;
       const auto in_unit = [&](int tensor) { return parameter_place_[tensor].group == unit; };
-      if (bucket.tensors.size() != units_.units[unit].tensors.size() ||
-          !std::all_of(bucket.tensors.begin(), bucket.tensors.end(), in_unit)) {
-        continue;
-      }
+      bucket.is_unit = bucket.tensors.size() == units_.units[unit].tensors.size() &&
+                       std::all_of(bucket.tensors.begin(), bucket.tensors.end(), in_unit);
+      if (!bucket.is_unit) continue;
       for (const int tensor : bucket.tensors) {
         gradient_place_[tensor].offset = parameter_place_[tensor].offset;
+      }
+    }
+  }
+
+  // Stage 3, buckets given: a rank's part of the buckets must be its part of the units. What a
+  // bucket and a unit have in common is shared out so that both come out even, and their tensors
+  // lie in pieces, rank by rank.
+  void CutBucketsAcrossUnits() {
+    std::vector<Cell> cells;
+    std::vector<std::vector<int>> tensors_of_cell;
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      if (buckets_[b].is_unit) continue;
+      const std::size_t first_cell = cells.size();
+      for (const int tensor : buckets_[b].tensors) {
+        const int unit = parameter_place_[tensor].group;
+        std::size_t cell = first_cell;
+        while (cell < cells.size() && cells[cell].column != unit) ++cell;
+        if (cell == cells.size()) {
+          cells.push_back({.row = static_cast<int>(b), .column = unit});
+          tensors_of_cell.emplace_back();
+        }
+        cells[cell].elements += step_.model().tensors[tensor].elements;
+        tensors_of_cell[cell].push_back(tensor);
+        pieces_[tensor].clear();
+      }
+    }
+    const auto ranks = static_cast<std::size_t>(ShardRanks());
+    const auto shares = FairShares(cells, static_cast<int>(ranks));
+    // How much of each rank's part is taken.
+    std::vector<std::vector<std::int64_t>> in_bucket(buckets_.size()), in_unit(parameters_.size());
+    for (auto& taken : in_bucket) taken.assign(ranks, 0);
+    for (auto& taken : in_unit) taken.assign(ranks, 0);
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length();
+      const std::int64_t unit_part = parameters_[cells[c].column].shard.length();
+      std::size_t rank = 0;
+      std::int64_t left = shares[c][0];
+      for (const int tensor : tensors_of_cell[c]) {
+        const std::int64_t elements = step_.model().tensors[tensor].elements;
+        for (std::int64_t first = 0; first < elements;) {
+          while (left == 0) left = shares[c][++rank];
+          const std::int64_t count = std::min(left, elements - first);
+          std::int64_t& bucket_taken = in_bucket[cells[c].row][rank];
+          std::int64_t& unit_taken = in_unit[cells[c].column][rank];
+          const auto r = static_cast<std::int64_t>(rank);
+          pieces_[tensor].push_back({.first = first,
+                                     .elements = count,
+                                     .gradient = r * bucket_part + bucket_taken,
+                                     .parameter = r * unit_part + unit_taken});
+          bucket_taken += count;
+          unit_taken += count;
+          first += count;
+          left -= count;
+        }
       }
     }
   }

@@ -14,6 +14,7 @@
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
 #include "src/program/data_flow_validator.h"
+#include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 #include "tests/training/interpreter.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr std::uint64_t kSeed = 20'240'229;
 
 scenario::Scenario Loaded(const std::string& text) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // the GPU and its profile are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *scenario;
@@ -61,10 +62,18 @@ stepcast: 1
 model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
-training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
+training: {{sequence_length: 8, micro_batch_size: 1, {}}}
 data_parallel: {{{}}}
 )",
                      model, ranks, training, data_parallel);
+}
+
+bool SameProgram(const program::Program& a, const program::Program& b) {
+  return program::Dump(a) == program::Dump(b) && a.uses.size() == b.uses.size() &&
+         std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), [](const auto& x, const auto& y) {
+           return x.buffer == y.buffer && x.write == y.write && x.offset == y.offset &&
+                  x.size == y.size;
+         });
 }
 
 // Every rank's state against the plain weights; what ranks keep together is all of the model.
@@ -106,8 +115,14 @@ void ExpectPlainWeights(const scenario::Scenario& scenario, Gradients gradients,
   EXPECT_EQ(std::count(has_state.begin(), has_state.end(), false), 0) << text;
 }
 
-void ExpectSameBits(const std::string& text) {
-  ExpectPlainWeights(Loaded(text), Gradients::kSmallIntegers, 3, 0, text);
+// AdamW hides a gradient's scale, SGD does not divide by anything: both.
+void ExpectSameBits(const std::string& model, int ranks, const std::string& training,
+                    const std::string& data_parallel) {
+  for (const char* optimizer : {"adamw", "sgd"}) {
+    const std::string text =
+        Text(model, ranks, fmt::format("{}, optimizer: {}", training, optimizer), data_parallel);
+    ExpectPlainWeights(Loaded(text), Gradients::kSmallIntegers, 3, 0, text);
+  }
 }
 
 // All techniques, each with all that it can do to values.
@@ -119,6 +134,8 @@ std::vector<std::string> DataParallelPlans(int ranks) {
   };
   add("zero_stage: 0, framework: reference",
       {"overlap: false", "bucket_size: 0 B", "bucket_size: 64 B"});
+  // Stage 2 of fsdp2 keeps parameters after forward.
+  add("zero_stage: 2, framework: fsdp2", {"accumulate_unsharded: true"});
   for (const char* stage : {"1", "2"}) {
     add(fmt::format("zero_stage: {}, framework: reference", stage),
         {"overlap: false", "bucket_size: 0 B", "bucket_size: 64 B, first_bucket_size: 16 B",
@@ -148,9 +165,8 @@ TEST(Training, EveryPlanOfALayerListTrainsAsPlainDataParallelism) {
   for (const int ranks : {1, 2, 4}) {
     for (const std::string& plan : DataParallelPlans(ranks)) {
       for (const char* micro : {"1", "2", "4"}) {
-        ExpectSameBits(Text(kLayers, ranks,
-                            fmt::format("precision: bf16, gradient_accumulation: {}", micro),
-                            plan));
+        ExpectSameBits(kLayers, ranks,
+                       fmt::format("precision: bf16, gradient_accumulation: {}", micro), plan);
       }
     }
   }
@@ -159,10 +175,155 @@ TEST(Training, EveryPlanOfALayerListTrainsAsPlainDataParallelism) {
 TEST(Training, EveryPlanOfATransformerTrainsAsPlainDataParallelism) {
   for (const std::string& plan : DataParallelPlans(4)) {
     for (const char* precision : {"bf16", "fp32"}) {
-      ExpectSameBits(
-          Text(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 2", precision), plan));
+      ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 2", precision),
+                     plan);
     }
   }
+}
+
+// What is kept, accumulated and sent in which type: accumulators beside the gradients, casts,
+// conversions on the way.
+TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
+  std::vector<std::string> reference;
+  for (const char* stage : {"0", "1", "2", "3"}) {
+    for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2"}) {
+      reference.push_back(fmt::format("framework: reference, zero_stage: {}{}", stage, more));
+    }
+  }
+  for (const char* types :
+       {"bf16, gradient_dtype: fp32", "bf16, gradient_dtype: fp32, reduce_dtype: fp32",
+        "bf16, reduce_dtype: fp32", "bf16, reduce_dtype: fp16", "bf16, parameter_dtype: fp32",
+        "bf16, parameter_dtype: fp32, reduce_dtype: bf16",
+        "bf16, parameter_dtype: fp32, gradient_dtype: bf16", "fp16", "fp8",
+        "bf16, gradient_dtype: fp32, optimizer_implementation: foreach"}) {
+    for (const std::string& plan : reference) {
+      for (const char* micro : {"1", "4"}) {
+        ExpectSameBits(kLayers, 4,
+                       fmt::format("precision: {}, gradient_accumulation: {}", types, micro), plan);
+      }
+    }
+  }
+  for (const char* types : {"bf16, parameter_dtype: fp32", "fp16", "fp8, parameter_dtype: fp32",
+                            "bf16, optimizer_implementation: fused"}) {
+    for (const char* more : {"", ", gradient_as_bucket_view: true"}) {
+      ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 2", types),
+                     fmt::format("framework: ddp, zero_stage: 0{}", more));
+    }
+  }
+  for (const char* types :
+       {"bf16, parameter_dtype: fp32", "bf16, parameter_dtype: fp32, reduce_dtype: fp32",
+        "bf16, reduce_dtype: fp32", "fp16, parameter_dtype: fp32", "fp8"}) {
+    for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2",
+                             ", accumulate_unsharded: true, shard_group_size: 2"}) {
+      ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 4", types),
+                     fmt::format("framework: fsdp2, zero_stage: 3{}", more));
+    }
+  }
+}
+
+// ZeRO-3 that reduces by bucket and gathers by unit: a rank's part of both is the same.
+TEST(Training, BucketsAcrossUnitsTrainAsPlainDataParallelism) {
+  for (const char* bucket : {"0 B", "20 B", "64 B", "1 MiB"}) {
+    for (const char* more : {"", ", accumulate_unsharded: true", ", reshard_after_forward: 2",
+                             ", shard_group_size: 2", ", overlap: false"}) {
+      const std::string plan =
+          fmt::format("framework: reference, zero_stage: 3, bucket_size: {}{}", bucket, more);
+      for (const char* model : {kLayers, kTied}) {
+        ExpectSameBits(model, 4, "precision: bf16, gradient_dtype: fp32, gradient_accumulation: 2",
+                       plan);
+      }
+    }
+  }
+}
+
+// Random layer lists on random numbers of ranks.
+RC_GTEST_PROP(Training, RandomLayersTrainAsPlainDataParallelism, ()) {
+  const auto number = [](int below) { return *rc::gen::inRange(0, below); };
+  std::string model = "\n  kind: layers\n  layers:\n";
+  const int layers = 1 + number(4);
+  for (int layer = 0; layer < layers; ++layer) {
+    std::string parameters;
+    const int tensors = layer == 0 ? 1 + number(3) : number(4);
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      parameters += fmt::format("{}{}", tensor == 0 ? "" : ", ", 1 + number(40));
+    }
+    model += fmt::format(
+        "    - {{name: l{}, repeat: {}, parameters: [{}], forward: 1 ms, backward: 1 ms, "
+        "activation: 0 B}}\n",
+        layer, 1 + number(2), parameters);
+  }
+  model += "  optimizer_step: 1 ms\n";
+  const int ranks = 1 << number(4);
+  const auto plans = DataParallelPlans(ranks);
+  const std::string plan = plans[number(static_cast<int>(plans.size()))];
+  ExpectSameBits(model, ranks,
+                 fmt::format("precision: bf16, gradient_accumulation: {}", 1 << number(3)), plan);
+  RC_ASSERT(!testing::Test::HasFailure());
+}
+
+// Three ranks, three micro-batches: thirds are rounded, so runs differ in their last bits. A
+// gradient is a sum of k = 3 x 3 x 2 terms of one sign (a tied tensor has two), each made and each
+// sum rounded to b bits, and scaled a few times: its relative error is at most e = (k + 6) 2^-b.
+// It is at most 2.2 in size. SGD: step s adds up s gradients, so after S steps weights are off by
+// at most 2.2 e (learning rate) S (S + 1) / 2. AdamW: an update is at most the learning rate, and
+// changes by less than 4 e of it. Weights lie below 1/8 and round by 2^-28 a step.
+TEST(Training, ThirdsStayWithinTheBound) {
+  constexpr int kSteps = 4;
+  const auto bound = [](int bits) {
+    const double e = 24 * std::ldexp(1.0, -bits);
+    return 4 * e * 1e-3 * kSteps * (kSteps + 1) / 2 + kSteps * std::ldexp(1.0, -28);
+  };
+  for (const std::string& plan : DataParallelPlans(3)) {
+    for (const char* optimizer : {"adamw", "sgd"}) {
+      const std::string text = Text(
+          kTied, 3,
+          fmt::format("precision: fp32, gradient_accumulation: 3, optimizer: {}", optimizer), plan);
+      ExpectPlainWeights(Loaded(text), Gradients::kQuadratic, kSteps, bound(24), text);
+    }
+  }
+}
+
+// What a rank's program says beyond its groups and its data flow is every rank's.
+TEST(Training, RanksDifferInGroupsAndDataFlowAlone) {
+  for (const char* plan :
+       {"framework: reference, zero_stage: 3, shard_group_size: 4, reshard_after_forward: 2",
+        "framework: reference, zero_stage: 1", "framework: ddp, zero_stage: 0",
+        "framework: fsdp2, zero_stage: 3, shard_group_size: 4, reshard_after_forward: 2"}) {
+    const auto scenario =
+        Loaded(Text(kTied, 8, "precision: bf16, gradient_accumulation: 2, optimizer: adamw", plan));
+    const auto common = [&](const lowering::LowerOptions& options) {
+      program::Program program = lowering::Lower(scenario, options);
+      for (program::ProcessGroup& group : program.groups) {
+        EXPECT_EQ(std::count(group.ranks.begin(), group.ranks.end(), options.rank), 1) << plan;
+        group.ranks.clear();
+      }
+      EXPECT_EQ(program.data_flow.empty(), !options.data_flow);
+      program.data_flow = {};
+      return program;
+    };
+    const program::Program first = common({.rank = 0, .data_flow = true});
+    for (int rank = 1; rank < 8; ++rank) {
+      EXPECT_TRUE(SameProgram(first, common({.rank = rank, .data_flow = true})))
+          << plan << ", rank " << rank;
+    }
+    // The ranges of operations say more where there is a data flow; nothing else does.
+    const program::Program bare = common({});
+    EXPECT_EQ(bare.step.size(), first.step.size());
+    EXPECT_EQ(bare.buffers.size(), first.buffers.size());
+  }
+}
+
+// Two nodes of four: shards are neighbours, replicas stand across, kept shards within pairs.
+TEST(Training, GroupsAreThoseOfTheRank) {
+  const auto scenario =
+      Loaded(Text(kLayers, 8, "precision: bf16, gradient_accumulation: 1, optimizer: adamw",
+                  "framework: fsdp2, zero_stage: 3, shard_group_size: 4, "
+                  "reshard_after_forward: 2"));
+  const auto program = lowering::Lower(scenario, {.rank = 6});
+  ASSERT_EQ(program.groups.size(), 3u);
+  EXPECT_EQ(program.groups[0].ranks, (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(program.groups[1].ranks, (std::vector<int>{2, 6}));
+  EXPECT_EQ(program.groups[2].ranks, (std::vector<int>{6, 7}));
 }
 
 }  // namespace
