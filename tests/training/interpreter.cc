@@ -25,6 +25,7 @@ Interpreter::Interpreter(std::vector<program::Program> programs, Gradients gradi
     : programs_(std::move(programs)), gradients_(gradients), seed_(seed) {
   for (int rank = 0; rank < ranks(); ++rank) {
     const program::Program& program = programs_[rank];
+    named_.push_back(NamedBuffers(program));
     memory_.emplace_back(program.buffers.size());
     for (const Instruction& instruction : program.prologue) {
       if (instruction.opcode == Opcode::kAllocate) Allocate(rank, instruction.operand);
@@ -44,7 +45,22 @@ Interpreter::Interpreter(std::vector<program::Program> programs, Gradients gradi
   }
 }
 
+std::vector<bool> Interpreter::NamedBuffers(const program::Program& program) {
+  std::vector<bool> named(program.buffers.size(), false);
+  const auto name = [&](const Elements& place) {
+    if (place.buffer != program::kNone) named[place.buffer] = true;
+  };
+  for (const program::StatePart& part : program.data_flow.state) name(part.place);
+  for (const Effect& effect : program.data_flow.effects) {
+    name(effect.target);
+    name(effect.source);
+    name(effect.states);
+  }
+  return named;
+}
+
 void Interpreter::Allocate(int rank, Index buffer) {
+  if (!named_[rank][buffer]) return;
   const auto size = static_cast<std::size_t>(programs_[rank].buffers[buffer].size.count());
   memory_[rank][buffer].assign(size, std::byte{0xff});
 }

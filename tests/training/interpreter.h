@@ -27,6 +27,9 @@ class Interpreter {
  private:
   using Memory = std::vector<std::vector<std::byte>>;  // by buffer; empty: not allocated
 
+  // The buffers that the data flow speaks of; activations and workspaces get no memory.
+  static std::vector<bool> NamedBuffers(const program::Program& program);
+
   void Allocate(int rank, program::Index buffer);
   std::byte* Place(int rank, const program::Elements& elements, std::int64_t count);
   void Run(int rank, const program::Effect& effect, const program::Instruction& instruction);
@@ -39,7 +42,8 @@ class Interpreter {
   const std::vector<program::Program> programs_;
   const Gradients gradients_;
   const std::uint64_t seed_;
-  std::vector<Memory> memory_;  // by rank
+  std::vector<std::vector<bool>> named_;  // by rank and buffer
+  std::vector<Memory> memory_;            // by rank
   int step_ = 0;
 };
 
