@@ -1,0 +1,89 @@
+"""Forecasts held against measurements: the table, its summary, and its place in docs/accuracy.md."""
+
+import dataclasses
+import pathlib
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One forecast and what was measured for it, in seconds per step."""
+    speed: str      # of the links, as `tools/cluster --bandwidth` takes it
+    model: str
+    plan: str
+    forecast: float
+    measured: float
+    # Cases that differ in nothing but the bucket size share a family; None: not among those.
+    family: str | None = None
+
+    @property
+    def error(self):
+        """Percent of the measured time; positive: the forecast is too slow."""
+        return 100 * (self.forecast / self.measured - 1)
+
+
+def mean_error(cases):
+    return sum(abs(case.error) for case in cases) / len(cases)
+
+
+def worst(cases):
+    return max(cases, key=lambda case: abs(case.error))
+
+
+def bucket_choices(cases):
+    """Per family: the case forecast to be the best, and how many percent its measured time lies
+    above that of the best measured case."""
+    families = {}
+    for case in cases:
+        if case.family is not None:
+            families.setdefault((case.speed, case.model, case.family), []).append(case)
+    choices = []
+    for members in families.values():
+        chosen = min(members, key=lambda case: case.forecast)
+        best = min(members, key=lambda case: case.measured)
+        choices.append((chosen, best, 100 * (chosen.measured / best.measured - 1)))
+    return choices
+
+
+def markdown(cases):
+    header = ("links", "model", "plan", "forecast", "measured", "error")
+    rows = [(c.speed, c.model, c.plan, f"{c.forecast:.4f} s", f"{c.measured:.4f} s",
+             f"{c.error:+.1f} %") for c in cases]
+    width = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    right = (False, False, False, True, True, True)
+
+    def line(cells):
+        return "| " + " | ".join(cell.rjust(w) if r else cell.ljust(w)
+                                 for cell, w, r in zip(cells, width, right)) + " |"
+
+    rule = "|" + "|".join("-" * (w + 1) + ":" if r else "-" * (w + 2)
+                          for w, r in zip(width, right)) + "|"
+    return "\n".join([line(header), rule, *map(line, rows)])
+
+
+def summary(cases):
+    bad = worst(cases)
+    lines = [f"{len(cases)} cases. Mean absolute error {mean_error(cases):.2f} %; worst "
+             f"{bad.error:+.1f} % ({bad.speed}, {bad.model}, {bad.plan})."]
+    choices = bucket_choices(cases)
+    if choices:
+        chosen, best, loss = max(choices, key=lambda choice: choice[2])
+        right = sum(1 for c, b, _ in choices if c is b)
+        lines.append(
+            f"The bucket size forecast to be the best is the best measured in {right} of "
+            f"{len(choices)} series; where it costs most, it is {loss:.1f} % slower than the best "
+            f"measured ({chosen.speed}, {chosen.model}: {chosen.plan} instead of {best.plan}).")
+    return "\n".join(lines)
+
+
+def update_document(path, section, text):
+    """Puts `text` between `<!-- SECTION: begin -->` and `<!-- SECTION: end -->`."""
+    document = pathlib.Path(path)
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    old = document.read_text()
+    if old.count(begin) != 1 or old.count(end) != 1:
+        raise SystemExit(f"{path}: there is not exactly one section from {begin} to {end}")
+    before, rest = old.split(begin)
+    after = rest.split(end)[1]
+    partial = document.with_name(document.name + ".partial")
+    partial.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+    partial.rename(document)
