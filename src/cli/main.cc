@@ -262,6 +262,10 @@ void Describe(CLI::App& app, Request& request) {
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
   AddHardware(execute, request.execute.hardware);
   execute.add_flag("--json", request.execute.json, "Print one JSON document");
+  execute
+      .add_option("--trace", request.execute.trace,
+                  "Also write every rank's timeline as Chrome trace JSON")
+      ->type_name("FILE");
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
 
   CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
@@ -271,6 +275,10 @@ void Describe(CLI::App& app, Request& request) {
                   "How far the step time may be off for exit status 0 (10%)")
       ->type_name("PERCENT");
   validate.add_flag("--json", request.validate.json, "Print one JSON document");
+  validate
+      .add_option("--trace", request.validate.trace,
+                  "Also write forecast and measured timelines as one Chrome trace JSON")
+      ->type_name("FILE");
   validate.footer(std::string(kValidateFooter) + kExitStatus);
 
   CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");

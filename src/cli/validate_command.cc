@@ -7,8 +7,10 @@
 
 #include "fmt/format.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/trace_file.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
+#include "src/report/execution_trace.h"
 #include "src/report/validation_report.h"
 #include "src/validate/comparison.h"
 
@@ -40,13 +42,20 @@ Outcome Validate(const ValidateOptions& options) {
   if (!within) return WrongInput(within.error());
   std::optional<forecast::Run> forecast;
   HardwareReport report;
+  TraceFile trace;
   report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
+    if (auto failed = trace.Create(options.trace)) return failed;
     auto run = forecast::Simulate(scenario);
     if (!run) return WrongInput(run.error());
     forecast.emplace(std::move(*run));
     return std::nullopt;
   };
   report.write = [&](const scenario::Scenario& scenario, const validate::Execution& execution) {
+    const report::TraceSubject subject{scenario.name, execution.critical_rank,
+                                       static_cast<int>(execution.ranks.size())};
+    if (auto failed = trace.Write(report::BothProcesses(*forecast, execution), subject)) {
+      return *failed;
+    }
     const validate::Comparison comparison = validate::Compare(*forecast, execution);
     Outcome outcome;
     outcome.status = std::abs(comparison.step_error()) <= *within ? kDone : kAnswerIsNo;

@@ -71,23 +71,62 @@ const char* CopyName(program::CopyDirection direction) {
   return "";
 }
 
+// The text of all processes together.
+class Document {
+ public:
+  explicit Document(const TraceSink& sink) : sink_(sink) {}
+
+  const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
+  std::int64_t NextArrow() { return arrows_++; }
+
+  template <typename... Args>
+  void Append(fmt::string_view form, const Args&... args) {
+    fmt::vformat_to(std::back_inserter(buffer_), form, fmt::make_format_args(args...));
+    constexpr std::size_t kEnough = 1 << 16;
+    if (buffer_.size() >= kEnough) Flush();
+  }
+
+  tl::expected<void, std::string> End() {
+    buffer_.append(std::string_view("\n]}\n"));
+    Flush();
+    if (failure_) return tl::unexpected(*failure_);
+    return {};
+  }
+
+ private:
+  void Flush() {
+    if (!failure_) {
+      const auto result = sink_({buffer_.data(), buffer_.size()});
+      if (!result) failure_ = result.error();
+    }
+    buffer_.clear();
+  }
+
+  const TraceSink& sink_;
+  fmt::memory_buffer buffer_;
+  bool first_event_ = true;
+  std::int64_t arrows_ = 0;
+  std::optional<std::string> failure_;
+};
+
 class Writer {
  public:
-  Writer(const forecast::Run& run, const TraceSubject& subject, const TraceSink& sink)
-      : run_(run),
-        program_(run.program),
-        timeline_(run.timeline),
-        subject_(subject),
-        sink_(sink),
-        steps_(run.timeline.step_ends.size()),
-        first_step_(run.first_step > kStepsBefore ? run.first_step - kStepsBefore : 0) {
-    STEPCAST_CHECK(run.first_step < steps_, "the forecast's step was run");
+  // `up`: what keeps all times of the trace above zero.
+  Writer(const TraceProcess& process, Time up, Document& document)
+      : process_(process),
+        program_(*process.program),
+        timeline_(*process.timeline),
+        shift_(process.shift + up),
+        document_(document),
+        steps_(process.timeline->step_ends.size()),
+        first_step_(process.first_step),
+        last_ends_(process.program->streams.size()) {
     PrepareOperations();
     PrepareRecords();
     for (const std::string& label : program_.labels) labels_.push_back(Quote(label));
   }
 
-  tl::expected<void, std::string> Write() {
+  void Write() {
     Begin();
     Steps();
     for (const program::OperationRecord& record : timeline_.operations) {
@@ -98,17 +137,9 @@ class Writer {
     }
     Memory();
     Arrows();
-    buffer_.append(std::string_view("\n]}\n"));
-    Flush();
-    if (failure_) return tl::unexpected(*failure_);
-    return {};
   }
 
  private:
-  // A run that settles late has many steps that are nearly alike; the steady one and two before it
-  // show what there is to see.
-  static constexpr std::uint32_t kStepsBefore = 2;
-
   // What a slice of a table's entry says: its name and the part of its args that never changes.
   struct Slice {
     std::string name;  // quoted
@@ -121,7 +152,8 @@ class Writer {
   }
 
   void PrepareOperations() {
-    const cost::Prices& prices = run_.prices;
+    static const cost::Prices kNone{};
+    const cost::Prices& prices = process_.prices != nullptr ? *process_.prices : kNone;
     const auto provenance = [](const cost::Demand& demand) {
       return fmt::format(", \"provenance\": \"{}\"", cost::Name(demand.provenance));
     };
@@ -189,13 +221,11 @@ class Writer {
   }
 
   void Begin() {
+    Metadata("process_name", kStepsTrack, process_.name);
     Append(
-        "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n"
-        "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n"
-        "\"otherData\": {{\"generator\": \"stepcast\", \"scenario\": {}}},\n"
-        "\"traceEvents\": [",
-        subject_.rank, subject_.ranks, Quote(subject_.scenario));
-    Metadata("process_name", kStepsTrack, fmt::format("rank {}", subject_.rank));
+        "{}\n{{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": {}, \"args\": "
+        "{{\"sort_index\": {}}}}}",
+        Separator(), process_.id, process_.id);
     Track(kStepsTrack, "steps");
     Track(kHostTrack, "host");
     for (std::size_t i = 0; i < program_.streams.size(); ++i) {
@@ -208,14 +238,14 @@ class Writer {
     Append(
         "{}\n{{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": {}, \"tid\": {}, "
         "\"args\": {{\"sort_index\": {}}}}}",
-        Separator(), subject_.rank, track, track);
+        Separator(), process_.id, track, track);
   }
 
   void Metadata(const char* what, int track, const std::string& name) {
     Append(
         "{}\n{{\"ph\": \"M\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, "
         "\"args\": {{\"name\": {}}}}}",
-        Separator(), what, subject_.rank, track, Quote(name));
+        Separator(), what, process_.id, track, Quote(name));
   }
 
   // When the first step written begins.
@@ -226,7 +256,7 @@ class Writer {
     for (std::size_t i = first_step_; i < steps_; ++i) {
       const Time end = timeline_.step_ends[i];
       BeginSlice(fmt::format("\"ProfilerStep#{}\"", i), "user_annotation", kStepsTrack, begin, end);
-      Append("\"step\": {}, \"forecast\": {}}}}}", i, i == run_.first_step);
+      Append("\"step\": {}, \"forecast\": {}}}}}", i, i == process_.marked_step);
       begin = end;
     }
   }
@@ -236,7 +266,7 @@ class Writer {
     Append(
         "{}\n{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, "
         "\"ts\": {}, \"dur\": {}, \"args\": {{",
-        Separator(), category, quoted_name, subject_.rank, track, Microseconds(start),
+        Separator(), category, quoted_name, process_.id, track, Microseconds(start + shift_),
         Microseconds(end - start));
   }
 
@@ -244,15 +274,15 @@ class Writer {
     const Instruction& instruction = At(record.instruction);
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Issue("cudaLaunchKernel", run_.prices.issue_kernel, record);
+        Issue("cudaLaunchKernel", Cost(&cost::Prices::issue_kernel), record);
         StreamSlice(kernels_[instruction.operand], "kernel", record);
         return;
       case Opcode::kCopy:
-        Issue("cudaMemcpyAsync", run_.prices.issue_copy, record);
+        Issue("cudaMemcpyAsync", Cost(&cost::Prices::issue_copy), record);
         StreamSlice(copies_[instruction.operand], "gpu_memcpy", record);
         return;
       case Opcode::kCollective:
-        Issue("cudaLaunchKernelExC", run_.prices.issue_collective, record);
+        Issue("cudaLaunchKernelExC", Cost(&cost::Prices::issue_collective), record);
         StreamSlice(collectives_[instruction.operand], "kernel", record);
         return;
       case Opcode::kHostTask:
@@ -265,11 +295,18 @@ class Writer {
     }
   }
 
+  Time Cost(Time cost::Prices::*issue) const {
+    return process_.prices != nullptr ? process_.prices->*issue : Time();
+  }
+
   void StreamSlice(const Slice& slice, const char* category,
                    const program::OperationRecord& record) {
     const Instruction& instruction = At(record.instruction);
-    BeginSlice(slice.name, category, kFirstStreamTrack + instruction.stream, record.start,
-               record.end);
+    // A device's clock may let an operation start a little before the end of the last.
+    Time& last = last_ends_[instruction.stream];
+    const Time start = std::max(record.start, std::min(last, record.end));
+    last = std::max(last, record.end);
+    BeginSlice(slice.name, category, kFirstStreamTrack + instruction.stream, start, record.end);
     Append("\"stream\": {}, \"correlation\": {}{}, ", instruction.stream, Key(record), slice.args);
     EndArgs(record, instruction);
   }
@@ -315,7 +352,8 @@ class Writer {
         Append(
             "{}\n{{\"ph\": \"C\", \"name\": \"memory: {}\", \"pid\": {}, \"ts\": {}, "
             "\"args\": {{\"bytes\": {}}}}}",
-            Separator(), kCategoryNames[i], subject_.rank, Microseconds(time), bytes[i].count());
+            Separator(), kCategoryNames[i], process_.id, Microseconds(time + shift_),
+            bytes[i].count());
       }
       shown = bytes;
       first = false;
@@ -393,38 +431,28 @@ class Writer {
 
   // Arrows bind to the slice at their time; viewers draw them from that slice's end.
   void Arrow(Index source, Time target_start, int target_track) {
+    const std::int64_t arrow = document_.NextArrow();
     constexpr const char* kForm =
         "{}\n{{\"ph\": \"{}\", {}\"cat\": \"event\", \"name\": \"waits for\", \"id\": {}, "
         "\"pid\": {}, \"tid\": {}, \"ts\": {}}}";
-    Append(kForm, Separator(), 's', "", arrows_, subject_.rank,
-           kFirstStreamTrack + StreamOf(source), Microseconds(timeline_.operations[source].start));
-    Append(kForm, Separator(), 'f', "\"bp\": \"e\", ", arrows_, subject_.rank, target_track,
-           Microseconds(target_start));
-    ++arrows_;
+    Append(kForm, Separator(), 's', "", arrow, process_.id, kFirstStreamTrack + StreamOf(source),
+           Microseconds(timeline_.operations[source].start + shift_));
+    Append(kForm, Separator(), 'f', "\"bp\": \"e\", ", arrow, process_.id, target_track,
+           Microseconds(target_start + shift_));
   }
 
-  const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
+  const char* Separator() { return document_.Separator(); }
 
   template <typename... Args>
   void Append(fmt::string_view form, const Args&... args) {
-    fmt::vformat_to(std::back_inserter(buffer_), form, fmt::make_format_args(args...));
-    constexpr std::size_t kEnough = 1 << 16;
-    if (buffer_.size() >= kEnough) Flush();
+    document_.Append(form, args...);
   }
 
-  void Flush() {
-    if (!failure_) {
-      const auto result = sink_({buffer_.data(), buffer_.size()});
-      if (!result) failure_ = result.error();
-    }
-    buffer_.clear();
-  }
-
-  const forecast::Run& run_;
+  const TraceProcess& process_;
   const program::Program& program_;
   const program::Timeline& timeline_;
-  const TraceSubject& subject_;
-  const TraceSink& sink_;
+  const Time shift_;
+  Document& document_;
   const std::size_t steps_;
   const std::uint32_t first_step_;  // earlier ones are not written
 
@@ -432,18 +460,64 @@ class Writer {
   std::vector<std::string> labels_;  // quoted
   std::vector<Index> records_;       // by step and instruction: index into timeline operations
   std::vector<Index> waits_;         // likewise, into timeline waits
-
-  fmt::memory_buffer buffer_;
-  bool first_event_ = true;
-  std::int64_t arrows_ = 0;
-  std::optional<std::string> failure_;
+  std::vector<Time> last_ends_;      // by stream, of the slices written
 };
+
+// The earliest time that a process shows.
+Time Earliest(const TraceProcess& process) {
+  Time earliest;
+  const auto see = [&](std::uint32_t step, Time time) {
+    if (step >= process.first_step) earliest = std::min(earliest, time + process.shift);
+  };
+  see(process.first_step,
+      process.first_step == 0 ? Time() : process.timeline->step_ends[process.first_step - 1]);
+  for (const program::OperationRecord& record : process.timeline->operations) {
+    see(record.step, std::min(record.issued, record.start));
+  }
+  for (const program::WaitRecord& record : process.timeline->waits) see(record.step, record.start);
+  for (const program::MemoryRecord& record : process.timeline->memory) {
+    see(record.step, record.time);
+  }
+  return earliest;
+}
 
 }  // namespace
 
+tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
+                                           const TraceSubject& subject, const TraceSink& sink) {
+  Document document(sink);
+  document.Append(
+      "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n"
+      "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n"
+      "\"otherData\": {{\"generator\": \"stepcast\", \"scenario\": {}}},\n"
+      "\"traceEvents\": [",
+      subject.rank, subject.ranks, Quote(subject.scenario));
+  Time earliest;
+  for (const TraceProcess& process : processes) earliest = std::min(earliest, Earliest(process));
+  for (const TraceProcess& process : processes)
+    Writer(process, Time() - earliest, document).Write();
+  return document.End();
+}
+
+TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name) {
+  // A run that settles late has many steps that are nearly alike; the steady one and two before it
+  // show what there is to see.
+  constexpr std::uint32_t kStepsBefore = 2;
+  STEPCAST_CHECK(run.first_step < run.timeline.step_ends.size(), "the forecast's step was run");
+  return {.id = id,
+          .name = std::move(name),
+          .program = &run.program,
+          .timeline = &run.timeline,
+          .prices = &run.prices,
+          .first_step = run.first_step > kStepsBefore ? run.first_step - kStepsBefore : 0,
+          .marked_step = run.first_step};
+}
+
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink) {
-  return Writer(run, subject, sink).Write();
+  const TraceProcess process =
+      ForecastProcess(run, subject.rank, fmt::format("rank {}", subject.rank));
+  return WriteTrace({&process, 1}, subject, sink);
 }
 
 }  // namespace stepcast::report

@@ -1,10 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "src/base/time.h"
+#include "src/cost/prices.h"
 #include "src/forecast/forecast.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
 // A run as Chrome trace JSON (the "Trace Event Format"): opens in Perfetto and chrome://tracing,
@@ -20,8 +27,21 @@ struct TraceSubject {
   int ranks = 1;  // of the whole job
 };
 
-// One process, "rank R", with these tracks:
-//  * steps: the intervals between the ends of successive steps; the forecast's own is marked.
+// One rank's timeline: forecast, or measured (then without prices).
+struct TraceProcess {
+  int id = 0;        // unique in the trace
+  std::string name;  // "rank 3", "measured: rank 3 on node-1"
+  const program::Program* program = nullptr;
+  const program::Timeline* timeline = nullptr;
+  const cost::Prices* prices = nullptr;        // where each time comes from, and what issues cost
+  std::uint32_t first_step = 0;                // earlier ones are not written
+  std::optional<std::uint32_t> marked_step{};  // the one that the figures describe
+  Time shift{};  // added to all its times, to lay processes side by side
+};
+
+// A process has these tracks:
+//  * steps: the intervals between the ends of successive steps; the one that the figures describe
+//    is marked ("forecast").
 //  * host: what the CPU issues (as long as that takes time), host tasks, and waits for the device.
 //  * one per stream: kernels, copies and collectives. A collective's name starts with "nccl";
 //    args say how many bytes, by which algorithm, and where its time comes from.
@@ -29,8 +49,16 @@ struct TraceSubject {
 //  * arrows from the operation that an event marks to the first operation of another stream, or
 //    the host's wait, that waited for it.
 // Slices of one track never overlap. Times are microseconds with six digits after the point, so
-// every picosecond is kept. Same run, same bytes. Memory use does not grow with the text.
+// every picosecond is kept; where some would be below zero, all move up together. Same run, same
+// bytes. Memory use does not grow with the text.
+tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
+                                           const TraceSubject& subject, const TraceSink& sink);
+
+// A forecast alone: one process, "rank R", whose last steps are written.
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink);
+
+// The forecast as a process of a trace.
+TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name);
 
 }  // namespace stepcast::report
