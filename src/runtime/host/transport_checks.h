@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "src/runtime/host/transport.h"
+
+// What every transport must do, tried by all ranks together; for the tests of each.
+namespace stepcast::runtime::host {
+
+// Collectives of every kind, type and place, large and small, over all ranks and over every other
+// one, several communicators at a time. The first thing that is wrong, or nothing.
+std::string CheckTransport(Transport& transport, int rank, int ranks);
+
+}  // namespace stepcast::runtime::host
