@@ -42,10 +42,11 @@ class Communicator {
   void Close();
 
   // Runs the collective on small whole numbers and looks at every element of the result. All
-  // members call this together.
+  // members call this together, before the first ticket.
   Attempt<void> CheckSums(const program::Collective& collective, int position);
 
  private:
+  Attempt<void> CheckOnStaging(const program::Collective& collective, int position);
   Attempt<std::byte*> Reserve(int slot, std::int64_t bytes);
 
   std::unique_ptr<Channel> channel_;
