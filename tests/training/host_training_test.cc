@@ -82,7 +82,6 @@ std::vector<Case> Cases(int ranks) {
   std::vector<std::string> plans;
   for (const char* stage : {"0", "1", "2", "3"}) {
     plans.push_back(fmt::format("zero_stage: {}, framework: reference", stage));
-    if (*stage == '3') continue;  // its buckets are units
     plans.push_back(fmt::format("zero_stage: {}, framework: reference, bucket_size: 64 B", stage));
   }
   plans.push_back("zero_stage: 3, framework: reference, prefetch: 2, accumulate_unsharded: true");
