@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <string_view>
+#include <utility>
+
+#include "src/runtime/device.h"
+#include "tl/expected.hpp"
+
+// Error codes of CUDA, NCCL and cuBLASLt as failures. `doing` completes "while ...".
+namespace stepcast::runtime::cuda {
+
+// Also clears the error, which CUDA would otherwise hand to whoever asks next.
+Attempt<void> Check(cudaError_t error, std::string_view doing);
+// kInProgress is not done: see Communicators.
+Attempt<void> Check(ncclResult_t result, std::string_view doing);
+Attempt<void> Check(cublasStatus_t status, std::string_view doing);
+
+}  // namespace stepcast::runtime::cuda
+
+// Returns the failure of an Attempt from the function it stands in.
+#define STEPCAST_TRY(expression)                                                   \
+  do {                                                                             \
+    if (auto attempt = (expression); !attempt) {                                   \
+      return ::tl::make_unexpected(std::move(attempt).error());                    \
+    }                                                                              \
+  } while (false)

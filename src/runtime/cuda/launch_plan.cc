@@ -1,0 +1,358 @@
+#include "src/runtime/cuda/launch_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/base/kernel.h"
+
+namespace stepcast::runtime::cuda {
+namespace {
+
+using program::Effect;
+using program::EffectKind;
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+using program::Program;
+
+constexpr std::int64_t kAlignment = 256;
+
+Bytes Aligned(Bytes size) {
+  return Bytes((size.count() + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+template <typename T>
+Index IndexOf(std::vector<T>& distinct, const T& value) {
+  const auto found = std::find(distinct.begin(), distinct.end(), value);
+  if (found != distinct.end()) return static_cast<Index>(found - distinct.begin());
+  distinct.push_back(value);
+  return static_cast<Index>(distinct.size() - 1);
+}
+
+// Device memory that an effect reads and writes.
+Bytes ReadBy(const Effect& effect) {
+  Bytes read = BytesOf(effect.elements, effect.source.type);
+  if (effect.add) read += BytesOf(effect.elements, effect.target.type);
+  return read;
+}
+Bytes WrittenBy(const Effect& effect) { return BytesOf(effect.elements, effect.target.type); }
+
+Bytes UpdateBytes(const Effect& effect, bool adamw, bool written) {
+  const bool has_master = SizeOf(effect.target.type) < SizeOf(DataType::kFp32);
+  const std::int64_t states = (adamw ? 2 : 1) + (has_master ? 1 : 0);
+  const std::int64_t parameter = SizeOf(effect.target.type);
+  std::int64_t per_element = 4 * states;
+  if (written || !has_master) per_element += parameter;
+  if (!written) per_element += SizeOf(effect.source.type);
+  return Bytes(effect.elements * per_element);
+}
+
+ProductLayout LayoutOf(std::string_view name) {
+  if (name.ends_with(".wgrad")) return ProductLayout::kWeightGradient;
+  if (name.ends_with(".dgrad")) return ProductLayout::kInputGradient;
+  return ProductLayout::kForward;
+}
+
+DataType OutputType(const Kernel& kernel) {
+  const std::int64_t elements = kernel.batch * kernel.m * kernel.n;
+  if (kernel.data_type == DataType::kFp32 || kernel.written >= BytesOf(elements, DataType::kFp32)) {
+    return DataType::kFp32;
+  }
+  return kernel.data_type == DataType::kFp16 ? DataType::kFp16 : DataType::kBf16;
+}
+
+// Hands out places in an arena one after the other, and from the front again when it is full.
+class Walk {
+ public:
+  void Need(Bytes size) {
+    size = Aligned(size);
+    total_ += size;
+    largest_ = std::max(largest_, size);
+  }
+  // A stand-in for memory traffic wraps around by itself.
+  void NeedWrapping(Bytes size) { Need(std::min(size, kArenaLimit)); }
+
+  Bytes size() const { return std::max(largest_, std::min(total_, kArenaLimit)); }
+
+  Bytes Take(Bytes size) {
+    size = Aligned(size);
+    if (at_ + size > this->size()) at_ = Bytes(0);
+    const Bytes place = at_;
+    at_ += size;
+    return place;
+  }
+  Bytes TakeWrapping(Bytes size) { return Take(std::min(size, kArenaLimit)); }
+
+ private:
+  Bytes total_, largest_, at_;
+};
+
+class Planner {
+ public:
+  Planner(const Program& program, GradientRule gradients)
+      : program_(program), gradients_(gradients), outputs_(program.streams.size()) {
+    plan_.multiplies.assign(program.streams.size(), false);
+  }
+
+  LaunchPlan Make() {
+    for (const Kernel& kernel : program_.kernels) {
+      if (kernel.kind != KernelKind::kGemm) continue;
+      plan_.traffic_type = InputType(kernel);
+      break;
+    }
+    plan_.prologue = Works(program_.prologue, false);
+    plan_.step = Works(program_.step, true);
+    Place(program_.prologue, plan_.prologue);
+    Place(program_.step, plan_.step);
+    for (std::size_t type = 0; type < inputs_.size(); ++type) {
+      plan_.inputs[type] = inputs_[type].size();
+    }
+    for (const Walk& walk : outputs_) plan_.outputs.push_back(walk.size());
+    return std::move(plan_);
+  }
+
+ private:
+  static DataType InputType(const Kernel& kernel) { return kernel.data_type; }
+  Walk& input(DataType type) { return inputs_[static_cast<std::size_t>(type)]; }
+
+  std::vector<Work> Works(const std::vector<Instruction>& instructions, bool step) {
+    std::vector<Work> works(instructions.size());
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      first_effect_ = last_effect_ = 0;
+      if (step && !program_.data_flow.empty()) {
+        first_effect_ = program_.data_flow.first[i];
+        last_effect_ = program_.data_flow.first[i + 1];
+      }
+      if (instruction.opcode == Opcode::kKernel) works[i] = KernelWork(instruction);
+      if (instruction.opcode == Opcode::kCopy) works[i] = CopyWork(instruction);
+      if (instruction.opcode == Opcode::kCollective) works[i] = CollectiveWork(instruction);
+    }
+    return works;
+  }
+
+  Work KernelWork(const Instruction& instruction) {
+    const Kernel& kernel = program_.kernels[instruction.operand];
+    Work work;
+    switch (kernel.kind) {
+      case KernelKind::kGemm:
+        AddProduct(kernel, instruction.stream, work);
+        break;
+      case KernelKind::kAttention:
+      case KernelKind::kAttentionGradient:
+        AddAttention(kernel, instruction.stream, work);
+        break;
+      case KernelKind::kMemoryBound:
+      case KernelKind::kOptimizer:
+        AddTraffic(kernel, instruction.stream, work);
+        break;
+      case KernelKind::kGiven:
+        break;
+    }
+    return work;
+  }
+
+  void AddProduct(const Kernel& kernel, std::uint16_t stream, Work& work) {
+    Product product{.batch = kernel.batch,
+                    .m = kernel.m,
+                    .n = kernel.n,
+                    .k = kernel.k,
+                    .layout = LayoutOf(kernel.name),
+                    .input = InputType(kernel),
+                    .output = OutputType(kernel),
+                    .output_alignment = kAlignment};
+    // Tensor cores multiply fp8 in this layout alone; frameworks transpose beforehand.
+    if (product.input == DataType::kFp8) product.layout = ProductLayout::kForward;
+    if (gradients_ == GradientRule::kComputed) {
+      for (Index e = first_effect_; e < last_effect_; ++e) {
+        const Effect& effect = program_.data_flow.effects[e];
+        if (effect.kind != EffectKind::kGradient ||
+            effect.elements != product.batch * product.m * product.n || !CanHold(effect, product)) {
+          continue;
+        }
+        work.product_effect = e;
+        product.output = effect.target.type;
+        product.add = effect.add;
+        // Buffers lie at multiples of more than 256 bytes.
+        const std::int64_t offset = effect.target.offset.count();
+        product.output_alignment = std::gcd(kAlignment, offset == 0 ? kAlignment : offset);
+        break;
+      }
+    }
+    work.product = IndexOf(plan_.products, product);
+    plan_.multiplies[stream] = true;
+    input(product.input).Need(FirstOperand(product));
+    input(product.input).Need(SecondOperand(product));
+    if (work.product_effect == kNone) outputs_[stream].Need(Output(product));
+  }
+
+  // cuBLASLt writes products of FP32 as FP32, of 16 bits as those or as FP32.
+  static bool CanHold(const Effect& effect, const Product& product) {
+    if (effect.target.type == DataType::kFp32) return true;
+    if (product.input == DataType::kFp8) return effect.target.type == DataType::kBf16;
+    return effect.target.type == product.input;
+  }
+
+  void AddAttention(const Kernel& kernel, std::uint16_t stream, Work& work) {
+    const Attention attention = AttentionOf(kernel);
+    work.attention = IndexOf(plan_.attentions, attention);
+    plan_.multiplies[stream] = plan_.multiplies[stream] || !attention.fused;
+    input(attention.type).Need(kernel.read);
+    outputs_[stream].Need(kernel.written);
+    work.read = kernel.read;
+    work.written = kernel.written;
+  }
+
+  void AddTraffic(const Kernel& kernel, std::uint16_t stream, Work& work) {
+    work.read = kernel.read;
+    work.written = kernel.written;
+    for (Index e = first_effect_; e < last_effect_; ++e) {
+      const Effect& effect = program_.data_flow.effects[e];
+      const bool update = effect.kind == EffectKind::kUpdate;
+      const bool adamw = program_.data_flow.adamw;
+      work.read -= update ? UpdateBytes(effect, adamw, false) : ReadBy(effect);
+      work.written -= update ? UpdateBytes(effect, adamw, true) : WrittenBy(effect);
+    }
+    work.read = std::max(work.read, Bytes(0));
+    work.written = std::max(work.written, Bytes(0));
+    input(plan_.traffic_type).NeedWrapping(work.read);
+    outputs_[stream].NeedWrapping(work.written);
+  }
+
+  Work CopyWork(const Instruction& instruction) {
+    const program::Copy& copy = program_.copies[instruction.operand];
+    Work work;
+    work.read = work.written = copy.bytes;
+    for (Index e = first_effect_; e < last_effect_; ++e) {
+      work.read -= WrittenBy(program_.data_flow.effects[e]);
+    }
+    work.read = work.written = std::max(work.read, Bytes(0));
+    if (copy.direction != program::CopyDirection::kDeviceToDevice) {
+      plan_.host = std::max(plan_.host, std::min(work.read, kHostPiece));
+    }
+    if (copy.direction != program::CopyDirection::kHostToDevice) {
+      input(plan_.traffic_type).NeedWrapping(work.read);
+    }
+    if (copy.direction != program::CopyDirection::kDeviceToHost) {
+      outputs_[instruction.stream].NeedWrapping(work.written);
+    }
+    return work;
+  }
+
+  // What effects do not name is communicated from stand-in to stand-in.
+  Work CollectiveWork(const Instruction& instruction) {
+    const program::Collective& collective = program_.collectives[instruction.operand];
+    Work work;
+    work.read = collective.bytes;
+    for (Index e = first_effect_; e < last_effect_; ++e) {
+      const Effect& effect = program_.data_flow.effects[e];
+      if (effect.kind == EffectKind::kCollective) {
+        work.read -= BytesOf(effect.elements, effect.source.type);
+      }
+    }
+    // A rest of less than an element of each rank is rounding.
+    const std::int64_t ranks = static_cast<std::int64_t>(
+        program_.groups[program_.communicators[collective.communicator].group].ranks.size());
+    if (work.read < Bytes(SizeOf(collective.data_type) * ranks)) work.read = Bytes(0);
+    work.written = work.read;
+    input(collective.data_type).Need(work.read);
+    outputs_[instruction.stream].Need(work.written);
+    return work;
+  }
+
+  void Place(const std::vector<Instruction>& instructions, std::vector<Work>& works) {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      Work& work = works[i];
+      const Instruction& instruction = instructions[i];
+      if (work.product != kNone) {
+        const Product& product = plan_.products[work.product];
+        work.first_operand = input(product.input).Take(FirstOperand(product));
+        work.second_operand = input(product.input).Take(SecondOperand(product));
+        if (work.product_effect == kNone) {
+          work.output = outputs_[instruction.stream].Take(Output(product));
+        }
+      } else if (work.attention != kNone) {
+        const DataType type = plan_.attentions[work.attention].type;
+        work.first_operand = input(type).Take(work.read);
+        work.output = outputs_[instruction.stream].Take(work.written);
+      } else if (instruction.opcode == Opcode::kCollective) {
+        const DataType type = program_.collectives[instruction.operand].data_type;
+        work.first_operand = input(type).Take(work.read);
+        work.output = outputs_[instruction.stream].Take(work.written);
+      } else if (work.read > Bytes(0) || work.written > Bytes(0)) {
+        work.first_operand = input(plan_.traffic_type).TakeWrapping(work.read);
+        work.output = outputs_[instruction.stream].TakeWrapping(work.written);
+      }
+    }
+  }
+
+  const Program& program_;
+  GradientRule gradients_;
+  LaunchPlan plan_;
+  std::array<Walk, 4> inputs_{};
+  std::vector<Walk> outputs_;
+  Index first_effect_ = 0, last_effect_ = 0;  // of the instruction in hand
+};
+
+}  // namespace
+
+Bytes FirstOperand(const Product& product) {
+  return BytesOf(product.batch * product.m * product.k, product.input);
+}
+Bytes SecondOperand(const Product& product) {
+  return BytesOf(product.batch * product.k * product.n, product.input);
+}
+Bytes Output(const Product& product) {
+  return BytesOf(product.batch * product.m * product.n, product.output);
+}
+
+// With X rows of queries (tokens times heads), head size d, sequence s and element size e:
+//   forward   flops = 2 X d s             written = X (d e + 4)  (and a log-sum-exp for each row)
+//             read = X d e + 2 keys       (keys: bytes of all keys, or of all values)
+//   backward  flops = 5 X d s             read - written = X (2 d e + 8)
+//             read = operands + X (2 d e + 8) + 4 X d
+// Two equations for X, d and s; that X is a whole number finds d.
+Attention AttentionOf(const Kernel& kernel) {
+  Attention attention;
+  attention.backward = kernel.kind == KernelKind::kAttentionGradient;
+  attention.type = kernel.data_type == DataType::kFp8 ? DataType::kBf16 : kernel.data_type;
+  const std::int64_t e = SizeOf(attention.type);
+  const std::int64_t bytes =
+      attention.backward ? (kernel.read - kernel.written).count() : kernel.written.count();
+  const auto row_bytes = [&](std::int64_t d) {
+    return attention.backward ? 2 * d * e + 8 : d * e + 4;
+  };
+  const std::int64_t work = kernel.flops / (attention.backward ? 5 : 2);  // X d s
+  std::int64_t rows = 0;
+  for (const std::int64_t d : {128, 64, 96, 80, 112, 256, 192, 32, 16, 8}) {
+    const std::int64_t x = bytes / row_bytes(d);
+    if (bytes <= 0 || bytes % row_bytes(d) != 0 || work % (x * d) != 0) continue;
+    attention.head_size = d;
+    rows = x;
+    break;
+  }
+  if (rows == 0) {
+    attention.head_size = 128;
+    rows = std::max<std::int64_t>(1, bytes / row_bytes(128));
+  }
+  const std::int64_t d = attention.head_size;
+  attention.sequence = std::clamp<std::int64_t>((work + rows * d - 1) / (rows * d), 1, rows);
+  attention.heads = std::max<std::int64_t>(1, rows / attention.sequence);
+  std::int64_t keys = kernel.read.count() - rows * d * e;
+  if (attention.backward) keys -= rows * (2 * d * e + 8) + 4 * rows * d;
+  attention.key_heads = std::clamp<std::int64_t>(
+      keys / (2 * d * e) / attention.sequence, 1, attention.heads);
+  // Every key head serves as many query heads.
+  while (attention.heads % attention.key_heads != 0) --attention.key_heads;
+  attention.fused = (d == 64 || d == 128) && e == 2;
+  return attention;
+}
+
+LaunchPlan MakeLaunchPlan(const Program& program, GradientRule gradients) {
+  return Planner(program, gradients).Make();
+}
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/program/program.h"
+#include "src/runtime/device.h"
+
+// What a GPU runs for each operation of a program, decided once, before anything runs.
+//
+// What effects say is done on the program's buffers. The rest of a kernel's work has operands that
+// the program does not name; it is done on stand-ins: an arena of random numbers for each data type
+// that is only read, and an arena for each stream that is only written. Both are walked through
+// from operation to operation, so that operands come from memory and not from the cache, as far as
+// the arenas are larger than it.
+namespace stepcast::runtime::cuda {
+
+// How the operands of a product lie in memory, row by row; [a, b] has b numbers in a row. They are
+// those of a linear layer with a weight of [out, in], as PyTorch has them.
+enum class ProductLayout : std::uint8_t {
+  kForward,         // [m, k] times the transpose of [n, k]
+  kInputGradient,   // [m, k] times [k, n]
+  kWeightGradient,  // the transpose of [k, m] times [k, n]
+};
+
+// A distinct matrix product. The result is [m, n], `batch` times.
+struct Product {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  ProductLayout layout = ProductLayout::kForward;
+  DataType input = DataType::kBf16;
+  DataType output = DataType::kBf16;
+  bool add = false;                   // to what is there
+  std::int64_t output_alignment = 0;  // bytes, a power of two up to 256
+  friend bool operator==(const Product&, const Product&) = default;
+};
+
+// A distinct attention core. Kernels carry its work and its bytes; the shape is worked out of them.
+struct Attention {
+  bool backward = false;
+  DataType type = DataType::kBf16;
+  std::int64_t head_size = 0;
+  std::int64_t sequence = 0;  // that makes up the work under a causal mask
+  std::int64_t heads = 0;     // times sequences: rows of the batch
+  std::int64_t key_heads = 0;
+  // Whether the fused kernel runs (attention.h), which needs 16-bit operands and a head size of 64
+  // or 128. Else products of the same work stand in for it.
+  bool fused = false;
+  friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+// One instruction's work. Indices are program::kNone and sizes zero where there is none.
+struct Work {
+  program::Index product = program::kNone;
+  program::Index product_effect = program::kNone;  // the gradient that the product writes
+  program::Index attention = program::kNone;
+  // What a memory-bound kernel moves besides its effects.
+  Bytes read, written;
+  // Where its stand-ins begin: two operands of products, in the arena of their type; everything
+  // else in that of `LaunchPlan::traffic_type`.
+  Bytes first_operand, second_operand;
+  Bytes output;  // in the stream's arena
+};
+
+struct LaunchPlan {
+  std::vector<Product> products;
+  std::vector<Attention> attentions;
+  std::vector<Work> prologue, step;  // by instruction
+  DataType traffic_type = DataType::kFp32;
+  std::array<Bytes, 4> inputs{};  // sizes of the arenas that are read, by data type
+  std::vector<Bytes> outputs;     // of those that are written, by stream
+  std::vector<bool> multiplies;   // by stream: products run on it
+  Bytes host;                     // the largest copy from or to the host
+};
+
+// Arenas are as large as all that a step takes from them, up to this, unless one operand is larger.
+inline constexpr Bytes kArenaLimit = MiB(256);
+// Copies from and to the host go in pieces of this size at most.
+inline constexpr Bytes kHostPiece = MiB(64);
+
+LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
+
+// The shape of an attention core. Exact for the kernels of this project's models; else one of the
+// same work and about the same bytes.
+Attention AttentionOf(const Kernel& kernel);
+
+// The operands' sizes.
+Bytes FirstOperand(const Product& product);
+Bytes SecondOperand(const Product& product);
+Bytes Output(const Product& product);
+
+}  // namespace stepcast::runtime::cuda

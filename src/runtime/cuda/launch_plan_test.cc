@@ -1,0 +1,229 @@
+#include "src/runtime/cuda/launch_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "src/program/test_program.h"
+
+namespace stepcast::runtime::cuda {
+namespace {
+
+using program::Effect;
+using program::EffectKind;
+using program::Index;
+using program::kNone;
+using program::TestProgram;
+
+Index AddKernel(TestProgram& program, Kernel kernel) {
+  program.program().kernels.push_back(std::move(kernel));
+  return static_cast<Index>(program.program().kernels.size() - 1);
+}
+
+Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+            DataType type = DataType::kBf16) {
+  return {.name = std::move(name),
+          .kind = KernelKind::kGemm,
+          .data_type = type,
+          .m = m,
+          .n = n,
+          .k = k,
+          .flops = 2 * m * n * k,
+          .read = BytesOf(m * k + k * n, type),
+          .written = BytesOf(m * n, type == DataType::kFp8 ? DataType::kBf16 : type)};
+}
+
+Kernel Memory(std::int64_t read, std::int64_t written) {
+  return {.name = "norm",
+          .kind = KernelKind::kMemoryBound,
+          .read = Bytes(read),
+          .written = Bytes(written)};
+}
+
+// The kernels of a causal attention core as the model room writes them: see AttentionOf.
+Kernel Core(bool backward, std::int64_t sequences, std::int64_t s, std::int64_t heads,
+            std::int64_t key_heads, std::int64_t d, std::int64_t e = 2) {
+  const std::int64_t rows = sequences * s * heads;
+  const std::int64_t operands = rows * d * e + 2 * sequences * s * key_heads * d * e;
+  Kernel kernel{.name = "core",
+                .kind = backward ? KernelKind::kAttentionGradient : KernelKind::kAttention,
+                .data_type = e == 4 ? DataType::kFp32 : DataType::kBf16,
+                .flops = (backward ? 5 : 2) * rows * d * s};
+  if (backward) {
+    kernel.read = Bytes(operands + 2 * rows * d * e + 8 * rows + 4 * rows * d);
+    kernel.written = Bytes(operands + 4 * rows * d);
+  } else {
+    kernel.read = Bytes(operands);
+    kernel.written = Bytes(rows * d * e + 4 * rows);
+  }
+  return kernel;
+}
+
+// Attaches effects to the program's last step instruction; those without any come first.
+void AddEffects(program::Program& program, std::vector<Effect> effects) {
+  auto& flow = program.data_flow;
+  flow.first.resize(program.step.size(), static_cast<Index>(flow.effects.size()));
+  for (Effect& effect : effects) flow.effects.push_back(effect);
+  flow.first.push_back(static_cast<Index>(flow.effects.size()));
+}
+
+TEST(LaunchPlan, NamesTellHowOperandsLie) {
+  TestProgram program(1);
+  program.Step();
+  for (const char* name : {"fc", "fc.dgrad", "fc.wgrad"}) {
+    program.Run(0, AddKernel(program, Gemm(name, 8, 16, 32)));
+  }
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  ASSERT_EQ(plan.products.size(), 3u);
+  EXPECT_EQ(plan.products[0].layout, ProductLayout::kForward);
+  EXPECT_EQ(plan.products[1].layout, ProductLayout::kInputGradient);
+  EXPECT_EQ(plan.products[2].layout, ProductLayout::kWeightGradient);
+  EXPECT_TRUE(plan.multiplies[0]);
+}
+
+TEST(LaunchPlan, EqualProductsAreSearchedOnce) {
+  TestProgram program(1);
+  program.Step();
+  for (int layer = 0; layer < 3; ++layer) {
+    program.Run(0, AddKernel(program, Gemm("fc" + std::to_string(layer), 8, 16, 32)));
+  }
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.products.size(), 1u);
+  EXPECT_EQ(plan.step[2].product, 0u);
+  // But each has operands of its own: 8 x 32 and 32 x 16 numbers of 2 bytes, 512 and 1024 bytes.
+  EXPECT_EQ(plan.step[0].second_operand, Bytes(512));
+  EXPECT_EQ(plan.step[1].first_operand, Bytes(1536));
+  EXPECT_EQ(plan.inputs[static_cast<int>(DataType::kBf16)], Bytes(3 * 1536));
+}
+
+TEST(LaunchPlan, AWeightGradientIsWrittenWhereTheProgramHasIt) {
+  TestProgram program(1);
+  const Index gradient = program.AddBuffer("gradient", KiB(4), program::Category::kGradient);
+  program.Step().Run(0, AddKernel(program, Gemm("fc.wgrad", 16, 32, 64)));
+  const Effect effect{.kind = EffectKind::kGradient,
+                      .add = true,
+                      .target = {gradient, Bytes(48), DataType::kFp32},
+                      .elements = 16 * 32};
+  AddEffects(program.program(), {effect});
+  const LaunchPlan computed = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(computed.step[0].product_effect, 0u);
+  EXPECT_EQ(computed.products[0].output, DataType::kFp32);
+  EXPECT_TRUE(computed.products[0].add);
+  EXPECT_EQ(computed.products[0].output_alignment, 16);  // 48 = 3 x 16
+  EXPECT_EQ(computed.outputs[0], Bytes(0));
+  // Small integers are not what a product computes: it writes elsewhere.
+  const LaunchPlan integers = MakeLaunchPlan(program.program(), GradientRule::kSmallIntegers);
+  EXPECT_EQ(integers.step[0].product_effect, kNone);
+  EXPECT_EQ(integers.outputs[0], Bytes(16 * 32 * 2));
+}
+
+TEST(LaunchPlan, AGradientOfAnotherShapeIsNotTheProducts) {
+  TestProgram program(1);
+  const Index gradient = program.AddBuffer("gradient", KiB(4), program::Category::kGradient);
+  program.Step().Run(0, AddKernel(program, Gemm("fc.wgrad", 16, 32, 64)));
+  AddEffects(program.program(), {{.kind = EffectKind::kGradient,
+                                  .target = {gradient, Bytes(0), DataType::kBf16},
+                                  .elements = 16}});
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[0].product_effect, kNone);
+}
+
+TEST(LaunchPlan, EffectsArePartOfWhatAMemoryBoundKernelMoves) {
+  TestProgram program(1);
+  const Index from = program.AddBuffer("from", KiB(4));
+  const Index to = program.AddBuffer("to", KiB(4));
+  program.Step().Run(0, AddKernel(program, Memory(5000, 3000)));
+  // 1000 FP32 numbers become bf16: 4000 bytes read, 2000 written.
+  AddEffects(program.program(), {{.kind = EffectKind::kMove,
+                                  .target = {to, Bytes(0), DataType::kBf16},
+                                  .source = {from, Bytes(0), DataType::kFp32},
+                                  .elements = 1000,
+                                  .block = 1000}});
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[0].read, Bytes(1000));
+  EXPECT_EQ(plan.step[0].written, Bytes(1000));
+}
+
+TEST(LaunchPlan, AFusedUpdateMovesNothingElse) {
+  TestProgram program(1);
+  const Index all = program.AddBuffer("all", KiB(64));
+  // AdamW on bf16 parameters: reads master, two moments and a bf16 gradient, 14 bytes an element;
+  // writes master, moments and parameter, 14 bytes.
+  Kernel update = Memory(14 * 100, 14 * 100);
+  update.kind = KernelKind::kOptimizer;
+  program.Step().Run(0, AddKernel(program, update));
+  AddEffects(program.program(), {{.kind = EffectKind::kUpdate,
+                                  .target = {all, Bytes(0), DataType::kBf16},
+                                  .source = {all, Bytes(512), DataType::kBf16},
+                                  .states = {all, Bytes(1024), DataType::kFp32},
+                                  .state_stride = 100,
+                                  .elements = 100}});
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[0].read, Bytes(0));
+  EXPECT_EQ(plan.step[0].written, Bytes(0));
+}
+
+TEST(LaunchPlan, TrafficBeyondTheArenaWraps) {
+  TestProgram program(1);
+  program.Step().Run(0, AddKernel(program, Memory(GiB(3).count(), GiB(1).count())));
+  program.Run(0, AddKernel(program, Memory(KiB(1).count(), 0)));
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.inputs[static_cast<int>(plan.traffic_type)], kArenaLimit);
+  EXPECT_EQ(plan.outputs[0], kArenaLimit);
+  EXPECT_EQ(plan.step[0].read, GiB(3));
+}
+
+TEST(LaunchPlan, CollectivesWithoutEffectsUseStandIns) {
+  TestProgram program(2);
+  const Index data = program.AddCommunicator("data", {0, 1});
+  const Index all_reduce = program.AddCollective(CollectiveKind::kAllReduce, data, KiB(8));
+  program.Step().Communicate(1, all_reduce);
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[0].read, KiB(8));
+  EXPECT_EQ(plan.outputs[1], KiB(8));
+  EXPECT_EQ(plan.outputs[0], Bytes(0));
+}
+
+TEST(AttentionOf, FindsTheShapesOfModels) {
+  // GPT-2 with 4 sequences of 1024.
+  EXPECT_EQ(AttentionOf(Core(false, 4, 1024, 12, 12, 64)),
+            (Attention{false, DataType::kBf16, 64, 1024, 48, 48, true}));
+  EXPECT_EQ(AttentionOf(Core(true, 4, 1024, 12, 12, 64)),
+            (Attention{true, DataType::kBf16, 64, 1024, 48, 48, true}));
+  // Llama 3.1 8B: 32 heads of 128, 8 for keys and values.
+  EXPECT_EQ(AttentionOf(Core(false, 1, 8192, 32, 8, 128)),
+            (Attention{false, DataType::kBf16, 128, 8192, 32, 8, true}));
+  EXPECT_EQ(AttentionOf(Core(true, 1, 8192, 32, 8, 128)),
+            (Attention{true, DataType::kBf16, 128, 8192, 32, 8, true}));
+  // GPT-3 2.7B has heads of 80, for which there is no fused kernel; nor is there for FP32.
+  EXPECT_EQ(AttentionOf(Core(false, 2, 2048, 32, 32, 80)),
+            (Attention{false, DataType::kBf16, 80, 2048, 64, 64, false}));
+  EXPECT_EQ(AttentionOf(Core(false, 2, 2048, 12, 12, 64, 4)),
+            (Attention{false, DataType::kFp32, 64, 2048, 24, 24, false}));
+}
+
+// Whatever the shape: the same work, and operands that fit into the kernel's bytes.
+RC_GTEST_PROP(AttentionLaws, WorkAndBytesAreKept, ()) {
+  const auto sequences = *rc::gen::inRange<std::int64_t>(1, 9);
+  const auto s = *rc::gen::inRange<std::int64_t>(1, 65) * 64;
+  const auto key_heads = *rc::gen::inRange<std::int64_t>(1, 9);
+  const auto heads = key_heads * *rc::gen::inRange<std::int64_t>(1, 5);
+  const auto d = *rc::gen::element<std::int64_t>(64, 128);
+  const bool backward = *rc::gen::arbitrary<bool>();
+  const Kernel kernel = Core(backward, sequences, s, heads, key_heads, d);
+  const Attention attention = AttentionOf(kernel);
+  const std::int64_t rows = attention.heads * attention.sequence;
+  RC_ASSERT((backward ? 5 : 2) * rows * attention.head_size * attention.sequence == kernel.flops);
+  RC_ASSERT(attention.heads % attention.key_heads == 0);
+  const Bytes operands = BytesOf(
+      (rows + 2 * attention.key_heads * attention.sequence) * attention.head_size, attention.type);
+  RC_ASSERT(operands <= kernel.read);
+}
+
+}  // namespace
+}  // namespace stepcast::runtime::cuda
