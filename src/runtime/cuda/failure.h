@@ -15,7 +15,6 @@ namespace stepcast::runtime::cuda {
 
 // Also clears the error, which CUDA would otherwise hand to whoever asks next.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
-// kInProgress is not done: see Communicators.
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 

@@ -20,10 +20,6 @@ using program::Program;
 
 constexpr std::int64_t kAlignment = 256;
 
-Bytes Aligned(Bytes size) {
-  return Bytes((size.count() + kAlignment - 1) / kAlignment * kAlignment);
-}
-
 template <typename T>
 Index IndexOf(std::vector<T>& distinct, const T& value) {
   const auto found = std::find(distinct.begin(), distinct.end(), value);
@@ -68,7 +64,7 @@ DataType OutputType(const Kernel& kernel) {
 class Walk {
  public:
   void Need(Bytes size) {
-    size = Aligned(size);
+    size = AlignedInArena(size);
     total_ += size;
     largest_ = std::max(largest_, size);
   }
@@ -78,7 +74,7 @@ class Walk {
   Bytes size() const { return std::max(largest_, std::min(total_, kArenaLimit)); }
 
   Bytes Take(Bytes size) {
-    size = Aligned(size);
+    size = AlignedInArena(size);
     if (at_ + size > this->size()) at_ = Bytes(0);
     const Bytes place = at_;
     at_ += size;
@@ -183,10 +179,14 @@ class Planner {
       }
     }
     work.product = IndexOf(plan_.products, product);
+    NeedProduct(product, stream, work.product_effect == kNone);
+  }
+
+  void NeedProduct(const Product& product, std::uint16_t stream, bool output) {
     plan_.multiplies[stream] = true;
     input(product.input).Need(FirstOperand(product));
     input(product.input).Need(SecondOperand(product));
-    if (work.product_effect == kNone) outputs_[stream].Need(Output(product));
+    if (output) outputs_[stream].Need(Output(product));
   }
 
   // cuBLASLt writes products of FP32 as FP32, of 16 bits as those or as FP32.
@@ -198,12 +198,28 @@ class Planner {
 
   void AddAttention(const Kernel& kernel, std::uint16_t stream, Work& work) {
     const Attention attention = AttentionOf(kernel);
+    if (!attention.fused) {
+      // As much work as one of the products of queries and keys has on one side of the diagonal;
+      // the scores' place is taken by one matrix for all heads, which stays in the cache.
+      const Product product{.batch = attention.heads,
+                            .m = attention.sequence,
+                            .n = attention.head_size,
+                            .k = std::max<std::int64_t>(1, attention.sequence / 2),
+                            .layout = ProductLayout::kInputGradient,
+                            .input = attention.type,
+                            .output = attention.type,
+                            .output_alignment = kAlignment,
+                            .shared_first = true};
+      work.product = IndexOf(plan_.products, product);
+      work.times = attention.backward ? 5 : 2;
+      NeedProduct(product, stream, true);
+      return;
+    }
     work.attention = IndexOf(plan_.attentions, attention);
-    plan_.multiplies[stream] = plan_.multiplies[stream] || !attention.fused;
-    input(attention.type).Need(kernel.read);
-    outputs_[stream].Need(kernel.written);
-    work.read = kernel.read;
-    work.written = kernel.written;
+    work.read = InputOf(attention);
+    work.written = OutputOf(attention);
+    input(attention.type).Need(work.read);
+    outputs_[stream].Need(work.written);
   }
 
   void AddTraffic(const Kernel& kernel, std::uint16_t stream, Work& work) {
@@ -245,21 +261,29 @@ class Planner {
   // What effects do not name is communicated from stand-in to stand-in.
   Work CollectiveWork(const Instruction& instruction) {
     const program::Collective& collective = program_.collectives[instruction.operand];
+    const auto ranks = static_cast<std::int64_t>(
+        program_.groups[program_.communicators[collective.communicator].group].ranks.size());
     Work work;
     work.read = collective.bytes;
+    Bytes staging;
     for (Index e = first_effect_; e < last_effect_; ++e) {
       const Effect& effect = program_.data_flow.effects[e];
-      if (effect.kind == EffectKind::kCollective) {
-        work.read -= BytesOf(effect.elements, effect.source.type);
+      if (effect.kind != EffectKind::kCollective) continue;
+      work.read -= BytesOf(effect.elements, collective.data_type);
+      const CollectiveParts parts = PartsOf(collective.kind, effect.elements, ranks);
+      if (effect.source.type != collective.data_type) {
+        staging += AlignedInArena(BytesOf(parts.sent, collective.data_type));
+      }
+      if (effect.target.type != collective.data_type) {
+        staging += AlignedInArena(BytesOf(parts.received, collective.data_type));
       }
     }
     // A rest of less than an element of each rank is rounding.
-    const std::int64_t ranks = static_cast<std::int64_t>(
-        program_.groups[program_.communicators[collective.communicator].group].ranks.size());
     if (work.read < Bytes(SizeOf(collective.data_type) * ranks)) work.read = Bytes(0);
     work.written = work.read;
     input(collective.data_type).Need(work.read);
-    outputs_[instruction.stream].Need(work.written);
+    outputs_[instruction.stream].Need(AlignedInArena(work.written) + staging);
+    work.staging = staging;
     return work;
   }
 
@@ -281,7 +305,10 @@ class Planner {
       } else if (instruction.opcode == Opcode::kCollective) {
         const DataType type = program_.collectives[instruction.operand].data_type;
         work.first_operand = input(type).Take(work.read);
-        work.output = outputs_[instruction.stream].Take(work.written);
+        const Bytes staging = work.staging;
+        work.output =
+            outputs_[instruction.stream].Take(AlignedInArena(work.written) + staging);
+        work.staging = work.output + AlignedInArena(work.written);
       } else if (work.read > Bytes(0) || work.written > Bytes(0)) {
         work.first_operand = input(plan_.traffic_type).TakeWrapping(work.read);
         work.output = outputs_[instruction.stream].TakeWrapping(work.written);
@@ -299,8 +326,42 @@ class Planner {
 
 }  // namespace
 
+Bytes InputOf(const Attention& a) {
+  const std::int64_t rows = a.heads * a.sequence;
+  const Bytes queries = AlignedInArena(BytesOf(rows * a.head_size, a.type));
+  const Bytes keys = AlignedInArena(BytesOf(a.key_heads * a.sequence * a.head_size, a.type));
+  const Bytes row_numbers = AlignedInArena(Bytes(4 * rows));
+  return a.backward ? 2 * queries + 2 * keys + 2 * row_numbers : queries + 2 * keys;
+}
+
+Bytes OutputOf(const Attention& a) {
+  const std::int64_t rows = a.heads * a.sequence;
+  const Bytes queries = AlignedInArena(BytesOf(rows * a.head_size, a.type));
+  const Bytes keys = AlignedInArena(BytesOf(a.key_heads * a.sequence * a.head_size, a.type));
+  const Bytes accumulator = AlignedInArena(BytesOf(rows * a.head_size, DataType::kFp32));
+  return a.backward ? queries + 2 * keys + accumulator : queries + AlignedInArena(Bytes(4 * rows));
+}
+
+Bytes AlignedInArena(Bytes size) {
+  return Bytes((size.count() + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
+  switch (kind) {
+    case CollectiveKind::kReduceScatter:
+      return {elements, elements / ranks};
+    case CollectiveKind::kAllGather:
+      return {elements / ranks, elements};
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+      break;
+  }
+  return {elements, elements};
+}
+
 Bytes FirstOperand(const Product& product) {
-  return BytesOf(product.batch * product.m * product.k, product.input);
+  const std::int64_t batch = product.shared_first ? 1 : product.batch;
+  return BytesOf(batch * product.m * product.k, product.input);
 }
 Bytes SecondOperand(const Product& product) {
   return BytesOf(product.batch * product.k * product.n, product.input);

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
+#include "src/base/kernel.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
@@ -34,6 +36,7 @@ struct Product {
   DataType output = DataType::kBf16;
   bool add = false;                   // to what is there
   std::int64_t output_alignment = 0;  // bytes, a power of two up to 256
+  bool shared_first = false;          // all of the batch multiply the same first operand
   friend bool operator==(const Product&, const Product&) = default;
 };
 
@@ -46,7 +49,7 @@ struct Attention {
   std::int64_t heads = 0;     // times sequences: rows of the batch
   std::int64_t key_heads = 0;
   // Whether the fused kernel runs (attention.h), which needs 16-bit operands and a head size of 64
-  // or 128. Else products of the same work stand in for it.
+  // or 128. Else two (backward: five) products of the same work stand in for it.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
@@ -54,14 +57,19 @@ struct Attention {
 // One instruction's work. Indices are program::kNone and sizes zero where there is none.
 struct Work {
   program::Index product = program::kNone;
+  int times = 1;                                   // that the product is made
   program::Index product_effect = program::kNone;  // the gradient that the product writes
-  program::Index attention = program::kNone;
+  program::Index attention = program::kNone;       // a fused one
   // What a memory-bound kernel moves besides its effects.
   Bytes read, written;
   // Where its stand-ins begin: two operands of products, in the arena of their type; everything
   // else in that of `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena
+  // A collective whose effects are stored in another type than it communicates: room in the
+  // stream's arena for what is sent and received, effect by effect, each as large as
+  // CollectiveParts says, at multiples of 256 bytes.
+  Bytes staging;
 };
 
 struct LaunchPlan {
@@ -82,9 +90,22 @@ inline constexpr Bytes kHostPiece = MiB(64);
 
 LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
 
+// What one rank sends and receives when a collective has `elements` in all.
+struct CollectiveParts {
+  std::int64_t sent = 0, received = 0;  // elements
+};
+CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks);
+
+// Sizes in arenas are rounded up to this.
+Bytes AlignedInArena(Bytes size);
+
 // The shape of an attention core. Exact for the kernels of this project's models; else one of the
 // same work and about the same bytes.
 Attention AttentionOf(const Kernel& kernel);
+
+// What operands take when they lie one behind the other at multiples of 256 bytes.
+Bytes InputOf(const Attention& attention);
+Bytes OutputOf(const Attention& attention);
 
 // The operands' sizes.
 Bytes FirstOperand(const Product& product);

@@ -189,6 +189,44 @@ TEST(LaunchPlan, CollectivesWithoutEffectsUseStandIns) {
   EXPECT_EQ(plan.outputs[0], Bytes(0));
 }
 
+TEST(LaunchPlan, CollectivesOfAnotherTypeAreStaged) {
+  TestProgram program(1);
+  const Index data = program.AddCommunicator("data", {0, 1});
+  const Index buffer = program.AddBuffer("gradients", KiB(4));
+  // 1000 bf16 numbers are reduced and scattered; they are kept as FP32. Sent: 2000 bytes, in the
+  // arena 2048; received: 500 of them, 1000 bytes, in the arena 1024.
+  program.Step().Communicate(0, program.AddCollective(CollectiveKind::kReduceScatter, data,
+                                                      Bytes(2000), DataType::kBf16));
+  AddEffects(program.program(), {{.kind = EffectKind::kCollective,
+                                  .target = {buffer, Bytes(0), DataType::kFp32},
+                                  .source = {buffer, Bytes(0), DataType::kFp32},
+                                  .elements = 1000}});
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[0].read, Bytes(0));
+  EXPECT_EQ(plan.step[0].staging, Bytes(0));
+  EXPECT_EQ(plan.outputs[0], Bytes(2048 + 1024));
+}
+
+TEST(LaunchPlan, AttentionWithoutAFusedKernelIsAsMuchMultiplication) {
+  TestProgram program(1);
+  program.Step().Run(0, AddKernel(program, Core(true, 2, 512, 12, 12, 64, 4)));
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  ASSERT_EQ(plan.products.size(), 1u);
+  EXPECT_EQ(plan.step[0].attention, kNone);
+  EXPECT_EQ(plan.step[0].times, 5);
+  const Product& product = plan.products[0];
+  EXPECT_EQ(5 * 2 * product.batch * product.m * product.n * product.k,
+            program.program().kernels[0].flops);
+  EXPECT_EQ(product.input, DataType::kFp32);
+}
+
+TEST(PartsOf, AreSharesOfTheWhole) {
+  EXPECT_EQ(PartsOf(CollectiveKind::kReduceScatter, 12, 4).received, 3);
+  EXPECT_EQ(PartsOf(CollectiveKind::kAllGather, 12, 4).sent, 3);
+  EXPECT_EQ(PartsOf(CollectiveKind::kAllReduce, 12, 4).sent, 12);
+  EXPECT_EQ(PartsOf(CollectiveKind::kBroadcast, 12, 4).received, 12);
+}
+
 TEST(AttentionOf, FindsTheShapesOfModels) {
   // GPT-2 with 4 sequences of 1024.
   EXPECT_EQ(AttentionOf(Core(false, 4, 1024, 12, 12, 64)),
@@ -223,6 +261,9 @@ RC_GTEST_PROP(AttentionLaws, WorkAndBytesAreKept, ()) {
   const Bytes operands = BytesOf(
       (rows + 2 * attention.key_heads * attention.sequence) * attention.head_size, attention.type);
   RC_ASSERT(operands <= kernel.read);
+  // Rounding apart, stand-ins are no larger than what the kernel reads and writes.
+  RC_ASSERT(InputOf(attention) <= kernel.read + Bytes(6 * 256));
+  RC_ASSERT(OutputOf(attention) <= kernel.written + Bytes(4 * 256));
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "src/runtime/backend.h"
+
+namespace stepcast::runtime::cuda {
+
+// The backend over this machine's GPUs: CUDA, cuBLASLt, NCCL. A machine without a GPU that answers
+// is a Failure that says why. Rank and GPU go together by the rank's number on its node.
+Attempt<std::unique_ptr<Backend>> MakeCudaBackend();
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <memory>
+#include <vector>
+
+#include "src/program/program.h"
+#include "src/runtime/device.h"
+#include "src/runtime/job.h"
+
+// A program's communicators as NCCL communicators of the current device: one for each, also where
+// the group has one rank.
+namespace stepcast::runtime::cuda {
+
+class Communicators {
+ public:
+  // All ranks of the job call this together.
+  static Attempt<std::unique_ptr<Communicators>> Make(const program::Program& program, Job& job);
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+  // Waits for the other ranks of each communicator, unless Abort was called.
+  ~Communicators();
+
+  // One part of a collective, `elements` of the whole, as NCCL counts and places them (see
+  // program::EffectKind::kCollective). Parts that stand between Begin and End are one operation.
+  Attempt<void> Begin();
+  Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
+                     const void* source, void* target, cudaStream_t stream);
+  Attempt<void> End();
+
+  // A partner that is gone, as far as NCCL has noticed.
+  Attempt<void> CheckPartners() const;
+  // Ends everything that is under way, so that nobody waits for a partner that is gone.
+  void Abort();
+
+ private:
+  struct Member {
+    ncclComm_t communicator = nullptr;  // nullptr: this rank is not in the group
+    std::int64_t ranks = 1;
+  };
+
+  explicit Communicators(const program::Program& program) : program_(program) {}
+
+  const program::Program& program_;
+  std::vector<Member> members_;
+};
+
+ncclDataType_t NcclType(DataType type);
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,245 @@
+#include "src/runtime/cuda/device_memory.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/runtime/cuda/failure.h"
+
+namespace stepcast::runtime::cuda {
+namespace {
+
+std::string InMebibytes(Bytes size) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(size.count()) / (1 << 20));
+}
+
+}  // namespace
+
+std::byte* DeviceMemory::CudaSegments::Take(Bytes size) {
+  void* at = nullptr;
+  if (cudaMalloc(&at, static_cast<std::size_t>(size.count())) == cudaSuccess) {
+    return static_cast<std::byte*>(at);
+  }
+  cudaGetLastError();
+  return nullptr;
+}
+
+void DeviceMemory::CudaSegments::Give(std::byte* segment) { cudaFree(segment); }
+
+Attempt<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(const program::Program& program,
+                                                          std::span<const cudaStream_t> streams,
+                                                          bool pool, Bytes limit) {
+  std::unique_ptr<DeviceMemory> made(new DeviceMemory(program, streams, limit));
+  if (!pool) return made;
+  int device = 0;
+  STEPCAST_TRY(Check(cudaGetDevice(&device), "asking for the current GPU"));
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  STEPCAST_TRY(Check(cudaMemPoolCreate(&made->pool_, &properties), "making a memory pool"));
+  std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
+  STEPCAST_TRY(
+      Check(cudaMemPoolSetAttribute(made->pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
+            "setting up a memory pool"));
+  STEPCAST_TRY(Check(cudaStreamCreateWithFlags(&made->release_stream_, cudaStreamNonBlocking),
+                     "making a stream"));
+  return made;
+}
+
+DeviceMemory::~DeviceMemory() {
+  for (Place& place : places_) {
+    if (place.at != nullptr && !place.cached) cudaFreeAsync(place.at, release_stream_);
+  }
+  for (const Waiting& waiting : waiting_) {
+    for (cudaEvent_t event : waiting.events) cudaEventDestroy(event);
+  }
+  for (cudaEvent_t event : free_events_) cudaEventDestroy(event);
+  if (release_stream_ != nullptr) {
+    cudaStreamSynchronize(release_stream_);
+    cudaStreamDestroy(release_stream_);
+  }
+  if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+}
+
+Failure DeviceMemory::DoesNotFit(program::Index buffer, const char* why) const {
+  const program::Buffer& wanted = program_.buffers[buffer];
+  return {fmt::format("out of memory: buffer '{}' of {} does not fit: the program's buffers hold "
+                      "{} and {}",
+                      wanted.name, InMebibytes(wanted.size), InMebibytes(in_use_), why),
+          true};
+}
+
+Attempt<void> DeviceMemory::Allocate(program::Index buffer, std::uint16_t stream) {
+  Place& place = places_[buffer];
+  STEPCAST_CHECK(place.at == nullptr, "a buffer is allocated once at a time");
+  const Bytes size = program_.buffers[buffer].size;
+  if (limit_ > Bytes(0) && in_use_ + size > limit_) {
+    return tl::make_unexpected(
+        DoesNotFit(buffer, fmt::format("{} is the limit", InMebibytes(limit_)).c_str()));
+  }
+  const bool cached = pool_ == nullptr || capturing_;
+  if (cached) {
+    TakeBackWhatIsDone();
+    place.at = cache_.Allocate(size, stream);
+    if (place.at == nullptr && !capturing_ && !waiting_.empty()) {
+      // Blocks may be waiting for other streams.
+      STEPCAST_TRY(Check(cudaDeviceSynchronize(), "waiting for memory"));
+      TakeBackWhatIsDone();
+      place.at = cache_.Allocate(size, stream);
+    }
+    if (place.at == nullptr) {
+      return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no piece of that size left"));
+    }
+  } else {
+    Attempt<std::byte*> taken = TakeFromCuda(buffer, stream);
+    if (!taken) return tl::make_unexpected(std::move(taken).error());
+    place.at = *taken;
+  }
+  place.stream = stream;
+  place.cached = cached;
+  place.also_used_by.clear();
+  in_use_ += size;
+  peak_ = std::max(peak_, in_use_);
+  return {};
+}
+
+Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint16_t stream) {
+  const auto size =
+      static_cast<std::size_t>(std::max<std::int64_t>(program_.buffers[buffer].size.count(), 1));
+  void* at = nullptr;
+  cudaError_t error = cudaMallocFromPoolAsync(&at, size, pool_, streams_[stream]);
+  if (error == cudaErrorMemoryAllocation) {
+    // What was released may not have come back yet.
+    cudaGetLastError();
+    STEPCAST_TRY(Check(cudaDeviceSynchronize(), "waiting for memory"));
+    STEPCAST_TRY(Check(cudaMemPoolTrimTo(pool_, 0), "giving unused memory back"));
+    error = cudaMallocFromPoolAsync(&at, size, pool_, streams_[stream]);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no more"));
+  }
+  STEPCAST_TRY(Check(error, fmt::format("allocating '{}'", program_.buffers[buffer].name)));
+  return static_cast<std::byte*>(at);
+}
+
+Attempt<void> DeviceMemory::Release(program::Index buffer) {
+  Place& place = places_[buffer];
+  STEPCAST_CHECK(place.at != nullptr, "what is released was allocated");
+  if (!place.cached) {
+    STEPCAST_TRY(GiveToCuda(place));
+  } else if (place.also_used_by.empty()) {
+    cache_.Release(place.at);
+  } else {
+    STEPCAST_TRY(GiveLater(place));
+  }
+  in_use_ -= program_.buffers[buffer].size;
+  place.at = nullptr;
+  return {};
+}
+
+Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
+  if (capturing_) {
+    return tl::make_unexpected(
+        Failure{"a step that releases buffers of an earlier step cannot be captured as a graph"});
+  }
+  if (place.also_used_by.empty()) {
+    return Check(cudaFreeAsync(place.at, streams_[place.stream]), "releasing memory");
+  }
+  // Released on a stream of its own that waits for all users, so that none of them waits for
+  // another.
+  const char* doing = "releasing memory that several streams used";
+  const auto wait_for = [&](std::uint16_t stream) -> Attempt<void> {
+    Attempt<cudaEvent_t> event = TakeEvent();
+    if (!event) return tl::make_unexpected(std::move(event).error());
+    STEPCAST_TRY(Check(cudaEventRecord(*event, streams_[stream]), doing));
+    STEPCAST_TRY(Check(cudaStreamWaitEvent(release_stream_, *event), doing));
+    // A wait holds on to the record it was made for.
+    free_events_.push_back(*event);
+    return {};
+  };
+  STEPCAST_TRY(wait_for(place.stream));
+  for (const std::uint16_t stream : place.also_used_by) STEPCAST_TRY(wait_for(stream));
+  return Check(cudaFreeAsync(place.at, release_stream_), doing);
+}
+
+Attempt<void> DeviceMemory::GiveLater(const Place& place) {
+  Waiting waiting{.at = place.at};
+  // In a capture there is nothing to ask an event; the block is not used again.
+  if (!capturing_) {
+    for (const std::uint16_t stream : place.also_used_by) {
+      Attempt<cudaEvent_t> event = TakeEvent();
+      if (!event) return tl::make_unexpected(std::move(event).error());
+      waiting.events.push_back(*event);
+      STEPCAST_TRY(Check(cudaEventRecord(*event, streams_[stream]), "releasing memory"));
+    }
+    waiting_.push_back(std::move(waiting));
+  }
+  return {};
+}
+
+void DeviceMemory::TakeBackWhatIsDone() {
+  if (capturing_) return;
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    for (cudaEvent_t event : waiting.events) {
+      if (cudaEventQuery(event) != cudaSuccess) {
+        cudaGetLastError();  // not ready
+        return false;
+      }
+    }
+    free_events_.insert(free_events_.end(), waiting.events.begin(), waiting.events.end());
+    cache_.Release(waiting.at);
+    return true;
+  });
+}
+
+Attempt<cudaEvent_t> DeviceMemory::TakeEvent() {
+  if (!free_events_.empty()) {
+    cudaEvent_t event = free_events_.back();
+    free_events_.pop_back();
+    return event;
+  }
+  cudaEvent_t event = nullptr;
+  STEPCAST_TRY(Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+  return event;
+}
+
+void DeviceMemory::RecordStream(program::Index buffer, std::uint16_t stream) {
+  Place& place = places_[buffer];
+  STEPCAST_CHECK(place.at != nullptr, "what a stream uses was allocated");
+  if (stream == place.stream) return;
+  auto& users = place.also_used_by;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+}
+
+void DeviceMemory::BeginCapture() {
+  capturing_ = true;
+  before_capture_.clear();
+  for (const Place& place : places_) before_capture_.push_back(place.at);
+}
+
+Attempt<void> DeviceMemory::EndCapture() {
+  capturing_ = false;
+  for (std::size_t b = 0; b < places_.size(); ++b) {
+    if (places_[b].at == before_capture_[b]) continue;
+    return tl::make_unexpected(Failure{fmt::format(
+        "the step cannot be captured as a graph: buffer '{}' lives from step to step and moves",
+        program_.buffers[b].name)});
+  }
+  return {};
+}
+
+Bytes DeviceMemory::reserved() const {
+  Bytes reserved = cache_.peak_reserved();
+  std::uint64_t high = 0;
+  if (pool_ != nullptr &&
+      cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemHigh, &high) == cudaSuccess) {
+    reserved += Bytes(static_cast<std::int64_t>(high));
+  }
+  return reserved;
+}
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/program/program.h"
+#include "src/runtime/cuda/caching_pool.h"
+#include "src/runtime/device.h"
+
+// Where a program's buffers lie on a GPU. Allocation and release take effect in host order.
+//
+// With `pool`, CUDA's own stream-ordered allocator (cudaMallocFromPoolAsync) gives the memory, from
+// a memory pool of this device's own that keeps what it has. Without, and always inside a graph
+// that is being captured (where CUDA's allocator would make the allocations part of the graph),
+// it is a CachingPool over cudaMalloc.
+namespace stepcast::runtime::cuda {
+
+class DeviceMemory {
+ public:
+  // `streams` by number; they, and the program, must outlive this. `limit`: of the buffers' bytes
+  // together; zero: none but the GPU's.
+  static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
+                                                     std::span<const cudaStream_t> streams,
+                                                     bool pool, Bytes limit);
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  // Nothing may be running.
+  ~DeviceMemory();
+
+  // nullptr while it is not allocated.
+  std::byte* at(program::Index buffer) const { return places_[buffer].at; }
+
+  Attempt<void> Allocate(program::Index buffer, std::uint16_t stream);
+  Attempt<void> Release(program::Index buffer);
+  void RecordStream(program::Index buffer, std::uint16_t stream);
+
+  // What is allocated between these keeps its place when the graph is replayed. A buffer that lives
+  // across the border must not be released in between: the next replay would find it elsewhere.
+  void BeginCapture();
+  Attempt<void> EndCapture();
+
+  Bytes peak() const { return peak_; }
+  Bytes reserved() const;  // most bytes held from the GPU
+
+ private:
+  struct Place {
+    std::byte* at = nullptr;
+    std::uint16_t stream = 0;
+    bool cached = false;  // from the CachingPool
+    std::vector<std::uint16_t> also_used_by{};
+  };
+  // A block that other streams still use; `events` tell when they are done.
+  struct Waiting {
+    std::byte* at = nullptr;
+    std::vector<cudaEvent_t> events{};
+  };
+  class CudaSegments final : public Segments {
+   public:
+    std::byte* Take(Bytes size) override;
+    void Give(std::byte* segment) override;
+  };
+
+  DeviceMemory(const program::Program& program, std::span<const cudaStream_t> streams, Bytes limit)
+      : program_(program), streams_(streams), limit_(limit), places_(program.buffers.size()) {}
+
+  Failure DoesNotFit(program::Index buffer, const char* why) const;
+  Attempt<std::byte*> TakeFromCuda(program::Index buffer, std::uint16_t stream);
+  Attempt<void> GiveToCuda(const Place& place);
+  Attempt<void> GiveLater(const Place& place);
+  void TakeBackWhatIsDone();
+  Attempt<cudaEvent_t> TakeEvent();
+
+  const program::Program& program_;
+  std::span<const cudaStream_t> streams_;
+  Bytes limit_;
+  std::vector<Place> places_;
+  CudaSegments segments_;
+  CachingPool cache_{segments_};
+  cudaMemPool_t pool_ = nullptr;           // nullptr: everything comes from cache_
+  cudaStream_t release_stream_ = nullptr;  // gives back what several streams used
+  std::vector<Waiting> waiting_;
+  std::vector<cudaEvent_t> free_events_;
+  bool capturing_ = false;
+  std::vector<std::byte*> before_capture_;
+  Bytes in_use_, peak_;
+};
+
+}  // namespace stepcast::runtime::cuda
