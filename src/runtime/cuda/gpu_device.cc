@@ -666,11 +666,11 @@ Attempt<void> GpuDevice::Collect(const std::vector<Timed>& operations) {
     if (timed.ready != timed.start) {
       STEPCAST_TRY(Check(cudaEventElapsedTime(&waited, timed.ready, timed.start), doing));
     }
-    OperationTimes times{.operation = timed.operation};
-    times.start = anchor_time_ + FromMilliseconds(start);
-    times.ready = times.start - FromMilliseconds(waited);
-    times.end = times.start + FromMilliseconds(length);
-    times_.push_back(times);
+    const Time begin = anchor_time_ + FromMilliseconds(start);
+    times_.push_back({.operation = timed.operation,
+                      .ready = begin - FromMilliseconds(waited),
+                      .start = begin,
+                      .end = begin + FromMilliseconds(length)});
   }
   return {};
 }
