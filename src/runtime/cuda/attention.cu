@@ -1,10 +1,9 @@
-#include "src/runtime/cuda/attention.h"
-
 #include <cmath>
 #include <cstddef>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/runtime/cuda/attention.h"
 #include "src/runtime/cuda/effects.h"
 #include "src/runtime/cuda/tensor_cores.cuh"
 
@@ -17,8 +16,8 @@ constexpr float kLog2E = 1.4426950408889634f;
 
 struct Shape {
   int sequence = 0;
-  int group = 1;     // query heads of a key head
-  float scale = 1;   // 1 / sqrt(head size)
+  int group = 1;    // query heads of a key head
+  float scale = 1;  // 1 / sqrt(head size)
 };
 
 // A tile of rows of kD numbers in shared memory. The pieces of 16 bytes of a row are permuted by
@@ -466,9 +465,8 @@ cudaError_t Start(const Attention& attention, const AttentionForward& o, cudaStr
       error != cudaSuccess) {
     return error;
   }
-  const dim3 grid(
-      static_cast<unsigned>((attention.sequence + Tiles::kRows - 1) / Tiles::kRows),
-      static_cast<unsigned>(attention.heads));
+  const dim3 grid(static_cast<unsigned>((attention.sequence + Tiles::kRows - 1) / Tiles::kRows),
+                  static_cast<unsigned>(attention.heads));
   ForwardKernel<T, kD><<<grid, kBlockThreads, Tiles::kBytes, stream>>>(
       static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
       static_cast<const T*>(o.values), static_cast<T*>(o.output), o.log_sum_exp,
@@ -489,9 +487,8 @@ cudaError_t Start(const Attention& attention, const AttentionBackward& o, cudaSt
       error != cudaSuccess) {
     return error;
   }
-  const dim3 grid(
-      static_cast<unsigned>((attention.sequence + Tiles::kKeys - 1) / Tiles::kKeys),
-      static_cast<unsigned>(attention.key_heads));
+  const dim3 grid(static_cast<unsigned>((attention.sequence + Tiles::kKeys - 1) / Tiles::kKeys),
+                  static_cast<unsigned>(attention.key_heads));
   BackwardKernel<T, kD><<<grid, kBlockThreads, Tiles::kBytes, stream>>>(
       static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
       static_cast<const T*>(o.values), static_cast<const T*>(o.output_gradient), o.log_sum_exp,

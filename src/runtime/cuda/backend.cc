@@ -48,9 +48,9 @@ class CudaBackend final : public Backend {
                                                        const DeviceOptions& options) override {
     const Place& place = job.place();
     if (place.local_rank >= MaxLocalRanks()) {
-      return tl::make_unexpected(Failure{
-          fmt::format("every rank needs a GPU of its own: {} has {} ranks and {} GPUs", place.host,
-                      place.local_ranks, MaxLocalRanks())});
+      return tl::make_unexpected(
+          Failure{fmt::format("every rank needs a GPU of its own: {} has {} ranks and {} GPUs",
+                              place.host, place.local_ranks, MaxLocalRanks())});
     }
     return GpuDevice::Make(program, job, place.local_rank, options);
   }
@@ -65,7 +65,7 @@ Attempt<std::unique_ptr<Backend>> MakeCudaBackend() {
   Inventory inventory = ListDevices();
   if (inventory.devices.empty()) {
     return tl::make_unexpected(
-        Failure{fmt::format("there is no GPU to run on: {}", inventory.no_devices_because)});
+        Failure{fmt::format("no GPU answers: {}", inventory.no_devices_because)});
   }
   return std::make_unique<CudaBackend>(std::move(inventory));
 }

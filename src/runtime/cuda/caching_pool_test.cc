@@ -110,10 +110,9 @@ RC_GTEST_PROP(CachingPoolLaws, BlocksNeverOverlap, ()) {
   {
     CachingPool pool(device);
     std::map<std::byte*, std::int64_t> live;
-    const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(
-        rc::gen::oneOf(rc::gen::inRange<std::int64_t>(0, 4096),
-                       rc::gen::inRange<std::int64_t>(0, 3 << 20),
-                       rc::gen::inRange<std::int64_t>(1 << 20, 40 << 20)));
+    const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::oneOf(
+        rc::gen::inRange<std::int64_t>(0, 4096), rc::gen::inRange<std::int64_t>(0, 3 << 20),
+        rc::gen::inRange<std::int64_t>(1 << 20, 40 << 20)));
     for (const std::int64_t size : sizes) {
       if (!live.empty() && *rc::gen::inRange(0, 3) == 0) {
         auto victim = live.begin();

@@ -108,9 +108,9 @@ Attempt<void> CheckCollective(const program::Program& program,
   DeviceArray source, target;
   STEPCAST_TRY(Check(cudaMalloc(&source.at, given.size()), doing));
   STEPCAST_TRY(Check(cudaMalloc(&target.at, got.size()), doing));
-  STEPCAST_TRY(Check(
-      cudaMemcpyAsync(source.at, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
-      doing));
+  STEPCAST_TRY(
+      Check(cudaMemcpyAsync(source.at, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
+            doing));
   STEPCAST_TRY(communicators.Part(collective, kPerRank * ranks, source.at, target.at, stream));
   STEPCAST_TRY(Check(
       cudaMemcpyAsync(got.data(), target.at, got.size(), cudaMemcpyDeviceToHost, stream), doing));
@@ -119,8 +119,7 @@ Attempt<void> CheckCollective(const program::Program& program,
   const std::vector<float> values = Widened(got, collective.data_type);
   for (std::size_t i = 0; i < values.size(); ++i) {
     // An average may divide before it adds up.
-    const float bound =
-        collective.average ? 0.02f * std::max(1.0f, std::fabs(expected[i])) : 0.0f;
+    const float bound = collective.average ? 0.02f * std::max(1.0f, std::fabs(expected[i])) : 0.0f;
     if (std::fabs(values[i] - expected[i]) <= bound) continue;
     return tl::make_unexpected(Failure{fmt::format(
         "{} of {} over '{}' is wrong: element {} is {} and should be {}", Name(collective.kind),

@@ -14,8 +14,9 @@
 // Whether collectives do what they should, on numbers whose sums are known.
 namespace stepcast::runtime::cuda {
 
-// Runs a collective like this one on a few thousand numbers and waits for it. All ranks of its group
-// call this together. A wrong number is a Failure that names the collective. fp8 passes unchecked.
+// Runs a collective like this one on a few thousand numbers and waits for it. All ranks of its
+// group call this together. A wrong number is a Failure that names the collective. fp8 passes
+// unchecked.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);

@@ -48,8 +48,7 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
 }  // namespace
 
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
-    const program::Program& program, Job& job,
-    const std::function<Attempt<std::string>()>& make) {
+    const program::Program& program, Job& job, const std::function<Attempt<std::string>()>& make) {
   const std::size_t count = program.communicators.size();
   if (count == 0) return std::vector<std::string>();
   const auto ranks = static_cast<std::size_t>(job.place().ranks);
@@ -84,8 +83,7 @@ Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
 }
 
 int RankInGroup(const program::Program& program, program::Index communicator, int rank) {
-  const std::vector<int>& ranks =
-      program.groups[program.communicators[communicator].group].ranks;
+  const std::vector<int>& ranks = program.groups[program.communicators[communicator].group].ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }

@@ -17,8 +17,7 @@ namespace stepcast::runtime::cuda {
 // with `make` and everybody gets it through rank 0. All ranks call this together, with programs
 // that have the same communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
-    const program::Program& program, Job& job,
-    const std::function<Attempt<std::string>()>& make);
+    const program::Program& program, Job& job, const std::function<Attempt<std::string>()>& make);
 
 // This rank's number in the communicator's group; -1 if it is not in it.
 int RankInGroup(const program::Program& program, program::Index communicator, int rank);

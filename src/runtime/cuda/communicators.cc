@@ -56,11 +56,11 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
     // launch itself. That a partner never comes is the watcher's to notice.
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
-    STEPCAST_TRY(Check(
-        ncclCommInitRankConfig(&member.communicator, static_cast<int>(group.ranks.size()), id, rank,
-                               &config),
-        fmt::format("connecting {} ranks of communicator '{}'", group.ranks.size(),
-                    program.communicators[c].name)));
+    STEPCAST_TRY(
+        Check(ncclCommInitRankConfig(&member.communicator, static_cast<int>(group.ranks.size()), id,
+                                     rank, &config),
+              fmt::format("connecting {} ranks of communicator '{}'", group.ranks.size(),
+                          program.communicators[c].name)));
   }
   return made;
 }
@@ -71,9 +71,7 @@ Communicators::~Communicators() {
   }
 }
 
-Attempt<void> Communicators::Begin() {
-  return Check(ncclGroupStart(), "beginning a collective");
-}
+Attempt<void> Communicators::Begin() { return Check(ncclGroupStart(), "beginning a collective"); }
 
 Attempt<void> Communicators::End() { return Check(ncclGroupEnd(), "starting a collective"); }
 
@@ -92,8 +90,8 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
       result = ncclAllReduce(source, target, sent, type, operation, member.communicator, stream);
       break;
     case CollectiveKind::kReduceScatter:
-      result = ncclReduceScatter(source, target, received, type, operation, member.communicator,
-                                 stream);
+      result =
+          ncclReduceScatter(source, target, received, type, operation, member.communicator, stream);
       break;
     case CollectiveKind::kAllGather:
       result = ncclAllGather(source, target, sent, type, member.communicator, stream);

@@ -1,7 +1,6 @@
-#include "src/runtime/cuda/effects.h"
-
 #include <type_traits>
 
+#include "src/runtime/cuda/effects.h"
 #include "src/runtime/cuda/packs.cuh"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
@@ -24,22 +23,21 @@ __global__ void StoreStepValuesKernel(StepValues values, StepValues* on_device) 
 
 // Element i of a pack-wise loop: `kN` elements from i x kN on, and, of the elements that do not
 // fill a pack, one for each of the first threads.
-#define STEPCAST_FOR_PACKS(elements, kN, body)                                       \
+#define STEPCAST_FOR_PACKS(elements, kN, body)                                        \
   for (std::int64_t pack = FirstItem(); pack < (elements) / kN; pack += ItemStride()) \
-    body(std::integral_constant<int, kN>(), pack * kN);                              \
-  if constexpr (kN > 1) {                                                            \
-    const std::int64_t rest = (elements) / kN * kN + FirstItem();                    \
-    if (rest < (elements)) body(std::integral_constant<int, 1>(), rest);             \
+    body(std::integral_constant<int, kN>(), pack* kN);                                \
+  if constexpr (kN > 1) {                                                             \
+    const std::int64_t rest = (elements) / kN * kN + FirstItem();                     \
+    if (rest < (elements)) body(std::integral_constant<int, 1>(), rest);              \
   }
 
 template <typename To, typename From, int kN, GradientRule kRule>
 __global__ void GradientKernel(To* target, const From* source, std::int64_t elements,
                                std::int64_t first_element, bool add, float scale, int rank,
                                int micro_batch, StepSource step) {
-  const std::uint32_t seed =
-      kRule == GradientRule::kSmallIntegers
-          ? values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch)
-          : values::QuadraticSeed(rank, micro_batch);
+  const std::uint32_t seed = kRule == GradientRule::kSmallIntegers
+                                 ? values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch)
+                                 : values::QuadraticSeed(rank, micro_batch);
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
     const auto from = *reinterpret_cast<const Pack<From, kCount>*>(source + i);

@@ -9,10 +9,10 @@ namespace stepcast::runtime::cuda {
 Attempt<void> Check(cudaError_t error, std::string_view doing) {
   if (error == cudaSuccess) return {};
   cudaGetLastError();
-  return tl::make_unexpected(Failure{
-      fmt::format("CUDA failed while {}: {} ({})", doing, cudaGetErrorString(error),
-                  cudaGetErrorName(error)),
-      error == cudaErrorMemoryAllocation});
+  return tl::make_unexpected(
+      Failure{fmt::format("CUDA failed while {}: {} ({})", doing, cudaGetErrorString(error),
+                          cudaGetErrorName(error)),
+              error == cudaErrorMemoryAllocation});
 }
 
 Attempt<void> Check(ncclResult_t result, std::string_view doing) {

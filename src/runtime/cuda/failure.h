@@ -21,9 +21,9 @@ Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 }  // namespace stepcast::runtime::cuda
 
 // Returns the failure of an Attempt from the function it stands in.
-#define STEPCAST_TRY(expression)                                                   \
-  do {                                                                             \
-    if (auto attempt = (expression); !attempt) {                                   \
-      return ::tl::make_unexpected(std::move(attempt).error());                    \
-    }                                                                              \
+#define STEPCAST_TRY(expression)                                \
+  do {                                                          \
+    if (auto attempt = (expression); !attempt) {                \
+      return ::tl::make_unexpected(std::move(attempt).error()); \
+    }                                                           \
   } while (false)

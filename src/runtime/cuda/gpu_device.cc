@@ -153,8 +153,7 @@ Attempt<void> GpuDevice::MakeStandIns() {
     host_ = static_cast<std::byte*>(at);
     std::fill_n(reinterpret_cast<unsigned char*>(host_), plan_.host.count(), 0x3d);
   }
-  STEPCAST_TRY(
-      Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
+  STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
   STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   return Check(cudaStreamSynchronize(streams_[0]), "making random operands");
 }
@@ -214,6 +213,7 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
     const cudaError_t state = done();
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) return Failed(Check(state, doing).error());
+    ReportProgress();
     const HostClock::time_point now = HostClock::now();
     // Steps wait often and briefly: at first without sleeping.
     if (now - begin > std::chrono::milliseconds(20)) {
@@ -226,6 +226,22 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
       }
     }
   }
+}
+
+bool GpuDevice::ReportTo(Progress* progress) {
+  progress_ = progress;
+  return true;
+}
+
+void GpuDevice::ReportProgress() {
+  if (progress_ == nullptr || capturing_) return;
+  while (reported_ < pending_.size() && cudaEventQuery(pending_[reported_].end) == cudaSuccess) {
+    ++reported_;
+    ++progress_->operations;
+  }
+  if (reported_ == pending_.size()) return;
+  progress_->step = pending_[reported_].operation.step;
+  progress_->instruction = pending_[reported_].operation.instruction;
 }
 
 Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
@@ -241,10 +257,10 @@ Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
     initialised_[i] = true;
     const cudaError_t error =
         part.role == program::StateRole::kMoment
-            ? cudaMemsetAsync(At(part.place), 0,
-                              static_cast<std::size_t>(
-                                  BytesOf(part.elements, part.place.type).count()),
-                              streams_[stream])
+            ? cudaMemsetAsync(
+                  At(part.place), 0,
+                  static_cast<std::size_t>(BytesOf(part.elements, part.place.type).count()),
+                  streams_[stream])
             : LaunchInitialValues(At(part.place), part.place.type, part.elements,
                                   part.first_element, options_.seed, streams_[stream]);
     STEPCAST_TRY(Check(error, "initialising parameters"));
@@ -277,6 +293,14 @@ Attempt<void> GpuDevice::HostWait(Index event) {
 
 Attempt<void> GpuDevice::Launch(OperationId operation, const Instruction& instruction) {
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), "choosing a GPU"));
+  if (auto launched = LaunchAny(operation, instruction); !launched) {
+    return Failed(std::move(launched).error());
+  }
+  ReportProgress();
+  return {};
+}
+
+Attempt<void> GpuDevice::LaunchAny(OperationId operation, const Instruction& instruction) {
   if (operation.instruction == kNone) {
     const std::ptrdiff_t at = &instruction - program_.prologue.data();
     STEPCAST_CHECK(at >= 0 && static_cast<std::size_t>(at) < plan_.prologue.size(),
@@ -290,10 +314,7 @@ Attempt<void> GpuDevice::Launch(OperationId operation, const Instruction& instru
     const Index first = flow.first[operation.instruction];
     effects = std::span(flow.effects).subspan(first, flow.first[operation.instruction + 1] - first);
   }
-  auto launched =
-      LaunchTimed(operation, instruction, plan_.step[operation.instruction], effects);
-  if (!launched) return Failed(std::move(launched).error());
-  return {};
+  return LaunchTimed(operation, instruction, plan_.step[operation.instruction], effects);
 }
 
 Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& instruction,
@@ -345,10 +366,10 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   if (work.product != kNone) STEPCAST_TRY(LaunchProduct(kernel, work, stream));
   if (work.attention != kNone) {
     const Attention& attention = plan_.attentions[work.attention];
-    STEPCAST_TRY(Check(LaunchAttention(attention,
-                                       Input(attention.type) + work.first_operand.count(),
-                                       outputs_[stream] + work.output.count(), streams_[stream]),
-                       fmt::format("starting '{}'", kernel.name)));
+    STEPCAST_TRY(
+        Check(LaunchAttention(attention, Input(attention.type) + work.first_operand.count(),
+                              outputs_[stream] + work.output.count(), streams_[stream]),
+              fmt::format("starting '{}'", kernel.name)));
   }
   const Effect* first = program_.data_flow.effects.data();
   for (const Effect& effect : effects) {
@@ -386,10 +407,9 @@ Attempt<void> GpuDevice::LaunchProduct(const Kernel& kernel, const Work& work,
     scale *= effect.scale;
   }
   for (int time = 0; time < work.times; ++time) {
-    auto done = products_->Run(work.product, static_cast<float>(scale),
-                               input + work.first_operand.count(),
-                               input + work.second_operand.count(), result, workspaces_[stream],
-                               streams_[stream]);
+    auto done = products_->Run(
+        work.product, static_cast<float>(scale), input + work.first_operand.count(),
+        input + work.second_operand.count(), result, workspaces_[stream], streams_[stream]);
     if (!done) {
       Failure failure = std::move(done).error();
       failure.message = fmt::format("'{}': {}", kernel.name, failure.message);
@@ -417,8 +437,7 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
     const bool whole = piece == work.read;  // then the plan's places have room
     const std::byte* source =
         from_host ? host_ : Input(plan_.traffic_type) + (whole ? work.first_operand.count() : 0);
-    std::byte* target =
-        to_host ? host_ : outputs_[stream] + (whole ? work.output.count() : 0);
+    std::byte* target = to_host ? host_ : outputs_[stream] + (whole ? work.output.count() : 0);
     const cudaMemcpyKind kind = from_host ? cudaMemcpyHostToDevice
                                 : to_host ? cudaMemcpyDeviceToHost
                                           : cudaMemcpyDeviceToDevice;
@@ -499,8 +518,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
                                    streams_[stream]);
   }
   if (started && work.read > Bytes(0)) {
-    const std::int64_t elements =
-        work.read.count() / SizeOf(collective.data_type) / ranks * ranks;
+    const std::int64_t elements = work.read.count() / SizeOf(collective.data_type) / ranks * ranks;
     started = communicators_->Part(collective, elements,
                                    Input(collective.data_type) + work.first_operand.count(),
                                    outputs_[stream] + work.output.count(), streams_[stream]);
@@ -591,8 +609,7 @@ Attempt<void> GpuDevice::CheckSums() {
                          collective.average};
     if (std::find(checked.begin(), checked.end(), key) != checked.end()) continue;
     checked.push_back(key);
-    STEPCAST_TRY(
-        CheckCollective(program_, collective, rank_, *communicators_, streams_[0]));
+    STEPCAST_TRY(CheckCollective(program_, collective, rank_, *communicators_, streams_[0]));
   }
   return {};
 }
@@ -606,9 +623,9 @@ Attempt<cudaEvent_t> GpuDevice::TakeTimingEvent() {
 
 Attempt<void> GpuDevice::RecordTiming(cudaEvent_t event, std::uint16_t stream) {
   // In a capture an ordinary record is an edge of the graph and not a point in time.
-  return Check(capturing_ ? cudaEventRecordWithFlags(event, streams_[stream],
-                                                     cudaEventRecordExternal)
-                          : cudaEventRecord(event, streams_[stream]),
+  return Check(capturing_
+                   ? cudaEventRecordWithFlags(event, streams_[stream], cudaEventRecordExternal)
+                   : cudaEventRecord(event, streams_[stream]),
                "recording a time");
 }
 
@@ -649,8 +666,8 @@ Attempt<void> GpuDevice::SetAnchor() {
   }
   if (anchor_ != nullptr) timing_events_.push_back(anchor_);
   anchor_ = *next;
-  anchor_host_ = best_host + std::chrono::nanoseconds(
-                                  (last_device - best_device).picoseconds() / 1000);
+  anchor_host_ =
+      best_host + std::chrono::nanoseconds((last_device - best_device).picoseconds() / 1000);
   anchor_time_ = last_device;
   return {};
 }
@@ -680,6 +697,10 @@ Attempt<void> GpuDevice::CollectInstance(GraphInstance& instance) {
   STEPCAST_TRY(WaitUntil([&] { return cudaEventQuery(instance.done); }, "waiting for a replay"));
   for (Timed& timed : instance.operations) timed.operation.step = instance.step;
   STEPCAST_TRY(Collect(instance.operations));
+  if (progress_ != nullptr) {
+    progress_->operations += instance.operations.size();
+    progress_->step = instance.step;
+  }
   instance.in_flight = false;
   return {};
 }
@@ -690,6 +711,7 @@ Attempt<void> GpuDevice::Synchronise() {
   for (cudaStream_t stream : streams_) {
     STEPCAST_TRY(WaitUntil([&] { return cudaStreamQuery(stream); }, "waiting for the GPU"));
   }
+  ReportProgress();
   STEPCAST_TRY(Collect(pending_));
   for (const Timed& timed : pending_) {
     timing_events_.push_back(timed.start);
@@ -697,6 +719,7 @@ Attempt<void> GpuDevice::Synchronise() {
     if (timed.ready != timed.start) timing_events_.push_back(timed.ready);
   }
   pending_.clear();
+  reported_ = 0;
   // The earlier replay first.
   std::vector<GraphInstance*> in_order;
   for (GraphInstance& instance : instances_) in_order.push_back(&instance);
@@ -728,8 +751,7 @@ Attempt<void> GpuDevice::BeginCapture() {
   // The other streams join the capture by waiting for the first.
   auto fork = MakeEvent(cudaEventDisableTiming);
   if (!fork) return Failed(std::move(fork).error());
-  Attempt<void> forked =
-      Check(cudaEventRecord(*fork, streams_[0]), "beginning to capture a step");
+  Attempt<void> forked = Check(cudaEventRecord(*fork, streams_[0]), "beginning to capture a step");
   for (std::size_t s = 1; s < streams_.size() && forked; ++s) {
     forked = Check(cudaStreamWaitEvent(streams_[s], *fork), "beginning to capture a step");
   }
@@ -848,8 +870,8 @@ MemoryUse GpuDevice::Memory() const {
 Attempt<std::vector<float>> GpuDevice::Read(const program::Elements& from, std::int64_t count) {
   STEPCAST_TRY(Synchronise());
   if (memory_->at(from.buffer) == nullptr) {
-    return tl::make_unexpected(Failure{fmt::format("buffer '{}' is not allocated",
-                                                   program_.buffers[from.buffer].name)});
+    return tl::make_unexpected(
+        Failure{fmt::format("buffer '{}' is not allocated", program_.buffers[from.buffer].name)});
   }
   // Widening is exact, so the host does it.
   std::vector<std::byte> bytes(static_cast<std::size_t>(BytesOf(count, from.type).count()));

@@ -22,6 +22,7 @@
 #include "src/runtime/cuda/products.h"
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
+#include "src/runtime/progress.h"
 
 namespace stepcast::runtime::cuda {
 
@@ -66,6 +67,7 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Synchronise() override;
   Attempt<std::vector<OperationTimes>> TakeTimes() override;
   Time Now() override;
+  bool ReportTo(Progress* progress) override;
   MemoryUse Memory() const override;
   Attempt<std::vector<float>> Read(const program::Elements& from, std::int64_t count) override;
 
@@ -101,7 +103,11 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
+  // Tells `progress_` how far the device is: looks at the operations in order of issue.
+  void ReportProgress();
+
   // The parts of Launch.
+  Attempt<void> LaunchAny(OperationId operation, const program::Instruction& instruction);
   Attempt<void> LaunchTimed(OperationId operation, const program::Instruction& instruction,
                             const Work& work, std::span<const program::Effect> effects);
   Attempt<void> LaunchKernel(OperationId operation, const program::Instruction& instruction,
@@ -119,9 +125,7 @@ class GpuDevice final : public runtime::Device {
   std::byte* At(const program::Elements& elements) const {
     return memory_->at(elements.buffer) + elements.offset.count();
   }
-  const std::byte* Input(DataType type) const {
-    return inputs_[static_cast<std::size_t>(type)];
-  }
+  const std::byte* Input(DataType type) const { return inputs_[static_cast<std::size_t>(type)]; }
 
   // Timing.
   Attempt<cudaEvent_t> TakeTimingEvent();
@@ -158,10 +162,12 @@ class GpuDevice final : public runtime::Device {
   StepValues step_;  // of the step being issued
   cudaEvent_t anchor_ = nullptr;
   Time anchor_time_;
-  HostClock::time_point anchor_host_;  // the host's time at the anchor
+  HostClock::time_point anchor_host_;       // the host's time at the anchor
   std::vector<cudaEvent_t> timing_events_;  // free ones
   std::vector<Timed> pending_;
   std::vector<OperationTimes> times_;
+  Progress* progress_ = nullptr;
+  std::size_t reported_ = 0;  // so many of pending_ are known to be done
 
   bool capturing_ = false;
   cudaGraph_t graph_ = nullptr;

@@ -29,10 +29,10 @@ namespace {
 
 using values::WithStorageType;
 
-#define STEPCAST_NEEDS_A_GPU()                                                        \
-  do {                                                                                \
-    const Inventory inventory = ListDevices();                                        \
-    if (inventory.devices.empty()) GTEST_SKIP() << inventory.no_devices_because;      \
+#define STEPCAST_NEEDS_A_GPU()                                                   \
+  do {                                                                           \
+    const Inventory inventory = ListDevices();                                   \
+    if (inventory.devices.empty()) GTEST_SKIP() << inventory.no_devices_because; \
   } while (false)
 
 // An array on the GPU.
@@ -293,8 +293,8 @@ TEST(StandIns, SpinLastsAsLongAsGiven) {
 TEST(Products, AreRowByRow) {
   STEPCAST_NEEDS_A_GPU();
   const std::int64_t m = 48, n = 80, k = 32;
-  for (const ProductLayout layout : {ProductLayout::kForward, ProductLayout::kInputGradient,
-                                     ProductLayout::kWeightGradient}) {
+  for (const ProductLayout layout :
+       {ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient}) {
     for (const DataType output : {DataType::kBf16, DataType::kFp32}) {
       for (const bool add : {false, true}) {
         const Product product{.m = m,
@@ -312,8 +312,7 @@ TEST(Products, AreRowByRow) {
         const auto before = Narrowed(Numbers(m * n, 3), output);
         Array a(a_bytes), b(b_bytes), d(before);
         Array workspace(static_cast<std::size_t>(Products::kWorkspace.count()));
-        const auto run =
-            (*products)->Run(0, 0.5f, a.at(), b.at(), d.at(), workspace.at(), nullptr);
+        const auto run = (*products)->Run(0, 0.5f, a.at(), b.at(), d.at(), workspace.at(), nullptr);
         ASSERT_TRUE(run) << run.error().message;
         const std::vector<float> av = Widened(a_bytes, DataType::kBf16);
         const std::vector<float> bv = Widened(b_bytes, DataType::kBf16);
@@ -457,13 +456,12 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
 }
 
 class FusedAttention : public testing::TestWithParam<Attention> {};
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, FusedAttention,
-    testing::Values(Attention{false, DataType::kBf16, 64, 256, 2, 2, true},
-                    Attention{false, DataType::kFp16, 64, 200, 2, 1, true},
-                    Attention{false, DataType::kBf16, 128, 130, 4, 2, true},
-                    Attention{false, DataType::kFp16, 128, 256, 1, 1, true},
-                    Attention{false, DataType::kBf16, 64, 17, 3, 3, true}));
+INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention,
+                         testing::Values(Attention{false, DataType::kBf16, 64, 256, 2, 2, true},
+                                         Attention{false, DataType::kFp16, 64, 200, 2, 1, true},
+                                         Attention{false, DataType::kBf16, 128, 130, 4, 2, true},
+                                         Attention{false, DataType::kFp16, 128, 256, 1, 1, true},
+                                         Attention{false, DataType::kBf16, 64, 17, 3, 3, true}));
 
 // Numbers below 1 rounded to 8 bits of fraction, sums of some hundred of them.
 TEST_P(FusedAttention, IsAttention) {
@@ -474,15 +472,15 @@ TEST_P(FusedAttention, IsAttention) {
   Array q(Narrowed(core.q, type)), k(Narrowed(core.k, type)), v(Narrowed(core.v, type)),
       dy(Narrowed(core.dy, type));
   Array y(core.q.size() * 2), log_sum_exp(core.log_sum_exp.size() * 4);
-  ASSERT_EQ(LaunchAttention(attention,
-                            AttentionForward{.queries = q.at(),
-                                             .keys = k.at(),
-                                             .values = v.at(),
-                                             .output = y.at(),
-                                             .log_sum_exp =
-                                                 reinterpret_cast<float*>(log_sum_exp.at())},
-                            nullptr),
-            cudaSuccess);
+  ASSERT_EQ(
+      LaunchAttention(attention,
+                      AttentionForward{.queries = q.at(),
+                                       .keys = k.at(),
+                                       .values = v.at(),
+                                       .output = y.at(),
+                                       .log_sum_exp = reinterpret_cast<float*>(log_sum_exp.at())},
+                      nullptr),
+      cudaSuccess);
   ExpectNear(y.Values(type), core.y, 0.01, "output");
   ExpectNear(log_sum_exp.Values(DataType::kFp32), core.log_sum_exp, 1e-3, "log-sum-exp");
 
@@ -491,21 +489,20 @@ TEST_P(FusedAttention, IsAttention) {
   Array row_sums(Narrowed(sums, DataType::kFp32));
   Array accumulator(core.q.size() * 4), dq(core.q.size() * 2), dk(core.k.size() * 2),
       dv(core.v.size() * 2);
-  ASSERT_EQ(
-      LaunchAttention(
-          attention,
-          AttentionBackward{.queries = q.at(),
-                            .keys = k.at(),
-                            .values = v.at(),
-                            .output_gradient = dy.at(),
-                            .log_sum_exp = reinterpret_cast<const float*>(log_sum_exp.at()),
-                            .row_sums = reinterpret_cast<const float*>(row_sums.at()),
-                            .query_accumulator = reinterpret_cast<float*>(accumulator.at()),
-                            .query_gradient = dq.at(),
-                            .key_gradient = dk.at(),
-                            .value_gradient = dv.at()},
-          nullptr),
-      cudaSuccess);
+  ASSERT_EQ(LaunchAttention(
+                attention,
+                AttentionBackward{.queries = q.at(),
+                                  .keys = k.at(),
+                                  .values = v.at(),
+                                  .output_gradient = dy.at(),
+                                  .log_sum_exp = reinterpret_cast<const float*>(log_sum_exp.at()),
+                                  .row_sums = reinterpret_cast<const float*>(row_sums.at()),
+                                  .query_accumulator = reinterpret_cast<float*>(accumulator.at()),
+                                  .query_gradient = dq.at(),
+                                  .key_gradient = dk.at(),
+                                  .value_gradient = dv.at()},
+                nullptr),
+            cudaSuccess);
   ExpectNear(dq.Values(type), core.dq, 0.02, "gradient of queries");
   ExpectNear(dk.Values(type), core.dk, 0.03, "gradient of keys");
   ExpectNear(dv.Values(type), core.dv, 0.03, "gradient of values");

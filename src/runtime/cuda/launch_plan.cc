@@ -19,6 +19,8 @@ using program::Opcode;
 using program::Program;
 
 constexpr std::int64_t kAlignment = 256;
+// Where a product's result may begin, as cuBLASLt's fast algorithms have it.
+constexpr std::int64_t kOutputAlignment = 16;
 
 template <typename T>
 Index IndexOf(std::vector<T>& distinct, const T& value) {
@@ -169,12 +171,14 @@ class Planner {
             effect.elements != product.batch * product.m * product.n || !CanHold(effect, product)) {
           continue;
         }
+        // Buffers lie at multiples of 256 bytes and more.
+        const std::int64_t offset = effect.target.offset.count();
+        const std::int64_t alignment = std::gcd(kAlignment, offset);
+        if (alignment < kOutputAlignment) continue;
         work.product_effect = e;
         product.output = effect.target.type;
         product.add = effect.add;
-        // Buffers lie at multiples of more than 256 bytes.
-        const std::int64_t offset = effect.target.offset.count();
-        product.output_alignment = std::gcd(kAlignment, offset == 0 ? kAlignment : offset);
+        product.output_alignment = alignment;
         break;
       }
     }
@@ -306,8 +310,7 @@ class Planner {
         const DataType type = program_.collectives[instruction.operand].data_type;
         work.first_operand = input(type).Take(work.read);
         const Bytes staging = work.staging;
-        work.output =
-            outputs_[instruction.stream].Take(AlignedInArena(work.written) + staging);
+        work.output = outputs_[instruction.stream].Take(AlignedInArena(work.written) + staging);
         work.staging = work.output + AlignedInArena(work.written);
       } else if (work.read > Bytes(0) || work.written > Bytes(0)) {
         work.first_operand = input(plan_.traffic_type).TakeWrapping(work.read);
@@ -404,8 +407,8 @@ Attention AttentionOf(const Kernel& kernel) {
   attention.heads = std::max<std::int64_t>(1, rows / attention.sequence);
   std::int64_t keys = kernel.read.count() - rows * d * e;
   if (attention.backward) keys -= rows * (2 * d * e + 8) + 4 * rows * d;
-  attention.key_heads = std::clamp<std::int64_t>(
-      keys / (2 * d * e) / attention.sequence, 1, attention.heads);
+  attention.key_heads =
+      std::clamp<std::int64_t>(keys / (2 * d * e) / attention.sequence, 1, attention.heads);
   // Every key head serves as many query heads.
   while (attention.heads % attention.key_heads != 0) --attention.key_heads;
   attention.fused = (d == 64 || d == 128) && e == 2;

@@ -195,8 +195,8 @@ TEST(LaunchPlan, CollectivesOfAnotherTypeAreStaged) {
   const Index buffer = program.AddBuffer("gradients", KiB(4));
   // 1000 bf16 numbers are reduced and scattered; they are kept as FP32. Sent: 2000 bytes, in the
   // arena 2048; received: 500 of them, 1000 bytes, in the arena 1024.
-  program.Step().Communicate(0, program.AddCollective(CollectiveKind::kReduceScatter, data,
-                                                      Bytes(2000), DataType::kBf16));
+  program.Step().Communicate(
+      0, program.AddCollective(CollectiveKind::kReduceScatter, data, Bytes(2000), DataType::kBf16));
   AddEffects(program.program(), {{.kind = EffectKind::kCollective,
                                   .target = {buffer, Bytes(0), DataType::kFp32},
                                   .source = {buffer, Bytes(0), DataType::kFp32},

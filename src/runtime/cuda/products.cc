@@ -41,18 +41,18 @@ Attempt<void> Set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t
 Attempt<void> MakeLayout(cublasLtMatrixLayout_t& layout, DataType type, std::int64_t rows,
                          std::int64_t columns, std::int64_t batch, bool shared) {
   const char* doing = "describing a matrix";
-  STEPCAST_TRY(Check(cublasLtMatrixLayoutCreate(&layout, CudaType(type),
-                                                static_cast<std::uint64_t>(rows),
-                                                static_cast<std::uint64_t>(columns), rows),
-                     doing));
+  STEPCAST_TRY(
+      Check(cublasLtMatrixLayoutCreate(&layout, CudaType(type), static_cast<std::uint64_t>(rows),
+                                       static_cast<std::uint64_t>(columns), rows),
+            doing));
   if (batch == 1) return {};
   const auto count = static_cast<std::int32_t>(batch);
   const std::int64_t stride = shared ? 0 : rows * columns;
   STEPCAST_TRY(Check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                       &count, sizeof count),
                      doing));
-  return Check(cublasLtMatrixLayoutSetAttribute(
-                   layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+  return Check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                &stride, sizeof stride),
                doing);
 }
 
@@ -112,8 +112,8 @@ Attempt<void> Products::Prepare(const Product& p) {
   }
   STEPCAST_TRY(
       MakeLayout(plan.a, p.input, forward ? p.k : p.n, forward ? p.n : p.k, p.batch, false));
-  STEPCAST_TRY(MakeLayout(plan.b, p.input, weight ? p.m : p.k, weight ? p.k : p.m, p.batch,
-                          p.shared_first));
+  STEPCAST_TRY(
+      MakeLayout(plan.b, p.input, weight ? p.m : p.k, weight ? p.k : p.m, p.batch, p.shared_first));
   STEPCAST_TRY(MakeLayout(plan.d, p.output, p.n, p.m, p.batch, false));
 
   Preference preference;
@@ -124,17 +124,16 @@ Attempt<void> Products::Prepare(const Product& p) {
                                            &workspace, sizeof workspace),
       doing));
   const auto alignment = static_cast<std::uint32_t>(p.output_alignment);
-  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     STEPCAST_TRY(Check(cublasLtMatmulPreferenceSetAttribute(preference.at, attribute, &alignment,
                                                             sizeof alignment),
                        doing));
   }
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.a, plan.b, plan.d, plan.d,
-                                     preference.at, 1, &found, &count);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan.operation, plan.a, plan.b, plan.d, plan.d, preference.at, 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
     return tl::make_unexpected(Failure{fmt::format(
         "cuBLASLt has nothing that computes {} as {} on this GPU{}", Describe(p), Name(p.output),

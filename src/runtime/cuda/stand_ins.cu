@@ -1,8 +1,7 @@
-#include "src/runtime/cuda/stand_ins.h"
-
 #include <algorithm>
 
 #include "src/runtime/cuda/packs.cuh"
+#include "src/runtime/cuda/stand_ins.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"
 
@@ -141,8 +140,8 @@ cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream) {
 
 cudaError_t Spin(Time duration, const std::uint64_t* since, cudaStream_t stream) {
   const std::int64_t nanoseconds = (duration.picoseconds() + 999) / 1000;
-  SpinKernel<<<1, 1, 0, stream>>>(static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0)),
-                                  since);
+  SpinKernel<<<1, 1, 0, stream>>>(
+      static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0)), since);
   return cudaGetLastError();
 }
 
