@@ -129,6 +129,8 @@ class Planner {
       if (instruction.opcode == Opcode::kCopy) works[i] = CopyWork(instruction);
       if (instruction.opcode == Opcode::kCollective) works[i] = CollectiveWork(instruction);
     }
+    ShareExcess(instructions, works);
+    NeedTraffic(instructions, works);
     return works;
   }
 
@@ -145,7 +147,7 @@ class Planner {
         break;
       case KernelKind::kMemoryBound:
       case KernelKind::kOptimizer:
-        AddTraffic(kernel, instruction.stream, work);
+        AddTraffic(kernel, work);
         break;
       case KernelKind::kGiven:
         break;
@@ -226,7 +228,7 @@ class Planner {
     outputs_[stream].Need(work.written);
   }
 
-  void AddTraffic(const Kernel& kernel, std::uint16_t stream, Work& work) {
+  void AddTraffic(const Kernel& kernel, Work& work) const {
     work.read = kernel.read;
     work.written = kernel.written;
     for (Index e = first_effect_; e < last_effect_; ++e) {
@@ -236,10 +238,43 @@ class Planner {
       work.read -= update ? UpdateBytes(effect, adamw, false) : ReadBy(effect);
       work.written -= update ? UpdateBytes(effect, adamw, true) : WrittenBy(effect);
     }
-    work.read = std::max(work.read, Bytes(0));
-    work.written = std::max(work.written, Bytes(0));
-    input(plan_.traffic_type).NeedWrapping(work.read);
-    outputs_[stream].NeedWrapping(work.written);
+    // Less than zero: see ShareExcess.
+  }
+
+  // An optimizer's chain of kernels has one update, which moves more than the one kernel that it is
+  // attached to. The kernels before it then move as much less, so that the chain moves what it
+  // should.
+  void ShareExcess(const std::vector<Instruction>& instructions, std::vector<Work>& works) const {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      Bytes read = std::max(Bytes(0) - works[i].read, Bytes(0));
+      Bytes written = std::max(Bytes(0) - works[i].written, Bytes(0));
+      works[i].read += read;
+      works[i].written += written;
+      for (std::size_t j = i; j-- > 0 && (read > Bytes(0) || written > Bytes(0));) {
+        const Instruction& before = instructions[j];
+        if (before.opcode != Opcode::kKernel || before.stream != instructions[i].stream ||
+            program_.kernels[before.operand].kind != KernelKind::kOptimizer ||
+            program_.kernels[instructions[i].operand].kind != KernelKind::kOptimizer) {
+          break;
+        }
+        const Bytes less_read = std::min(read, works[j].read);
+        const Bytes less_written = std::min(written, works[j].written);
+        works[j].read -= less_read;
+        works[j].written -= less_written;
+        read -= less_read;
+        written -= less_written;
+      }
+    }
+  }
+
+  void NeedTraffic(const std::vector<Instruction>& instructions, const std::vector<Work>& works) {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (instructions[i].opcode != Opcode::kKernel) continue;
+      const KernelKind kind = program_.kernels[instructions[i].operand].kind;
+      if (kind != KernelKind::kMemoryBound && kind != KernelKind::kOptimizer) continue;
+      input(plan_.traffic_type).NeedWrapping(works[i].read);
+      outputs_[instructions[i].stream].NeedWrapping(works[i].written);
+    }
   }
 
   Work CopyWork(const Instruction& instruction) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/program/test_program.h"
 
@@ -165,6 +166,34 @@ TEST(LaunchPlan, AFusedUpdateMovesNothingElse) {
                                   .elements = 100}});
   const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
   EXPECT_EQ(plan.step[0].read, Bytes(0));
+  EXPECT_EQ(plan.step[0].written, Bytes(0));
+}
+
+TEST(LaunchPlan, AChainOfOptimizerKernelsMovesWhatItShould) {
+  TestProgram program(1);
+  const Index all = program.AddBuffer("all", KiB(64));
+  program.Step();
+  // 100 FP32 parameters: two kernels that read 8 and write 4 bytes of each, then the one that has
+  // the update. That reads parameter, gradient and two moments, 16 bytes, and writes 12, but says
+  // 12 and 4: 400 bytes more read, 800 more written.
+  std::vector<std::pair<int, int>> moved = {{8, 4}, {8, 4}, {12, 4}};
+  for (const auto& [read, written] : moved) {
+    Kernel kernel = Memory(read * 100, written * 100);
+    kernel.kind = KernelKind::kOptimizer;
+    program.Run(0, AddKernel(program, kernel));
+  }
+  AddEffects(program.program(), {{.kind = EffectKind::kUpdate,
+                                  .target = {all, Bytes(0), DataType::kFp32},
+                                  .source = {all, Bytes(512), DataType::kFp32},
+                                  .states = {all, Bytes(1024), DataType::kFp32},
+                                  .state_stride = 100,
+                                  .elements = 100}});
+  const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
+  EXPECT_EQ(plan.step[2].read, Bytes(0));
+  EXPECT_EQ(plan.step[2].written, Bytes(0));
+  EXPECT_EQ(plan.step[1].read, Bytes(400));
+  EXPECT_EQ(plan.step[1].written, Bytes(0));
+  EXPECT_EQ(plan.step[0].read, Bytes(800));
   EXPECT_EQ(plan.step[0].written, Bytes(0));
 }
 
