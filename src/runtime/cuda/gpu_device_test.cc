@@ -36,8 +36,8 @@ void SetEffects(program::Program& program, const std::vector<std::vector<Effect>
   program.data_flow.first.push_back(static_cast<Index>(program.data_flow.effects.size()));
 }
 
-Attempt<Measurement> Run(Backend& backend, const program::Program& program, bool graph = false,
-                         DeviceOptions options = {}) {
+Attempt<Measurement> Measure(Backend& backend, const program::Program& program, bool graph = false,
+                             DeviceOptions options = {}) {
   auto jobs = MakeThreadJobs(1);
   auto device = backend.MakeDevice(program, *jobs[0], options);
   if (!device) return tl::make_unexpected(device.error());
@@ -54,7 +54,7 @@ TEST(GpuDevice, GivenKernelsLastAsLongAsGiven) {
   program.program().kernels[one].given = Milliseconds(2);
   program.Step().Run(0, one).Run(1, one).Run(0, one);
   for (const bool graph : {false, true}) {
-    const auto measured = Run(**backend, program.program(), graph);
+    const auto measured = Measure(**backend, program.program(), graph);
     ASSERT_TRUE(measured) << measured.error().message;
     ASSERT_EQ(measured->timeline.operations.size(), 4u * 3u);
     for (const program::OperationRecord& record : measured->timeline.operations) {
@@ -76,7 +76,7 @@ TEST(GpuDevice, EventsOrderStreams) {
   const Index done = program.AddEvent("done");
   program.Step().Run(0, one).Record(0, done).Wait(1, done).Run(1, one);
   for (const bool graph : {false, true}) {
-    const auto measured = Run(**backend, program.program(), graph);
+    const auto measured = Measure(**backend, program.program(), graph);
     ASSERT_TRUE(measured) << measured.error().message;
     std::vector<Time> first_end(4), second_start(4);
     for (const program::OperationRecord& record : measured->timeline.operations) {
@@ -97,7 +97,7 @@ TEST(GpuDevice, CopiesRunInAllDirections) {
       .Copy(1, CopyDirection::kDeviceToHost, MiB(100))
       .Copy(0, CopyDirection::kDeviceToDevice, MiB(300))
       .Copy(0, CopyDirection::kDeviceToDevice, Bytes(1));
-  const auto measured = Run(**backend, program.program());
+  const auto measured = Measure(**backend, program.program());
   ASSERT_TRUE(measured) << measured.error().message;
   for (const program::OperationRecord& record : measured->timeline.operations) {
     if (record.instruction > 1) continue;
