@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/program/data_flow_validator.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
@@ -42,12 +43,13 @@ training: {sequence_length: 128, micro_batch_size: 2, gradient_accumulation: 1, 
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-program::Program Lowered(const char* text, const std::vector<std::string>& overrides) {
+program::Program Lowered(const char* text, const std::vector<std::string>& overrides,
+                         const LowerOptions& options = {}) {
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(text, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   if (!scenario) return {};
-  return Lower(*scenario);
+  return Lower(*scenario, options);
 }
 
 // Every plan that can be said, and some that only just can: none may have a race, a leak, a use
@@ -126,6 +128,32 @@ TEST(Lowering, ProgramsOfLayerListsAreSound) {
     const auto violations = program::Validate(Lowered(kLayers, plan));
     EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
   }
+}
+
+// What the operations do to values lies inside what they declare, for a rank in the middle too.
+// That the values come out right, tests/training shows.
+TEST(Lowering, DataFlowsFitTheirPrograms) {
+  for (const char* text : {kTransformer, kLayers}) {
+    for (const auto& plan : Plans()) {
+      if (text == kLayers && Joined(plan).find("training.a") != std::string::npos) continue;
+      for (const int rank : {0, 5}) {
+        const auto program = Lowered(text, plan, {.rank = rank, .data_flow = true});
+        EXPECT_FALSE(program.data_flow.effects.empty());
+        const auto violations = program::Validate(program);
+        EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
+        const auto sentences = program::ValidateDataFlow(program);
+        EXPECT_TRUE(sentences.empty()) << Joined(plan) << "\n" << sentences.front();
+      }
+    }
+  }
+}
+
+// Nothing is said that nobody asked for.
+TEST(Lowering, LeavesTheDataFlowOutUnlessAskedFor) {
+  const auto program = Lowered(kLayers, {});
+  EXPECT_TRUE(program.data_flow.empty());
+  EXPECT_TRUE(program.data_flow.effects.empty());
+  EXPECT_TRUE(program.data_flow.state.empty());
 }
 
 TEST(Lowering, OneRankCommunicatesWithNobody) {
