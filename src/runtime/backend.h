@@ -17,8 +17,8 @@ namespace stepcast::runtime {
 
 struct DeviceOptions {
   GradientRule gradients = GradientRule::kComputed;
-  Bytes memory_limit;      // of the program's buffers; zero: what the device has
-  bool pool = true;        // cuda: cudaMallocAsync instead of cudaMalloc
+  Bytes memory_limit;  // of the program's buffers; zero, or more than there is: what the device has
+  bool pool = true;    // cuda: cudaMallocAsync instead of cudaMalloc
   std::uint64_t seed = 1;  // of initial parameters, random inputs
 };
 

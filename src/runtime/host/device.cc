@@ -73,7 +73,9 @@ Attempt<std::unique_ptr<HostDevice>> HostDevice::Make(const program::Program& pr
   if (!work) own = tl::unexpected(work.error());
   if (const Attempt<void> all = told(own); !all) return tl::unexpected(all.error());
 
-  const Bytes limit = options.memory_limit > Bytes(0) ? options.memory_limit : free - work->size();
+  // A machine whose memory is promised twice ends processes at will, without a word.
+  Bytes limit = free - work->size();
+  if (options.memory_limit > Bytes(0)) limit = std::min(limit, options.memory_limit);
   std::unique_ptr<HostDevice> device(
       new HostDevice(program, place.rank, options, limit, *std::move(transport), *std::move(work)));
   own = device->OpenCommunicators();
