@@ -26,6 +26,7 @@
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/load.h"
+#include "src/validate/training_check.h"
 
 namespace stepcast::cli {
 namespace {
@@ -113,7 +114,8 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   return setting;
 }
 
-std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement) {
+std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,
+                    std::string_view weights) {
   runtime::ByteWriter writer;
   writer.Signed(place.local_rank);
   writer.Signed(place.local_ranks);
@@ -121,12 +123,20 @@ std::string ToBytes(const runtime::Place& place, const runtime::Measurement& mea
   writer.Signed(place.nodes);
   writer.Text(place.host);
   writer.Text(runtime::ToBytes(measurement));
+  writer.Text(weights);
   return writer.Take();
 }
 
-Attempt<RankRun> ToRankRun(std::string_view bytes, int rank, int ranks) {
-  runtime::ByteReader reader(bytes);
+// What a rank brought back.
+struct Yield {
   RankRun run;
+  std::string weights;  // validate::ReadWeights, if they are to be checked
+};
+
+Attempt<Yield> ToYield(std::string_view bytes, int rank, int ranks) {
+  runtime::ByteReader reader(bytes);
+  Yield yield;
+  RankRun& run = yield.run;
   run.place.rank = rank;
   run.place.ranks = ranks;
   run.place.local_rank = static_cast<int>(reader.Signed());
@@ -137,12 +147,13 @@ Attempt<RankRun> ToRankRun(std::string_view bytes, int rank, int ranks) {
   auto measurement = runtime::ToMeasurement(reader.Text());
   if (!measurement) return tl::unexpected(measurement.error());
   run.measurement = std::move(*measurement);
-  return run;
+  yield.weights = reader.Text();
+  return yield;
 }
 
 // What one rank does, from its program to the gathered results (at rank 0).
-Attempt<std::vector<RankRun>> RunRank(const HardwareOptions& options, const Setting& setting,
-                                      const program::Program& program, Job& job, Watch& watch) {
+Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Setting& setting,
+                                    const program::Program& program, Job& job, Watch& watch) {
   const runtime::Place& place = job.place();
   const bool barrier = setting.scenario.plan.training.step_barrier;
   runtime::DeviceOptions device_options;
@@ -162,27 +173,33 @@ Attempt<std::vector<RankRun>> RunRank(const HardwareOptions& options, const Sett
         runtime::Execute(program, **device, job, execute_options, watch.progress(place.rank));
     if (!measurement) return tl::unexpected(measurement.error());
     watch.SetStage(place.rank, runtime::Stage::kReporting);
-    bytes = ToBytes(place, *measurement);
+    std::string weights;
+    if (options.check) {
+      auto read = validate::ReadWeights(program, **device);
+      if (!read) return tl::unexpected(read.error());
+      weights = std::move(*read);
+    }
+    bytes = ToBytes(place, *measurement, weights);
   }
   auto all = job.Gather(std::move(bytes));
   if (!all) return tl::unexpected(all.error());
-  std::vector<RankRun> runs;
+  std::vector<Yield> yields;
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    auto run = ToRankRun((*all)[rank], static_cast<int>(rank), place.ranks);
-    if (!run) return tl::unexpected(run.error());
-    runs.push_back(std::move(*run));
+    auto yield = ToYield((*all)[rank], static_cast<int>(rank), place.ranks);
+    if (!yield) return tl::unexpected(yield.error());
+    yields.push_back(std::move(*yield));
   }
-  return runs;
+  return yields;
 }
 
-std::vector<RankRun> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
-                                   const program::Program& program, Job& job, Watch& watch) {
+std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
+                                 const program::Program& program, Job& job, Watch& watch) {
   const int rank = job.place().rank;
   Failure failure;
   try {
-    auto runs = RunRank(options, setting, program, job, watch);
-    if (runs) return std::move(*runs);
-    failure = runs.error();
+    auto yields = RunRank(options, setting, program, job, watch);
+    if (yields) return std::move(*yields);
+    failure = yields.error();
   } catch (const std::bad_alloc&) {
     failure = {"out of memory", true};
   }
@@ -195,13 +212,48 @@ program::Program LowerFor(const Setting& setting, int rank) {
   return program;
 }
 
-Outcome Report(const HardwareReport& report, const Setting& setting, program::Program program,
-               std::vector<RankRun> runs) {
+// A sentence when the plan did not train as plain data parallelism does; else what was compared.
+tl::expected<std::string, std::string> Check(const HardwareOptions& options, const Setting& setting,
+                                             const std::vector<Yield>& yields) {
+  std::vector<std::string> weights;
+  for (const Yield& yield : yields) weights.push_back(yield.weights);
+  const int steps =
+      options.warmup +
+      validate::StepsToMeasure(options.steps, setting.scenario.plan.training.step_barrier);
+  const auto check =
+      validate::CheckTraining(setting.scenario, weights, steps, runtime::DeviceOptions().seed);
+  if (!check) return tl::unexpected(check.error().message);
+  if (!check->missing.empty()) return tl::unexpected(check->missing);
+  const std::string how =
+      check->bound == 0 ? "bit by bit" : fmt::format("to within {:.2g}", check->bound);
+  if (!check->right()) {
+    return tl::unexpected(
+        fmt::format("{} of {} values are not those of plain data parallelism, compared {}: {}",
+                    check->wrong, check->compared, how, check->example));
+  }
+  return fmt::format(
+      "{} values on {} ranks after {} steps are those of plain data parallelism, "
+      "compared {}",
+      check->compared, yields.size(), steps, how);
+}
+
+Outcome Report(const HardwareOptions& options, const HardwareReport& report, const Setting& setting,
+               program::Program program, std::vector<Yield> yields) {
+  std::string checked;
+  if (options.check) {
+    const auto check = Check(options, setting, yields);
+    if (!check) return Failed("check: " + check.error());
+    checked = fmt::format("check: {}\n", *check);
+  }
+  std::vector<RankRun> runs;
+  for (Yield& yield : yields) runs.push_back(std::move(yield.run));
   const validate::Execution execution =
       validate::Summarise(setting.scenario, std::move(program), std::move(runs),
                           setting.scenario.plan.training.step_barrier, setting.backend->name(),
                           setting.backend->Describe());
-  return report.write(setting.scenario, execution);
+  Outcome outcome = report.write(setting.scenario, execution);
+  outcome.messages += checked;
+  return outcome;
 }
 
 Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
@@ -216,16 +268,16 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   const auto watch = Watch::OverThreads(places, watch_options, SayAtTheEnd);
   watch->SetProgram(programs.front());
 
-  std::vector<RankRun> runs;
+  std::vector<Yield> yields;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     threads.emplace_back([&, rank] {
       auto all = RunRankOrFail(options, setting, programs[rank], *jobs[rank], *watch);
-      if (rank == 0) runs = std::move(all);
+      if (rank == 0) yields = std::move(all);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  Outcome outcome = Report(report, setting, std::move(programs.front()), std::move(runs));
+  Outcome outcome = Report(options, report, setting, programs.front(), std::move(yields));
   watch->Finish();
   return outcome;
 }
@@ -305,10 +357,10 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
 
   program::Program program = LowerFor(*setting, member.rank());
   member.watch().SetProgram(program);
-  auto runs = RunRankOrFail(options, *setting, program, member.job(), member.watch());
+  auto yields = RunRankOrFail(options, *setting, program, member.job(), member.watch());
   if (member.rank() != 0) return {};
   // The watch may still name operations of its own program while the report is written.
-  return Report(report, *setting, program, std::move(runs));
+  return Report(options, report, *setting, program, std::move(yields));
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ constexpr const char* kExecuteFooter =
     "times as sleeps, and communicates by MPI or between threads. The cuda backend needs a\n"
     "stepcast that was built with --config=cuda.\n"
     "\n"
+    "With --check gradients are small integers made from the bits of the parameters, and the\n"
+    "parameters of all ranks must end as plain data parallelism leaves them, computed apart by a\n"
+    "few loops: bit by bit where ranks times micro-batches is a power of two up to 64. For small\n"
+    "models. Exits 1 when they do not.\n"
+    "\n"
     "A rank that dies, hangs, fails or runs out of memory ends the whole run with status 1 and\n"
     "one sentence that names the rank, its host and the operation. Steps in such sentences count\n"
     "from 1, warm-up included.\n"
@@ -261,6 +266,8 @@ void Describe(CLI::App& app, Request& request) {
 
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
   AddHardware(execute, request.execute.hardware);
+  execute.add_flag("--check", request.execute.hardware.check,
+                   "Compare the parameters with plain data parallelism, computed apart");
   execute.add_flag("--json", request.execute.json, "Print one JSON document");
   execute
       .add_option("--trace", request.execute.trace,

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "src/program/program.h"
-#include "tests/training/plain_training.h"
+#include "src/validate/plain_training.h"
 
 // Runs the data flow of all ranks' programs on host memory, one instruction after the other, all
 // ranks in lockstep. Slow, and so simple that it can be believed. Memory that nothing has written
 // holds NaNs.
 namespace stepcast::training {
+
+using validate::Gradients;
 
 class Interpreter {
  public:

@@ -17,8 +17,8 @@
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
+#include "src/validate/plain_training.h"
 #include "tests/training/interpreter.h"
-#include "tests/training/plain_training.h"
 
 namespace stepcast::training {
 namespace {

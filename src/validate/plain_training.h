@@ -9,7 +9,7 @@
 // Plain data parallelism, written as a few loops: every rank holds everything, gradients of all
 // ranks and micro-batches are averaged in double precision, one function updates. What a scenario's
 // step program does to values, however sharded, must come to the same.
-namespace stepcast::training {
+namespace stepcast::validate {
 
 enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
@@ -24,4 +24,4 @@ struct Weights {
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed);
 
-}  // namespace stepcast::training
+}  // namespace stepcast::validate

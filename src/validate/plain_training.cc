@@ -1,4 +1,4 @@
-#include "tests/training/plain_training.h"
+#include "src/validate/plain_training.h"
 
 #include <cstddef>
 
@@ -9,7 +9,7 @@
 #include "src/runtime/values/optimizers.h"
 #include "src/runtime/values/random_values.h"
 
-namespace stepcast::training {
+namespace stepcast::validate {
 namespace {
 
 using plan::Framework;
@@ -99,4 +99,4 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
   return weights;
 }
 
-}  // namespace stepcast::training
+}  // namespace stepcast::validate

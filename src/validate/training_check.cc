@@ -1,0 +1,105 @@
+#include "src/validate/training_check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+
+#include "fmt/format.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/values/gradients.h"
+#include "src/runtime/values/optimizers.h"
+#include "src/validate/plain_training.h"
+
+namespace stepcast::validate {
+namespace {
+
+bool IsPowerOfTwo(std::int64_t number) { return (number & (number - 1)) == 0; }
+
+// Exact averages need a power of two to divide by and sums that the wire's type holds: at most 64
+// addends of up to 4 in bf16.
+double BoundOf(const scenario::Scenario& scenario, int steps) {
+  const plan::Training& training = scenario.plan.training;
+  const std::int64_t addends = scenario.plan.parallelism.data * training.gradient_accumulation;
+  constexpr std::int64_t kExactAddends = 64;
+  if (IsPowerOfTwo(addends) && addends <= kExactAddends) return 0;
+  // A gradient is at most kLargestSmallInteger; see optimizers.h.
+  namespace values = runtime::values;
+  const double largest = training.optimizer == plan::Optimizer::kAdamW
+                             ? (1 - values::kBeta1) / std::sqrt(1 - values::kBeta2)
+                             : values::kLargestSmallInteger / (1 - values::kMomentum);
+  return 2 * values::kLearningRate * (largest + values::kWeightDecay) * steps;
+}
+
+}  // namespace
+
+runtime::Attempt<std::string> ReadWeights(const program::Program& program,
+                                          runtime::Device& device) {
+  runtime::ByteWriter writer;
+  for (const program::StatePart& part : program.data_flow.state) {
+    if (part.role == program::StateRole::kMoment) continue;
+    const auto values = device.Read(part.place, part.elements);
+    if (!values) return tl::unexpected(values.error());
+    writer.Number(part.role == program::StateRole::kMaster ? 2 : 1);
+    writer.Signed(part.first_element);
+    writer.Text({reinterpret_cast<const char*>(values->data()), values->size() * sizeof(float)});
+  }
+  writer.Number(0);
+  return writer.Take();
+}
+
+runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
+                                              const std::vector<std::string>& weights, int steps,
+                                              std::uint64_t seed) {
+  const Weights plain = TrainPlainly(scenario, Gradients::kSmallIntegers, steps, seed);
+  TrainingCheck check;
+  check.elements = static_cast<std::int64_t>(plain.parameters.size());
+  check.bound = BoundOf(scenario, steps);
+  std::vector<bool> seen(plain.parameters.size(), false);
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    runtime::ByteReader reader(weights[rank]);
+    for (;;) {
+      const auto role = reader.Number();
+      if (role == 0) break;
+      const auto first = static_cast<std::size_t>(reader.Signed());
+      const std::string bytes = reader.Text();
+      const std::size_t count = bytes.size() / sizeof(float);
+      if (first > seen.size() || count > seen.size() - first) {
+        return tl::unexpected(runtime::Failure{
+            fmt::format("rank {} sent elements that the model does not have", rank)});
+      }
+      const std::vector<float>& expected = role == 2 ? plain.masters : plain.parameters;
+      for (std::size_t i = 0; i < count; ++i) {
+        float value = 0;
+        std::copy_n(bytes.data() + i * sizeof(float), sizeof(float),
+                    reinterpret_cast<char*>(&value));
+        const float right = expected[first + i];
+        const double off = std::abs(static_cast<double>(value) - static_cast<double>(right));
+        const bool same = check.bound == 0 ? std::bit_cast<std::uint32_t>(value) ==
+                                                 std::bit_cast<std::uint32_t>(right)
+                                           : off <= check.bound;
+        seen[first + i] = true;
+        check.compared += 1;
+        check.furthest = std::max(check.furthest, off);
+        if (same) continue;
+        if (check.wrong == 0) {
+          check.example =
+              fmt::format("{} of element {} on rank {} is {}, not {}",
+                          role == 2 ? "master copy" : "parameter", first + i, rank, value, right);
+        }
+        check.wrong += 1;
+      }
+    }
+    if (reader.bad()) {
+      return tl::unexpected(
+          runtime::Failure{fmt::format("the parameters of rank {} are not whole", rank)});
+    }
+  }
+  const auto gap = std::find(seen.begin(), seen.end(), false);
+  if (gap != seen.end()) {
+    check.missing = fmt::format("element {} is on no rank", gap - seen.begin());
+  }
+  return check;
+}
+
+}  // namespace stepcast::validate
