@@ -110,6 +110,13 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
          .hint = "launch one process for each device with mpirun, srun or torchrun, or change the "
                  "cluster with --set"});
   }
+  if (launch.launcher == Launcher::kTcp && options.backend == "host" && devices > 1) {
+    faults.push_back({.code = "launch.needs-mpi",
+                      .location = {"--backend", 0, 0},
+                      .message = "the host backend communicates by MPI or between threads, but "
+                                 "torchrun's variables started this rank: 'host'",
+                      .hint = "start it with mpirun, or alone without RANK and WORLD_SIZE"});
+  }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return setting;
 }

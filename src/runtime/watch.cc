@@ -81,6 +81,8 @@ std::string Seconds(milliseconds time) {
 // The pipe that wakes the process's watch, for signal handlers; -1: none.
 std::atomic<int> wake_end = -1;
 std::atomic<int> signal_taken = 0;
+std::atomic<std::int64_t> signal_time = 0;  // of the first, ns
+std::atomic<bool> ending = false;           // the process says its last words
 
 // What both ways of watching have in common: the thread, the local ranks, causes and the end.
 class WatchThread : public Watch {
@@ -121,8 +123,15 @@ class WatchThread : public Watch {
   }
 
   static bool Notice(int signal) {
+    if (ending) return true;
     const int pipe = wake_end.load();
-    if (pipe < 0 || signal_taken.exchange(signal) != 0) return false;
+    if (pipe < 0) return false;
+    const std::int64_t now = steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    if (signal_taken.exchange(signal) != 0) {
+      // Often the same is sent twice, to the process and to its group.
+      return now - signal_time < kPatience / std::chrono::nanoseconds(1);
+    }
+    signal_time = now;
     const char byte = 's';
     return ::write(pipe, &byte, 1) == 1;
   }
@@ -154,7 +163,7 @@ class WatchThread : public Watch {
   virtual void Decide() = 0;
 
   [[noreturn]] void EndProcess(int status, const std::string& sentence) {
-    wake_end = -1;
+    ending = true;
     end_(status, sentence);
     LastWords(status);
     ::_exit(status);

@@ -65,7 +65,7 @@ class Watch {
 
   // For signal handlers: the process's watch ends the run with status 128 + signal, after a moment
   // in which the cause of the signal may show (mpirun terminates all ranks when one dies). False
-  // when there is no watch, or one that was told before and has not ended the process.
+  // when there is no watch, or when one was told seconds before and has not ended the process.
   static bool TakeSignal(int signal);
 
  private:
