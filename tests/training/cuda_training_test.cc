@@ -19,10 +19,14 @@
 #include "src/runtime/executor.h"
 #include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
-#include "tests/training/plain_training.h"
+#include "src/validate/plain_training.h"
 
 namespace stepcast::training {
 namespace {
+
+using validate::Gradients;
+using validate::TrainPlainly;
+using validate::Weights;
 
 constexpr std::uint64_t kSeed = 20'240'301;
 constexpr int kWarmup = 1;

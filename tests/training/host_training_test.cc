@@ -29,6 +29,10 @@
 namespace stepcast::training {
 namespace {
 
+using validate::Gradients;
+using validate::TrainPlainly;
+using validate::Weights;
+
 constexpr std::uint64_t kSeed = 20'240'301;
 constexpr int kWarmup = 1;
 constexpr int kMeasured = 2;

@@ -23,6 +23,9 @@
 namespace stepcast::training {
 namespace {
 
+using validate::TrainPlainly;
+using validate::Weights;
+
 constexpr std::uint64_t kSeed = 20'240'229;
 
 scenario::Scenario Loaded(const std::string& text) {
