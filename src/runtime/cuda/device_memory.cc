@@ -44,6 +44,12 @@ Attempt<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(const program::Program
   STEPCAST_TRY(
       Check(cudaMemPoolSetAttribute(made->pool_, cudaMemPoolAttrReleaseThreshold, &threshold),
             "setting up a memory pool"));
+  // Otherwise CUDA makes a stream wait for another one, to take over what that has released: the
+  // program has no such edge.
+  int no = 0;
+  STEPCAST_TRY(
+      Check(cudaMemPoolSetAttribute(made->pool_, cudaMemPoolReuseAllowInternalDependencies, &no),
+            "setting up a memory pool"));
   STEPCAST_TRY(Check(cudaStreamCreateWithFlags(&made->release_stream_, cudaStreamNonBlocking),
                      "making a stream"));
   return made;

@@ -31,8 +31,8 @@ cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream);
 cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream);
 
 // One thread waits until `duration` after the kernel's start, or after the time in `since` where
-// that is given. The clock that it reads advances in steps of up to a microsecond (on an A100;
-// 32 ns on an H100).
+// that is given. The clock that it reads (%globaltimer, PTX ISA) advances in steps that differ from
+// GPU to GPU, up to about a microsecond.
 cudaError_t Spin(Time duration, const std::uint64_t* since, cudaStream_t stream);
 
 }  // namespace stepcast::runtime::cuda

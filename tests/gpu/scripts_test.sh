@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The scripts and scenarios for GPU machines, as far as they can be tried without a GPU: scenarios
+# are forecast, PyTorch's models have the parameters that stepcast counts, and a machine without a
+# GPU is a reason to skip.
+set -uo pipefail
+
+stepcast=$PWD/src/cli/stepcast
+here=$PWD/tests/gpu
+export STEPCAST_DATA=$PWD
+output=$(mktemp -d)
+trap 'rm -rf "$output"' EXIT
+failed=0
+wrong() {
+  echo "$1" >&2
+  failed=1
+}
+
+for scenario in "$here"/scenarios/*.yaml; do
+  "$stepcast" simulate "$scenario" --set "cluster.topology.gpu=h200" \
+    --set "cluster.topology.memory=143771 MiB" >"$output/log" 2>&1 ||
+    wrong "$scenario: $(cat "$output/log")"
+done
+
+bash -n "$here/run" || wrong "tests/gpu/run is no shell script"
+if ! command -v nvidia-smi >/dev/null; then
+  said=$("$here/run" "$output/report" 2>&1) || wrong "without a GPU tests/gpu/run fails"
+  [[ $said == *skipped* ]] || wrong "without a GPU tests/gpu/run does not say 'skipped': $said"
+fi
+
+if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+  /usr/bin/python3 "$here/pytorch_step.py" --dry-run --models gpt2-124m --stepcast "$stepcast" \
+    --output "$output" >"$output/log" 2>&1 || wrong "a dry run: $(cat "$output/log")"
+  /usr/bin/python3 "$here/pytorch_step.py" --device cpu --tiny --steps 2 --warmup 1 \
+    --stepcast "$stepcast" --output "$output" >"$output/log" 2>&1 ||
+    wrong "on a CPU: $(cat "$output/log")"
+  grep -q llama-tiny "$output/log" || wrong "no table: $(cat "$output/log")"
+else
+  echo "pytorch_step.py is not tried: /usr/bin/python3 has no torch"
+fi
+exit $failed
