@@ -192,8 +192,8 @@ constexpr int kProcesses = 4;
 
 TEST(HostTraining, EveryPlanTrainsAsPlainDataParallelismUnderMpirun) {
   if (!runtime::MpiSession::Available()) GTEST_SKIP() << "built without MPI";
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "MPI's own libraries are not made for sanitizers";
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "MPI's own libraries are not built for ThreadSanitizer";
 #endif
   if (std::system("command -v mpirun >/dev/null") != 0) GTEST_SKIP() << "mpirun is not there";
   char own[PATH_MAX] = {};

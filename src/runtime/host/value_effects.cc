@@ -103,6 +103,17 @@ void Move(const BoundEffect& bound) {
   });
 }
 
+// As values::UpdateRange; the arrays do not overlap, so the compiler may take several elements at a
+// time, which rounds the same.
+template <typename Optimizer, typename Parameter, typename Gradient>
+void UpdateAll(const Optimizer& optimizer, Parameter* parameters, const Gradient* gradients,
+               float* states, std::int64_t stride, std::int64_t elements) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < elements; ++i) {
+    values::UpdateElement(optimizer, parameters, gradients, states, stride, i);
+  }
+}
+
 void Update(const BoundEffect& bound, const EffectContext& context) {
   const Effect& effect = bound.effect;
   values::WithStorageType(effect.target.type, [&](auto target_storage) {
@@ -111,11 +122,11 @@ void Update(const BoundEffect& bound, const EffectContext& context) {
       const auto* gradients = As<decltype(source_storage)>(bound.source);
       auto* states = As<float>(bound.states);
       if (context.adamw) {
-        values::UpdateRange(values::AdamWOf(std::int64_t{context.step} + 1), parameters, gradients,
-                            states, effect.state_stride, effect.elements);
+        UpdateAll(values::AdamWOf(std::int64_t{context.step} + 1), parameters, gradients, states,
+                  effect.state_stride, effect.elements);
       } else {
-        values::UpdateRange(values::SgdOf(), parameters, gradients, states, effect.state_stride,
-                            effect.elements);
+        UpdateAll(values::SgdOf(), parameters, gradients, states, effect.state_stride,
+                  effect.elements);
       }
     });
   });
