@@ -39,9 +39,9 @@ constexpr const char* kAbout =
 constexpr const char* kExitStatus =
     "Exit status:\n"
     "  0  done\n"
-    "  1  failed (a file cannot be written, a bug)\n"
+    "  1  failed (a file cannot be written, a rank died, a bug)\n"
     "  2  the input or the command line is wrong: see stderr; nothing is on stdout\n"
-    "  3  done, and the answer is no: it does not fit in memory\n";
+    "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n";
 
 constexpr const char* kMainFooter =
     "Example:\n"

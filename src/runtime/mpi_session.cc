@@ -67,7 +67,8 @@ std::string MpiSession::LibraryVersion() const {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string version(text, static_cast<std::size_t>(length));
-  return version.substr(0, version.find('\n'));
+  // Open MPI counts the zero at the end.
+  return version.substr(0, version.find_first_of(std::string("\n\0", 2)));
 }
 
 void MpiSession::Finish() {
