@@ -30,7 +30,7 @@ void WithRanks(int ranks, const std::function<void(Transport& transport, int ran
 }
 
 TEST(ThreadTransport, AllCollectivesAreRight) {
-  for (const int ranks : {1, 2, 3, 5}) {
+  for (const int ranks : {1, 2, 3}) {
     WithRanks(ranks, [&](Transport& transport, int rank) {
       EXPECT_EQ(CheckTransport(transport, rank, ranks), "");
     });
