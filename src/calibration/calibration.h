@@ -74,6 +74,9 @@ struct KernelCosts {
 // Measured copies by the bytes that they move; empty: not measured.
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
+  // How much longer copies take while the other direction between host and device is busy, too;
+  // zero: not measured. Kept with the profile, not used by the simulator.
+  double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
 

@@ -178,26 +178,25 @@ void CheckMeasuredKernels(const KernelCosts& kernels, Checker& checker) {
   CheckCurve(kernels.optimizer_curve, "kernels.optimizer_curve", checker);
 }
 
+void CheckSlowdown(const std::string& field, double value, Checker& checker) {
+  if (value >= kLeastSlowdown && value <= kMostSlowdown) return;
+  checker.Add(field,
+              fmt::format("must lie between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
+              "it is the time beside the other over the time alone: 1.1 for a tenth longer");
+}
+
 void CheckCopies(const CopyCurves& copies, Checker& checker) {
   CheckCurve(copies.host_to_device, "copies.host_to_device", checker);
   CheckCurve(copies.device_to_host, "copies.device_to_host", checker);
   CheckCurve(copies.device_to_device, "copies.device_to_device", checker);
+  if (copies.both_ways != 0) CheckSlowdown("copies.both_ways", copies.both_ways, checker);
 }
 
 void CheckInterference(const std::vector<Interference>& interference, Checker& checker) {
   for (std::size_t i = 0; i < interference.size(); ++i) {
     const std::string field = fmt::format("interference[{}]", i);
-    const std::pair<std::string_view, double> slowdowns[] = {
-        {"kernel_slowdown", interference[i].kernel_slowdown},
-        {"collective_slowdown", interference[i].collective_slowdown},
-    };
-    for (const auto& [key, value] : slowdowns) {
-      if (value >= kLeastSlowdown && value <= kMostSlowdown) continue;
-      checker.Add(
-          fmt::format("{}.{}", field, key),
-          fmt::format("must lie between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
-          "it is the time beside the other over the time alone: 1.1 for a tenth longer");
-    }
+    CheckSlowdown(field + ".kernel_slowdown", interference[i].kernel_slowdown, checker);
+    CheckSlowdown(field + ".collective_slowdown", interference[i].collective_slowdown, checker);
   }
 }
 

@@ -1,8 +1,5 @@
 #include "src/cli/hardware_run.h"
 
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -15,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/cli/backends.h"
+#include "src/cli/member.h"
 #include "src/lowering/lowering.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
@@ -22,7 +20,6 @@
 #include "src/runtime/executor.h"
 #include "src/runtime/launch.h"
 #include "src/runtime/measurement_bytes.h"
-#include "src/runtime/mpi_session.h"
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/load.h"
@@ -38,42 +35,11 @@ using runtime::Launcher;
 using runtime::Watch;
 using validate::RankRun;
 
-void SayAtTheEnd(int, const std::string& sentence) {
-  report::RemoveUnfinishedFiles();
-  if (sentence.empty()) return;
-  const std::string line = fmt::format("stepcast: {}\n", sentence);
-  std::string_view left = line;
-  while (!left.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, left.data(), left.size());
-    if (written <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-Diagnostic WrongOption(const char* code, const char* option, std::string message,
-                       std::string hint) {
-  return {code, {option, 0, 0}, std::move(message), std::move(hint)};
-}
-
 // What is known before anything runs.
 struct Setting {
   scenario::Scenario scenario;
   std::unique_ptr<runtime::Backend> backend;
 };
-
-Result<std::chrono::milliseconds> Timeout(const std::string& text) {
-  const auto time = ParseTime(text);
-  if (!time) {
-    return tl::unexpected(Diagnostics{
-        WrongOption("command.bad-quantity", "--timeout", time.error().message, time.error().hint)});
-  }
-  if (*time < Milliseconds(100)) {
-    return tl::unexpected(Diagnostics{WrongOption(
-        "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
-        "an operation that takes longer than that is taken for a hang")});
-  }
-  return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
-}
 
 void Append(Diagnostics& all, Diagnostics some) { all.insert(all.end(), some.begin(), some.end()); }
 
@@ -289,67 +255,6 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   return outcome;
 }
 
-// One rank of several processes.
-class Member {
- public:
-  explicit Member(std::unique_ptr<Job> job) : job_(std::move(job)) {}
-
-  bool watched() const { return watch_ != nullptr; }
-  Attempt<void> StartWatch(const runtime::WatchOptions& options) {
-    auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
-    if (!watch) return tl::unexpected(watch.error());
-    watch_ = std::move(*watch);
-    return {};
-  }
-
-  Job& job() { return *job_; }
-  Watch& watch() { return *watch_; }
-  int rank() const { return job_->place().rank; }
-
-  // The worst that any rank has to say, at all ranks, with words at rank 0 alone; nothing if all
-  // are content.
-  std::optional<Outcome> Agree(const std::optional<Outcome>& own) {
-    runtime::ByteWriter writer;
-    writer.Number(own ? 1 : 0);
-    writer.Number(own ? static_cast<std::uint64_t>(own->status) : 0);
-    writer.Text(own ? own->messages : "");
-    const auto all = OrFail(job_->Gather(writer.Take()));
-    std::optional<Outcome> agreed;
-    for (std::size_t rank = 0; rank < all.size() && !agreed; ++rank) {
-      runtime::ByteReader reader(all[rank]);
-      if (reader.Number() == 0) continue;
-      agreed.emplace();
-      agreed->status = static_cast<ExitStatus>(reader.Number());
-      agreed->messages = (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + reader.Text();
-    }
-    const std::string status =
-        OrFail(job_->Broadcast(agreed ? fmt::format("{}", static_cast<int>(agreed->status)) : ""));
-    if (status.empty()) return std::nullopt;
-    if (rank() == 0) return agreed;
-    return Outcome{static_cast<ExitStatus>(std::atoi(status.c_str())), "", ""};
-  }
-
-  // When rank 0 has said everything, all go, with its status.
-  ExitStatus End(ExitStatus status) {
-    const std::string agreed = OrFail(job_->Broadcast(fmt::format("{}", static_cast<int>(status))));
-    OrFail(job_->Barrier());
-    watch_->Finish();
-    job_.reset();
-    if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
-    return static_cast<ExitStatus>(std::atoi(agreed.c_str()));
-  }
-
- private:
-  template <typename T>
-  T OrFail(Attempt<T> attempt) {
-    if (!attempt) watch_->Fail(rank(), attempt.error());
-    if constexpr (!std::is_void_v<T>) return std::move(*attempt);
-  }
-
-  std::unique_ptr<Job> job_;
-  std::unique_ptr<Watch> watch_;
-};
-
 Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
                   const runtime::Launch& launch, const runtime::WatchOptions& watch_options,
                   Member& member) {
@@ -375,7 +280,7 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
 Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
   const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
-  const auto timeout = Timeout(options.timeout);
+  const auto timeout = ReadTimeout(options.timeout);
   if (!timeout) return WrongInput(timeout.error());
   const runtime::WatchOptions watch_options{.timeout = *timeout};
   if (launch->launcher == Launcher::kNone) {

@@ -17,6 +17,7 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/calibrate_command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
@@ -141,6 +142,30 @@ constexpr const char* kValidateFooter =
     "  mpirun -n 4 stepcast validate scenario.yaml --backend host --within 8%\n"
     "\n";
 
+constexpr const char* kCalibrateAbout =
+    "Measures this machine or cluster and writes a calibration profile that forecasts use: "
+    "kernels,\n"
+    "copies and collectives as `stepcast execute` runs them, in step programs of their own.";
+
+constexpr const char* kCalibrateFooter =
+    "Example:\n"
+    "  stepcast calibrate --backend cuda --quick\n"
+    "  mpirun -n 4 stepcast calibrate --backend host --only collectives --output cluster.yaml\n"
+    "  stepcast simulate scenario.yaml --set calibration=cluster.yaml\n"
+    "\n"
+    "Parts: launch, memory, gemm, attention, optimizer, copies, collectives, interference. All\n"
+    "ranks that mpirun, srun or torchrun started take part; without a launcher the ranks are\n"
+    "threads of this process. Measure with as many ranks on as many nodes as will train: a table "
+    "of\n"
+    "collectives holds for its number of ranks and nodes. Sizes above 64 KiB are measured in "
+    "steps\n"
+    "of sqrt(2), up to where a table's part of the time is spent; beyond, the last bandwidth "
+    "holds.\n"
+    "Everything is repeated until the median is known well enough. --quick takes one to two\n"
+    "minutes. With --resume FILE what was measured is kept in FILE, and taken from it when the\n"
+    "same calibration is run again after an interruption.\n"
+    "\n";
+
 constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
 
 constexpr const char* kTopologyShowAbout =
@@ -158,6 +183,7 @@ struct Request {
   SimulateOptions simulate;
   MemoryOptions memory;
   SweepOptions sweep;
+  CalibrateOptions calibrate;
   ExecuteOptions execute;
   ValidateOptions validate;
   TopologyShowOptions topology_show;
@@ -221,6 +247,46 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
       ->type_name("TIME");
 }
 
+void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
+  CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  command.add_option("--backend", options.backend, "What to measure: host or cuda")
+      ->type_name("NAME")
+      ->required();
+  command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
+  const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
+                         const char* type) {
+    command.add_option(name, values, help)
+        ->type_name(type)
+        ->delimiter(',')
+        ->allow_extra_args(false);
+  };
+  words("--only", options.only, "Measure these parts alone (all)", "PART,...");
+  words("--types", options.types, "Data types of matrix products and attention (fp32,bf16)",
+        "TYPE,...");
+  words("--collectives", options.collectives,
+        "Kinds of collectives (all; quick: all but broadcast)", "KIND,...");
+  command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
+      ->type_name("BYTES");
+  command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
+      ->type_name("BYTES");
+  constexpr int kMostRanks = 4096;
+  command
+      .add_option("--ranks", options.ranks,
+                  "Ranks, as threads, where no launcher started any (one for each core or GPU)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRanks));
+  command.add_option("--output", options.output, "The profile (HOST.yaml)")->type_name("FILE");
+  command
+      .add_option("--resume", options.resume, "Keep what was measured in FILE, and go on from it")
+      ->type_name("FILE");
+  command
+      .add_option("--timeout", options.timeout,
+                  "End the run when no operation finishes for this long (120 s)")
+      ->type_name("TIME");
+  command.add_flag("--json", options.json, "Print one JSON document");
+  command.footer(std::string(kCalibrateFooter) + kExitStatus);
+}
+
 void Describe(CLI::App& app, Request& request) {
   app.description(kAbout);
   app.footer(std::string(kMainFooter) + kExitStatus);
@@ -263,6 +329,8 @@ void Describe(CLI::App& app, Request& request) {
   CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
+
+  AddCalibrate(app, request.calibrate);
 
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
   AddHardware(execute, request.execute.hardware);
@@ -439,6 +507,12 @@ Outcome Run(const std::vector<std::string>& arguments) {
   if (app.got_subcommand("simulate")) return Simulate(request.simulate);
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
+  if (app.got_subcommand("calibrate")) {
+    request.calibrate.version = kVersion;
+    request.calibrate.command = "stepcast";
+    for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
+    return Calibrate(request.calibrate);
+  }
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand("validate")) return Validate(request.validate);
   return TopologyShow(request.topology_show);

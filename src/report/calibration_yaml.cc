@@ -198,6 +198,9 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
     writer.Points(1, "host_to_device", profile.copies.host_to_device);
     writer.Points(1, "device_to_host", profile.copies.device_to_host);
     writer.Points(1, "device_to_device", profile.copies.device_to_device);
+    if (profile.copies.both_ways != 0) {
+      writer.Entry(1, "both_ways: {}", profile.copies.both_ways);
+    }
   }
   WriteCollectives(profile.collectives, writer);
   if (!profile.interference.empty()) writer.Line(0, "interference:");

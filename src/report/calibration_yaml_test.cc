@@ -131,7 +131,7 @@ Calibration AnyProfile() {
     profile.memory = calibration::MemoryCosts{Bytes(Between(0, 1 << 30)), Bytes(Between(0, 9)),
                                               MiB(Between(0, 999)), KiB(Between(0, 999))};
   }
-  profile.copies = {AnyCurve(), AnyCurve(), AnyCurve()};
+  profile.copies = {AnyCurve(), AnyCurve(), AnyCurve(), 1 + AnyEfficiency()};
   profile.collectives = AnyTables();
   if (Between(0, 1) == 0) {
     profile.interference = {{.kernel = calibration::Neighbour::kMemoryBound,

@@ -308,6 +308,7 @@ calibration::CopyCurves ReadCopies(MappingReader& section, Diagnostics& diagnost
   copies.host_to_device = ReadCurve(section, "host_to_device", diagnostics);
   copies.device_to_host = ReadCurve(section, "device_to_host", diagnostics);
   copies.device_to_device = ReadCurve(section, "device_to_device", diagnostics);
+  copies.both_ways = section.ReadDecimal("both_ways", Need::kOptional, {}).value_or(0);
   section.Finish();
   return copies;
 }

@@ -1,0 +1,381 @@
+#include "src/calibrate/benchmark_programs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace stepcast::calibrate {
+namespace {
+
+using program::BufferUse;
+using program::Effect;
+using program::EffectKind;
+using program::Elements;
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+
+constexpr std::int64_t kFp32Size = 4;
+constexpr std::uint16_t kCompute = 0;
+constexpr std::uint16_t kCommunication = 1;
+// Between collectives, on the compute stream: long enough for queues and buckets of links to be
+// empty again, as they mostly are in a step.
+constexpr Time kPause = Milliseconds(1);
+
+// Puts a program together, instruction by instruction, with the effects of each.
+class Author {
+ public:
+  explicit Author(int streams) {
+    program_.streams.push_back({"compute"});
+    if (streams > 1) program_.streams.push_back({"communication"});
+  }
+
+  // Lives from the prologue on, and starts with values that are no zeros.
+  Index MakeBuffer(std::string name, std::int64_t elements, std::uint16_t stream) {
+    const auto buffer = static_cast<Index>(program_.buffers.size());
+    program_.buffers.push_back(
+        {std::move(name), Bytes(elements * kFp32Size), program::Category::kCommunication, Bytes()});
+    Instruction allocate;
+    allocate.opcode = Opcode::kAllocate;
+    allocate.stream = stream;
+    allocate.operand = buffer;
+    program_.prologue.push_back(allocate);
+    program_.data_flow.state.push_back({.role = program::StateRole::kParameter,
+                                        .place = {buffer, Bytes(), DataType::kFp32},
+                                        .first_element = next_element_,
+                                        .elements = elements});
+    next_element_ += elements;
+    return buffer;
+  }
+
+  Index MakeCommunicator(const std::vector<int>& group) {
+    program_.groups.push_back({"measured", group});
+    program_.communicators.push_back({"measured", 0});
+    return 0;
+  }
+
+  Index MakeEvent(std::string name) {
+    program_.events.push_back({std::move(name)});
+    return static_cast<Index>(program_.events.size() - 1);
+  }
+
+  Index MakeKernel(Kernel kernel) {
+    program_.kernels.push_back(std::move(kernel));
+    return static_cast<Index>(program_.kernels.size() - 1);
+  }
+
+  Index MakePause(Time duration) {
+    return MakeKernel({.name = "pause", .kind = KernelKind::kGiven, .given = duration});
+  }
+
+  // Returns where the instruction stands in the step.
+  Index Add(Opcode opcode, std::uint16_t stream, Index operand, std::vector<BufferUse> uses = {},
+            const Effect* effect = nullptr) {
+    Instruction instruction;
+    instruction.opcode = opcode;
+    instruction.stream = stream;
+    instruction.operand = operand;
+    instruction.first_use = static_cast<Index>(program_.uses.size());
+    instruction.use_count = static_cast<Index>(uses.size());
+    program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
+    first_effects_.push_back(static_cast<Index>(program_.data_flow.effects.size()));
+    if (effect != nullptr) program_.data_flow.effects.push_back(*effect);
+    program_.step.push_back(instruction);
+    return static_cast<Index>(program_.step.size() - 1);
+  }
+
+  // An order between two streams.
+  void Then(std::uint16_t first, std::uint16_t second, Index event) {
+    Add(Opcode::kRecordEvent, first, event);
+    Add(Opcode::kWaitEvent, second, event);
+  }
+
+  // A collective on `buffer`, in place as NCCL has it.
+  Index Communicate(Index collective, Index buffer, std::int64_t rank_in_group) {
+    const program::Collective& spec = program_.collectives[collective];
+    const auto ranks = static_cast<std::int64_t>(program_.groups[0].ranks.size());
+    const std::int64_t elements = spec.bytes.count() / kFp32Size;
+    const Elements whole = {buffer, Bytes(), DataType::kFp32};
+    const Elements own = {buffer, Bytes(rank_in_group * elements / ranks * kFp32Size),
+                          DataType::kFp32};
+    Effect effect;
+    effect.kind = EffectKind::kCollective;
+    effect.elements = elements;
+    effect.target = spec.kind == CollectiveKind::kReduceScatter ? own : whole;
+    effect.source = spec.kind == CollectiveKind::kAllGather ? own : whole;
+    return Add(Opcode::kCollective, kCommunication, collective,
+               {{buffer, true, Bytes(), spec.bytes}}, &effect);
+  }
+
+  Index MakeCollective(CollectiveKind kind, Bytes bytes) {
+    program_.collectives.push_back(
+        {.kind = kind,
+         .communicator = 0,
+         .bytes = bytes,
+         .data_type = DataType::kFp32,
+         .average = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter});
+    return static_cast<Index>(program_.collectives.size() - 1);
+  }
+
+  program::Program Take() {
+    first_effects_.push_back(static_cast<Index>(program_.data_flow.effects.size()));
+    program_.data_flow.first = std::move(first_effects_);
+    return std::move(program_);
+  }
+
+ private:
+  program::Program program_;
+  std::vector<Index> first_effects_;
+  std::int64_t next_element_ = 0;
+};
+
+// A first operation that keeps the stream busy while the host issues the others, so that none waits
+// for its issue: as in a step whose host runs ahead.
+Index RunAhead(Author& author, std::size_t operations) {
+  constexpr Time kEach = Microseconds(10);
+  return author.MakePause(kEach * static_cast<std::int64_t>(operations + 20));
+}
+
+// `1 + repetitions` operations of an opcode and operand.
+Probe Chain(Author& author, Opcode opcode, std::uint16_t stream, Index operand, int repetitions) {
+  Probe probe;
+  for (int i = 0; i <= repetitions; ++i) {
+    probe.operations.push_back(author.Add(opcode, stream, operand));
+  }
+  return probe;
+}
+
+std::int64_t PositionIn(const std::vector<int>& group, int rank) {
+  const auto found = std::find(group.begin(), group.end(), rank);
+  STEPCAST_CHECK(found != group.end(), "a rank measures with its own group");
+  return found - group.begin();
+}
+
+}  // namespace
+
+Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.name = "product",
+          .kind = KernelKind::kGemm,
+          .data_type = type,
+          .m = m,
+          .n = n,
+          .k = k,
+          .flops = 2 * m * n * k,
+          .model_flops = 2 * m * n * k,
+          .read = BytesOf(m * k + k * n, type),
+          .written = BytesOf(m * n, type)};
+}
+
+Kernel MemoryKernel(Bytes bytes) {
+  const Bytes half(bytes.count() / 2);
+  return {.name = "memory",
+          .kind = KernelKind::kMemoryBound,
+          .data_type = DataType::kFp32,
+          .read = half,
+          .written = bytes - half};
+}
+
+Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence) {
+  constexpr std::int64_t kHeads = 16;
+  constexpr std::int64_t kWidth = 128;
+  const bool forward = kind == KernelKind::kAttention;
+  const std::int64_t operand = sequence * kHeads * kWidth;
+  // Two products of s x s x width a head, half of each masked; five in the backward.
+  const std::int64_t product = sequence * sequence * kHeads * kWidth;
+  return {.name = forward ? "attention" : "attention gradient",
+          .kind = kind,
+          .data_type = type,
+          .flops = (forward ? 2 : 5) * product,
+          .model_flops = (forward ? 4 : 8) * product,
+          .read = BytesOf((forward ? 3 : 5) * operand, type),
+          .written = BytesOf((forward ? 1 : 3) * operand, type)};
+}
+
+Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions) {
+  Author author(1);
+  Benchmark benchmark;
+  author.Add(Opcode::kKernel, kCompute,
+             RunAhead(author, kernels.size() * static_cast<std::size_t>(1 + repetitions)));
+  for (const Kernel& kernel : kernels) {
+    benchmark.probes.push_back(
+        Chain(author, Opcode::kKernel, kCompute, author.MakeKernel(kernel), repetitions));
+  }
+  benchmark.program = author.Take();
+  return benchmark;
+}
+
+Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, int repetitions) {
+  Author author(1);
+  Benchmark benchmark;
+  const std::int64_t largest = *std::max_element(elements.begin(), elements.end());
+  // Several updates fit, so that caches hold none of it when it is used again.
+  constexpr std::int64_t kCold = std::int64_t{4} << 20;
+  const std::int64_t room = std::max(largest, std::min(kCold, 8 * largest));
+  const Index parameters = author.MakeBuffer("parameters", room, kCompute);
+  const Index gradients = author.MakeBuffer("gradients", room, kCompute);
+  const Index moments = author.MakeBuffer("moments", 2 * room, kCompute);
+  author.Add(Opcode::kKernel, kCompute,
+             RunAhead(author, elements.size() * static_cast<std::size_t>(1 + repetitions)));
+  std::int64_t next = 0;
+  for (const std::int64_t count : elements) {
+    const Index kernel = author.MakeKernel({.name = "adamw",
+                                            .kind = KernelKind::kOptimizer,
+                                            .data_type = DataType::kFp32,
+                                            .read = Bytes(16 * count),
+                                            .written = Bytes(12 * count)});
+    Probe probe;
+    for (int i = 0; i <= repetitions; ++i) {
+      if (next + count > room) next = 0;
+      const Bytes offset(next * kFp32Size);
+      const Bytes size(count * kFp32Size);
+      next += count;
+      Effect effect;
+      effect.kind = EffectKind::kUpdate;
+      effect.target = {parameters, offset, DataType::kFp32};
+      effect.source = {gradients, offset, DataType::kFp32};
+      effect.states = {moments, offset, DataType::kFp32};
+      effect.state_stride = room;
+      effect.elements = count;
+      probe.operations.push_back(
+          author.Add(Opcode::kKernel, kCompute, kernel,
+                     {{parameters, true, offset, size},
+                      {gradients, false, offset, size},
+                      {moments, true, offset, size},
+                      {moments, true, offset + Bytes(room * kFp32Size), size}},
+                     &effect));
+    }
+    benchmark.probes.push_back(std::move(probe));
+  }
+  benchmark.program = author.Take();
+  return benchmark;
+}
+
+Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Bytes>& sizes,
+                        int repetitions) {
+  Author author(1);
+  Benchmark benchmark;
+  author.Add(Opcode::kKernel, kCompute,
+             RunAhead(author, sizes.size() * static_cast<std::size_t>(1 + repetitions)));
+  std::vector<program::Copy> copies;
+  for (const Bytes size : sizes) {
+    benchmark.probes.push_back(
+        Chain(author, Opcode::kCopy, kCompute, static_cast<Index>(copies.size()), repetitions));
+    copies.push_back({direction, size});
+  }
+  benchmark.program = author.Take();
+  benchmark.program.copies = std::move(copies);
+  return benchmark;
+}
+
+Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions) {
+  Author author(2);
+  Benchmark benchmark;
+  const Index event = author.MakeEvent("begin");
+  author.Add(Opcode::kKernel, kCompute, RunAhead(author, static_cast<std::size_t>(repetitions)));
+  author.Then(kCompute, kCommunication, event);
+  benchmark.probes.resize(2);
+  for (int i = 0; i <= repetitions; ++i) {
+    for (const std::uint16_t stream : {kCompute, kCommunication}) {
+      benchmark.probes[stream].operations.push_back(author.Add(Opcode::kCopy, stream, stream));
+    }
+  }
+  const Index done = author.MakeEvent("end");
+  author.Then(kCommunication, kCompute, done);
+  benchmark.program = author.Take();
+  benchmark.program.copies = {{program::CopyDirection::kHostToDevice, size},
+                              {program::CopyDirection::kDeviceToHost, size}};
+  return benchmark;
+}
+
+Benchmark LaunchBenchmark(const std::vector<int>& group) {
+  constexpr int kKernels = 200;
+  constexpr int kCollectives = 50;
+  Author author(2);
+  Benchmark benchmark;
+  author.MakeCommunicator(group);
+  const Index buffer =
+      author.MakeBuffer("tiny", static_cast<std::int64_t>(group.size()), kCommunication);
+  const Index event = author.MakeEvent("begin");
+  author.Add(Opcode::kKernel, kCompute, RunAhead(author, kKernels + kCollectives));
+  author.Then(kCompute, kCommunication, event);
+  Probe chain = Chain(author, Opcode::kKernel, kCompute, author.MakeKernel(MemoryKernel(Bytes(64))),
+                      kKernels);
+  Probe issue = chain;
+  issue.rule = Rule::kIssue;
+  Probe collectives;
+  collectives.rule = Rule::kIssue;
+  const Index collective = author.MakeCollective(
+      CollectiveKind::kAllReduce, Bytes(kFp32Size * static_cast<std::int64_t>(group.size())));
+  for (int i = 0; i < kCollectives; ++i) {
+    collectives.operations.push_back(author.Communicate(collective, buffer, 0));
+  }
+  const Index done = author.MakeEvent("end");
+  author.Then(kCommunication, kCompute, done);
+  benchmark.probes = {std::move(chain), std::move(issue), std::move(collectives)};
+  benchmark.groups = {group};
+  benchmark.program = author.Take();
+  return benchmark;
+}
+
+Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& sizes,
+                              const std::vector<std::vector<int>>& groups, int rank) {
+  const auto own = std::find_if(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
+    return std::find(group.begin(), group.end(), rank) != group.end();
+  });
+  STEPCAST_CHECK(own != groups.end(), "every rank has a group");
+  Author author(2);
+  Benchmark benchmark;
+  benchmark.groups = groups;
+  author.MakeCommunicator(*own);
+  const std::int64_t position = PositionIn(*own, rank);
+  const Bytes largest = *std::max_element(sizes.begin(), sizes.end());
+  const Index buffer = author.MakeBuffer("data", largest.count() / kFp32Size, kCommunication);
+  const Index pause = author.MakePause(kPause);
+  const Index computed = author.MakeEvent("computed");
+  const Index communicated = author.MakeEvent("communicated");
+  for (const Bytes size : sizes) {
+    author.Add(Opcode::kKernel, kCompute, pause);
+    author.Then(kCompute, kCommunication, computed);
+    const Index collective = author.MakeCollective(kind, size);
+    benchmark.probes.push_back(
+        {Rule::kCollective, {author.Communicate(collective, buffer, position)}});
+    author.Then(kCommunication, kCompute, communicated);
+  }
+  benchmark.program = author.Take();
+  return benchmark;
+}
+
+Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kind, Bytes size,
+                           int collectives, const std::vector<int>& group, int rank) {
+  Author author(2);
+  Benchmark benchmark;
+  benchmark.groups = {group};
+  author.MakeCommunicator(group);
+  const Index buffer = author.MakeBuffer("data", size.count() / kFp32Size, kCommunication);
+  const Index begin = author.MakeEvent("begin");
+  const Index done = author.MakeEvent("end");
+  author.Add(Opcode::kKernel, kCompute,
+             RunAhead(author, static_cast<std::size_t>(kernels + collectives)));
+  author.Then(kCompute, kCommunication, begin);
+  if (kernels > 0) {
+    benchmark.probes.push_back(
+        Chain(author, Opcode::kKernel, kCompute, author.MakeKernel(kernel), kernels));
+  }
+  if (collectives > 0) {
+    const Index collective = author.MakeCollective(kind, size);
+    Probe probe;
+    for (int i = 0; i <= collectives; ++i) {
+      probe.operations.push_back(author.Communicate(collective, buffer, PositionIn(group, rank)));
+    }
+    benchmark.probes.push_back(std::move(probe));
+  }
+  author.Then(kCommunication, kCompute, done);
+  benchmark.program = author.Take();
+  return benchmark;
+}
+
+}  // namespace stepcast::calibrate

@@ -1,0 +1,228 @@
+#include "src/calibrate/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/calibrate/simulated_machine.h"
+
+namespace stepcast::calibrate {
+namespace {
+
+using calibration::Curve;
+
+Options QuickOptions() {
+  Options options;
+  options.quick = true;
+  options.name = "simulated";
+  options.types = {DataType::kFp32};
+  options.machine = {{"machine", "none"}};
+  options.run = {{"when", "never"}};
+  options.to = MiB(1);
+  return options;
+}
+
+Outcome MustCalibrate(const Laws& laws, const Options& options, int ranks = 4, int nodes = 4) {
+  EchoJob job(ranks, nodes);
+  const auto outcome = Calibrate(job, SimulatedMachine(laws), options);
+  EXPECT_TRUE(outcome.has_value()) << outcome.error().message;
+  return outcome.value_or(Outcome());
+}
+
+double WorstMiss(const Curve& curve, double start, double rate) {
+  double worst = curve.empty() ? 1 : 0;
+  for (const auto& [bytes, time] : curve) {
+    const double law = start + rate * static_cast<double>(bytes.count());
+    worst = std::max(worst, std::abs(time.seconds() / law - 1));
+  }
+  return worst;
+}
+
+// The slow-down of both sides, kinds of collectives, everything else: against the laws. Noise of
+// 3 % either way leaves medians of several repetitions well within 3 %.
+TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
+  Laws laws;
+  laws.noise = 0.03;
+  const Outcome outcome = MustCalibrate(laws, QuickOptions());
+  const calibration::Calibration& profile = outcome.profile;
+  ASSERT_TRUE(profile.kernels.has_value());
+  const calibration::KernelCosts& kernels = *profile.kernels;
+  constexpr double kClose = 0.03;
+  EXPECT_LT(WorstMiss(kernels.memory_curve, laws.kernel_start, laws.memory), kClose);
+  EXPECT_LT(WorstMiss(kernels.optimizer_curve, laws.kernel_start, laws.optimizer), kClose);
+  EXPECT_LT(WorstMiss(profile.copies.host_to_device, laws.copy_start, laws.copy), kClose);
+  EXPECT_LT(WorstMiss(profile.copies.device_to_host, laws.copy_start, laws.copy), kClose);
+  EXPECT_LT(WorstMiss(profile.copies.device_to_device, laws.copy_start, laws.copy), kClose);
+  EXPECT_NEAR(profile.copies.both_ways, 1, kClose);
+  // 64 bytes more than nothing.
+  EXPECT_NEAR(kernels.start_latency.seconds(), laws.kernel_start, kClose * laws.kernel_start);
+  EXPECT_NEAR(kernels.launch.seconds(), laws.issue, 1e-9);
+  EXPECT_NEAR(kernels.collective_launch.seconds(), laws.issue_collective, 1e-9);
+  EXPECT_EQ(kernels.memory_curve.back().first, MiB(64));
+
+  const calibration::GemmSurface& surface = kernels.gemm_surface[0];
+  ASSERT_EQ(surface.m.front(), 32);
+  ASSERT_GE(surface.m.size(), 6u);
+  for (std::size_t m = 0; m < surface.m.size(); ++m) {
+    for (std::size_t k = 0; k < surface.k.size(); ++k) {
+      const double flops = 2.0 * static_cast<double>(surface.m[m] * surface.n[1] * surface.k[k]);
+      const double law = laws.kernel_start + laws.arithmetic * flops;
+      EXPECT_NEAR(surface.at(m, 1, k).seconds() / law, 1, kClose) << m << " " << k;
+    }
+  }
+  for (const auto& [flops, time] : kernels.attention_forward_curve[0]) {
+    const double law = laws.kernel_start + laws.arithmetic * static_cast<double>(flops);
+    EXPECT_NEAR(time.seconds() / law, 1, kClose) << flops;
+  }
+
+  // All-reduce, reduce-scatter and all-gather, over all and over pairs.
+  ASSERT_EQ(profile.collectives.size(), 6u);
+  for (const calibration::CollectiveTable& table : profile.collectives) {
+    EXPECT_LT(WorstMiss(table.points, laws.collective_start, laws.collective), kClose);
+    EXPECT_EQ(table.points.front().first, KiB(1));
+    EXPECT_EQ(table.points.back().first, MiB(1));
+    EXPECT_EQ(table.quantiles.size(), table.points.size());
+    for (std::size_t i = 1; i < table.points.size(); ++i) {
+      const auto step = static_cast<double>(table.points[i].first.count()) /
+                        static_cast<double>(table.points[i - 1].first.count());
+      EXPECT_LT(step, table.points[i].first > KiB(64) ? 1.415 : 2.001);
+    }
+  }
+  EXPECT_EQ(profile.collectives[0].ranks, 4);
+  EXPECT_EQ(profile.collectives[3].ranks, 2);
+  EXPECT_EQ(profile.collectives[3].nodes, 2);
+  // On this machine nothing slows anything.
+  ASSERT_EQ(profile.interference.size(), 2u);
+  for (const calibration::Interference& interference : profile.interference) {
+    EXPECT_NEAR(interference.kernel_slowdown, 1, kClose);
+    EXPECT_NEAR(interference.collective_slowdown, 1, kClose);
+  }
+  for (const calibration::Residual& residual : profile.residuals) {
+    // Even noise of 3 % has a median absolute deviation of 1.5 %.
+    EXPECT_NEAR(residual.spread, 0.015, 0.015) << residual.of;
+  }
+}
+
+TEST(CalibrateTest, FitsStartAndRateForPeople) {
+  Options options = QuickOptions();
+  options.parts = {Part::kCollectives};
+  options.collectives = {CollectiveKind::kAllGather};
+  options.to = MiB(16);
+  const Outcome outcome = MustCalibrate(Laws(), options, 2, 1);
+  ASSERT_EQ(outcome.fits.size(), 1u);
+  EXPECT_EQ(outcome.fits[0].what, "all_gather over 2 ranks on 1 node");
+  EXPECT_NEAR(outcome.fits[0].start, 2e-5, 1e-6);
+  EXPECT_NEAR(outcome.fits[0].per_unit, 1e-9, 1e-11);
+  EXPECT_FALSE(outcome.profile.kernels.has_value());
+}
+
+// 1 KiB to 256 MiB at 10 ns a byte are 9 s of all-reduces: more than a table's part of the time.
+TEST(CalibrateTest, StopsClimbingWhenTimeIsUp) {
+  Laws laws;
+  laws.collective = 1e-7;
+  Options options = QuickOptions();
+  options.parts = {Part::kCollectives};
+  options.to = MiB(256);
+  const Outcome outcome = MustCalibrate(laws, options);
+  ASSERT_EQ(outcome.profile.collectives.size(), 6u);
+  for (const calibration::CollectiveTable& table : outcome.profile.collectives) {
+    EXPECT_GE(table.points.back().first, MiB(1));
+    EXPECT_LE(table.points.back().first, MiB(64));
+  }
+  EXPECT_EQ(outcome.warnings.size(), 6u);
+}
+
+// However far an interrupted calibration came, going on gives the profile of an uninterrupted one.
+TEST(CalibrateTest, ResumesToTheSameProfile) {
+  Laws laws;
+  laws.noise = 0.1;
+  Options options = QuickOptions();
+  options.parts = {Part::kLaunch, Part::kMemory, Part::kCollectives, Part::kInterference};
+  const auto run = [&](int runs, std::string& state) {
+    EchoJob job(4, 2);
+    options.state = state;
+    options.observer.save = [&](const std::string& text) -> runtime::Attempt<void> {
+      state = text;
+      return {};
+    };
+    return Calibrate(job, SimulatedMachine(laws, runs), options);
+  };
+  std::string whole_state;
+  const auto whole = run(1'000'000, whole_state);
+  ASSERT_TRUE(whole.has_value());
+  int attempts = 0;
+  std::string state;
+  auto resumed = run(7, state);
+  while (!resumed) {
+    ASSERT_EQ(resumed.error().message, "the machine has stopped");
+    ASSERT_LT(++attempts, 100);
+    resumed = run(7, state);
+  }
+  EXPECT_GT(attempts, 3);
+  EXPECT_EQ(state, whole_state);
+  const calibration::Calibration& a = whole->profile;
+  const calibration::Calibration& b = resumed->profile;
+  EXPECT_EQ(a.provenance, b.provenance);
+  EXPECT_EQ(a.kernels->memory_curve, b.kernels->memory_curve);
+  EXPECT_EQ(a.kernels->launch, b.kernels->launch);
+  EXPECT_EQ(a.interference, b.interference);
+  EXPECT_EQ(a.residuals, b.residuals);
+  ASSERT_EQ(a.collectives.size(), b.collectives.size());
+  for (std::size_t i = 0; i < a.collectives.size(); ++i) {
+    EXPECT_EQ(a.collectives[i].points, b.collectives[i].points);
+    EXPECT_EQ(a.collectives[i].quantiles, b.collectives[i].quantiles);
+  }
+}
+
+TEST(CalibrateTest, RefusesTheStateOfSomethingElse) {
+  Options options = QuickOptions();
+  options.parts = {Part::kLaunch};
+  std::string state;
+  options.observer.save = [&](const std::string& text) -> runtime::Attempt<void> {
+    state = text;
+    return {};
+  };
+  MustCalibrate(Laws(), options);
+  options.state = state;
+  EXPECT_EQ(MustCalibrate(Laws(), options).refused, "");
+  options.quick = false;
+  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("made elsewhere"), std::string::npos);
+  options.state = "nonsense";
+  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("not the state"), std::string::npos);
+}
+
+// The ninth run and all later ones take a tenth longer.
+TEST(CalibrateTest, NoticesThrottling) {
+  Options options = QuickOptions();
+  options.parts = {Part::kLaunch, Part::kCopies};
+  int runs = 0;
+  const Runner cool = SimulatedMachine(Laws());
+  Laws hot_laws;
+  hot_laws.memory *= 1.1;
+  const Runner hot = SimulatedMachine(hot_laws);
+  EchoJob job(2, 1);
+  const auto outcome = Calibrate(
+      job,
+      [&](const program::Program& program, int warmup, int measured) {
+        return ++runs > 8 ? hot(program, warmup, measured) : cool(program, warmup, measured);
+      },
+      options);
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_EQ(outcome->warnings.size(), 1u);
+  EXPECT_EQ(outcome->warnings[0].find("the same kernel took up to 10 % longer"), 0u)
+      << outcome->warnings[0];
+}
+
+TEST(CalibrateTest, FailuresComeBack) {
+  EchoJob job(2, 1);
+  const auto outcome = Calibrate(job, SimulatedMachine(Laws(), 3), QuickOptions());
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().message, "the machine has stopped");
+}
+
+}  // namespace
+}  // namespace stepcast::calibrate

@@ -1,0 +1,47 @@
+#include "src/calibrate/groups.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::calibrate {
+namespace {
+
+// "ranks/nodes: group group" of each.
+std::vector<std::string> Shapes(const std::vector<int>& node_of_rank) {
+  std::vector<std::string> texts;
+  for (const GroupShape& shape : ShapesOf(node_of_rank)) {
+    std::string text = std::to_string(shape.ranks) + "/" + std::to_string(shape.nodes) + ":";
+    for (const std::vector<int>& group : shape.groups) {
+      text += ' ';
+      for (const int rank : group) text += std::to_string(rank);
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(GroupsTest, OneRankHasNobody) { EXPECT_EQ(Shapes({0}), Texts()); }
+
+TEST(GroupsTest, FourNodesOfOneRank) {
+  EXPECT_EQ(Shapes({0, 1, 2, 3}), (Texts{"4/4: 0123", "2/2: 01 23"}));
+}
+
+TEST(GroupsTest, TwoNodesOfTwoRanks) {
+  EXPECT_EQ(Shapes({0, 0, 1, 1}), (Texts{"4/2: 0123", "2/1: 01 23", "2/2: 02 13"}));
+}
+
+TEST(GroupsTest, OneNodeOfFour) {
+  EXPECT_EQ(Shapes({0, 0, 0, 0}), (Texts{"4/1: 0123", "2/1: 01 23"}));
+}
+
+// Nodes of different sizes have no shape in common; groups that would span one or two nodes
+// neither.
+TEST(GroupsTest, UnevenNodes) { EXPECT_EQ(Shapes({0, 0, 0, 1}), (Texts{"4/2: 0123"})); }
+
+}  // namespace
+}  // namespace stepcast::calibrate

@@ -1,0 +1,230 @@
+#include "src/calibrate/session.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/check.h"
+
+namespace stepcast::calibrate {
+namespace {
+
+using runtime::Attempt;
+using runtime::Failure;
+
+// What rank 0 asks for next: "2 1 0 3 4" is two measured steps after one of warm-up, of the keys 0,
+// 3 and 4; empty: it is over.
+struct Order {
+  int steps = 0;
+  int warmup = 0;
+  std::vector<std::size_t> wanted;
+};
+
+std::string Text(const Order& order) {
+  return fmt::format("{} {} {}", order.steps, order.warmup, fmt::join(order.wanted, " "));
+}
+
+std::optional<Order> ParseOrder(std::string_view text) {
+  std::vector<std::size_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::size_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) return std::nullopt;
+    numbers.push_back(number);
+    at = next;
+    if (at < end) ++at;
+  }
+  if (numbers.size() < 3) return std::nullopt;
+  return Order{static_cast<int>(numbers[0]),
+               static_cast<int>(numbers[1]),
+               {numbers.begin() + 2, numbers.end()}};
+}
+
+Failure Misunderstood() { return {"rank 0 sent what this rank does not understand", false}; }
+
+// An operation this long is not warmed up: its own beginning is a small part of it.
+constexpr Time kNeedsNoWarmup = Seconds(1);
+// The batches of repetitions that one device runs.
+constexpr Time kBatch = Seconds(10);
+
+}  // namespace
+
+struct Session::Running {
+  std::vector<std::vector<double>> samples;  // by key
+  std::vector<std::size_t> wanted;           // of the batch under way
+  std::size_t per_step = 1;                  // samples that a step gives for a key, at least
+};
+
+Session::Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer)
+    : job_(job),
+      runner_(std::move(runner)),
+      state_(std::move(state)),
+      observer_(std::move(observer)) {}
+
+Attempt<void> Session::TakeSamples(const Benchmark& benchmark, int steps,
+                                   const program::Timeline& timeline, Running& running) {
+  auto packed = job_.Gather(PackRecords(benchmark, timeline));
+  if (!packed) return tl::unexpected(packed.error());
+  if (job_.place().rank != 0) return {};
+  auto samples = SamplesOf(benchmark, steps, *packed);
+  if (!samples) return tl::unexpected(samples.error());
+  STEPCAST_CHECK(samples->size() == running.wanted.size(), "a probe for each key");
+  running.per_step = samples->front().size();
+  for (std::size_t i = 0; i < samples->size(); ++i) {
+    running.per_step = std::min(running.per_step, (*samples)[i].size());
+    std::vector<double>& all = running.samples[running.wanted[i]];
+    all.insert(all.end(), (*samples)[i].begin(), (*samples)[i].end());
+  }
+  running.per_step = std::max<std::size_t>(running.per_step / static_cast<std::size_t>(steps), 1);
+  return {};
+}
+
+Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& keys,
+                                               Repetition repetition, Time expected,
+                                               const Build& build) {
+  const bool first_rank = job_.place().rank == 0;
+  // Long operations scatter less, and cost more.
+  if (expected > Milliseconds(200)) repetition.least = std::min<std::size_t>(repetition.least, 3);
+  if (expected > Seconds(1)) repetition.least = std::min<std::size_t>(repetition.least, 2);
+
+  Running running;
+  running.samples.resize(keys.size());
+  std::vector<bool> known(keys.size(), false);
+  if (first_rank) {
+    for (std::size_t i = 0; i < keys.size(); ++i) known[i] = state_.Find(keys[i]) != nullptr;
+  }
+  while (true) {
+    Order order;
+    if (first_rank) {
+      std::size_t samples = 0;
+      double step_time = 0;
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (known[i]) continue;
+        std::size_t more = repetition.least;
+        if (!running.samples[i].empty()) {
+          const Summary so_far = Summarise(running.samples[i]);
+          const double spent = so_far.median * static_cast<double>(so_far.count);
+          const Time time = Picoseconds(static_cast<std::int64_t>(spent * 1e12));
+          if (Enough(repetition, so_far, time)) continue;
+          more = NextBatch(repetition, so_far, time);
+          step_time += so_far.median * static_cast<double>(running.per_step);
+        }
+        samples = std::max(samples, more);
+        order.wanted.push_back(i);
+      }
+      const std::size_t steps = (samples + running.per_step - 1) / running.per_step;
+      const double affordable = step_time > 0 ? kBatch.seconds() / step_time : 1e6;
+      order.steps = std::max(1, static_cast<int>(std::min(static_cast<double>(steps), affordable)));
+      order.warmup = expected >= kNeedsNoWarmup ? 0 : 1;
+      if (!order.wanted.empty() && observer_.progress) {
+        observer_.progress(keys[order.wanted.front()]);
+      }
+    }
+    const auto text = job_.Broadcast(order.wanted.empty() ? "" : Text(order));
+    if (!text) return tl::unexpected(text.error());
+    if (text->empty()) break;
+    const auto asked = ParseOrder(*text);
+    if (!asked) return tl::unexpected(Misunderstood());
+    running.wanted = asked->wanted;
+    const Benchmark benchmark = build(asked->wanted);
+    const auto timeline = runner_(benchmark.program, asked->warmup, asked->steps);
+    if (!timeline) return tl::unexpected(timeline.error());
+    if (auto taken = TakeSamples(benchmark, asked->steps, *timeline, running); !taken) {
+      return tl::unexpected(taken.error());
+    }
+  }
+  if (first_rank) {
+    bool any = false;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (known[i]) continue;
+      state_.Add(keys[i], Summarise(running.samples[i]));
+      any = true;
+    }
+    if (any && observer_.save) {
+      if (auto saved = observer_.save(state_.Text()); !saved) return tl::unexpected(saved.error());
+    }
+  }
+  const auto told = Decide(keys);
+  if (!told) return tl::unexpected(told.error());
+  std::vector<Summary> summaries;
+  std::string_view rest = *told;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    const auto summary = ParseSummary(rest.substr(0, end));
+    if (!summary || end == std::string_view::npos) return tl::unexpected(Misunderstood());
+    summaries.push_back(*summary);
+    rest.remove_prefix(end + 1);
+  }
+  if (summaries.size() != keys.size()) return tl::unexpected(Misunderstood());
+  return summaries;
+}
+
+// Rank 0 tells what it knows about the keys.
+Attempt<std::string> Session::Decide(const std::vector<std::string>& keys) {
+  std::string text;
+  if (job_.place().rank == 0) {
+    for (const std::string& key : keys) {
+      const Summary* summary = state_.Find(key);
+      STEPCAST_CHECK(summary != nullptr, "rank 0 has measured all keys");
+      text += SummaryText(*summary) + "\n";
+    }
+  }
+  return job_.Broadcast(std::move(text));
+}
+
+Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Climb(
+    const Ladder& ladder, const Repetition& repetition,
+    const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build) {
+  std::vector<std::pair<std::int64_t, Summary>> results;
+  double spent = 0;
+  std::size_t done = 0;
+  while (done < ladder.sizes.size()) {
+    const std::size_t count =
+        std::min(results.empty() ? ladder.first : ladder.next, ladder.sizes.size() - done);
+    std::vector<std::int64_t> sizes(
+        ladder.sizes.begin() + static_cast<std::ptrdiff_t>(done),
+        ladder.sizes.begin() + static_cast<std::ptrdiff_t>(done + count));
+    double expected = 0;
+    if (!results.empty()) {
+      const auto& [last_size, last] = results.back();
+      const auto expect = [&](std::int64_t size) {
+        return last.median *
+               std::pow(static_cast<double>(size) / static_cast<double>(last_size), ladder.power);
+      };
+      double cost = 0;
+      for (const std::int64_t size : sizes) {
+        cost += expect(size) * static_cast<double>(repetition.least + 1);
+      }
+      while (!sizes.empty() && expect(sizes.back()) > ladder.longest.seconds()) sizes.pop_back();
+      if (sizes.empty() || spent + cost > ladder.budget.seconds()) break;
+      expected = expect(sizes.back());
+    }
+    std::vector<std::string> keys;
+    for (const std::int64_t size : sizes) keys.push_back(fmt::format("{} {}", ladder.what, size));
+    const auto summaries =
+        Measure(keys, repetition, Picoseconds(static_cast<std::int64_t>(expected * 1e12)),
+                [&](const std::vector<std::size_t>& wanted) {
+                  std::vector<std::int64_t> chosen;
+                  for (const std::size_t i : wanted) chosen.push_back(sizes[i]);
+                  return build(chosen);
+                });
+    if (!summaries) return tl::unexpected(summaries.error());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const Summary& summary = (*summaries)[i];
+      results.emplace_back(sizes[i], summary);
+      spent += summary.median * static_cast<double>(summary.count + 1);
+    }
+    done += sizes.size();
+    if (sizes.size() < count) break;
+  }
+  return results;
+}
+
+}  // namespace stepcast::calibrate

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/calibrate/benchmark.h"
+#include "src/calibrate/measurement_state.h"
+#include "src/calibrate/repetition.h"
+#include "src/calibrate/statistics.h"
+#include "src/runtime/job.h"
+
+// One calibration's way of measuring, on all ranks at once. Ranks go through the same calls in the
+// same order; rank 0 alone decides how often something is repeated and knows what was measured
+// before, and tells the others. So all ranks have the same results and can decide by them.
+namespace stepcast::calibrate {
+
+// Called on rank 0 only.
+struct Observer {
+  // What is measured now, for a line of progress.
+  std::function<void(const std::string& what)> progress;
+  // Something was completed: this is the state to keep.
+  std::function<runtime::Attempt<void>(const std::string& state)> save;
+};
+
+class Session {
+ public:
+  // `state` counts on rank 0.
+  Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer);
+
+  // The benchmark of some of the keys, by their positions: one probe for each, in their order.
+  using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
+
+  // A result for each key: what is known from before, the rest measured, repeated until enough.
+  // `expected` is how long one operation is thought to take; long ones are repeated less.
+  runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
+                                                 Repetition repetition, Time expected,
+                                                 const Build& build);
+
+  // Sizes that ascend, and where to stop.
+  struct Ladder {
+    std::string what;  // the beginning of all keys; the size follows
+    std::vector<std::int64_t> sizes;
+    std::size_t first = 1;  // how many go in the first program
+    std::size_t next = 2;   // and in each further one
+    double power = 1;       // a size r times as large is expected to take r^power as long
+    Time longest;           // no operation that is expected to take longer
+    Time budget;            // device time for all sizes together, as expected
+  };
+  // The results of the sizes that were reached, at least those of the first program. `build` gets
+  // sizes.
+  runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
+      const Ladder& ladder, const Repetition& repetition,
+      const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
+
+  runtime::Job& job() { return job_; }
+
+ private:
+  runtime::Attempt<std::string> Decide(const std::vector<std::string>& keys);
+  // Rank 0's side of Measure: takes a batch's samples in.
+  struct Running;
+  runtime::Attempt<void> TakeSamples(const Benchmark& benchmark, int steps,
+                                     const program::Timeline& timeline, Running& running);
+
+  runtime::Job& job_;
+  Runner runner_;
+  MeasurementState state_;
+  Observer observer_;
+};
+
+}  // namespace stepcast::calibrate

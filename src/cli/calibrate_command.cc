@@ -1,0 +1,333 @@
+#include "src/cli/calibrate_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/quantity.h"
+#include "src/base/text_file.h"
+#include "src/calibrate/calibrate.h"
+#include "src/calibrate/device_runner.h"
+#include "src/cli/backends.h"
+#include "src/cli/member.h"
+#include "src/cli/stopwatch.h"
+#include "src/report/calibration_report.h"
+#include "src/report/calibration_yaml.h"
+#include "src/report/output_file.h"
+#include "src/runtime/launch.h"
+#include "src/runtime/thread_job.h"
+
+namespace stepcast::cli {
+namespace {
+
+using runtime::Attempt;
+using runtime::Failure;
+using runtime::Job;
+using runtime::Watch;
+
+// Where the measurement stands: on a terminal one line that is overwritten, else a line now and
+// then.
+class Progress {
+ public:
+  Progress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");  // carriage return, erase the line
+  }
+
+  void Show(const std::string& what) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(15));
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (terminal_) {
+      fmt::print(stderr, "\r\033[K{:.0f} s: measuring {}", seconds, what);
+    } else {
+      fmt::print(stderr, "stepcast: {:.0f} s: measuring {}\n", seconds, what);
+    }
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  const bool terminal_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point next_ = begin_;
+  bool shown_ = false;
+};
+
+// What is known before anything runs.
+struct Setting {
+  calibrate::Options options;
+  std::unique_ptr<runtime::Backend> backend;
+  runtime::WatchOptions watch;
+};
+
+std::string NowInUtc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  return std::string(text, size);
+}
+
+template <typename T, typename FromName, typename All>
+void ReadWords(const char* option, const char* what, const std::vector<std::string>& words,
+               const FromName& from_name, const All& all, std::vector<T>& values,
+               Diagnostics& faults) {
+  for (const std::string& word : words) {
+    if (const std::optional<T> value = from_name(word)) {
+      if (std::find(values.begin(), values.end(), *value) == values.end()) values.push_back(*value);
+      continue;
+    }
+    std::string known;
+    for (const auto& name : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+    faults.push_back({"command.unknown-word",
+                      {option, 0, 0},
+                      fmt::format("unknown {}: {}", what, Quoted(word)),
+                      fmt::format("there are: {}", known)});
+  }
+}
+
+Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return {};
+  const auto size = ParseBytes(text);
+  if (!size) {
+    faults.push_back(
+        {"command.bad-quantity", {option, 0, 0}, size.error().message, size.error().hint});
+    return {};
+  }
+  constexpr Bytes kLargest = GiB(64);
+  if (*size < Bytes(4) || *size > kLargest) {
+    faults.push_back({"command.bad-quantity",
+                      {option, 0, 0},
+                      fmt::format("must lie between 4 B and 64 GiB: {}", Quoted(text)),
+                      ""});
+    return {};
+  }
+  return *size;
+}
+
+Result<Setting> Prepare(const CalibrateOptions& options) {
+  Setting setting;
+  Diagnostics faults;
+  auto backend = MakeBackend(options.backend);
+  if (backend) {
+    setting.backend = std::move(*backend);
+  } else {
+    faults = backend.error();
+  }
+  calibrate::Options& measured = setting.options;
+  measured.quick = options.quick;
+  std::vector<std::string_view> parts;
+  for (const calibrate::Part part : calibrate::kParts) parts.push_back(calibrate::Name(part));
+  ReadWords("--only", "part", options.only, calibrate::PartFromName, parts, measured.parts, faults);
+  const std::string_view types[] = {"fp32", "bf16", "fp16", "fp8"};
+  ReadWords("--types", "data type", options.types, DataTypeFromName, types, measured.types, faults);
+  std::vector<std::string_view> kinds;
+  for (const CollectiveKind kind : kCollectiveKinds) kinds.push_back(Name(kind));
+  ReadWords("--collectives", "collective", options.collectives, CollectiveKindFromName, kinds,
+            measured.collectives, faults);
+  measured.from = ReadSize("--from", options.from, faults);
+  measured.to = ReadSize("--to", options.to, faults);
+  if (measured.from > Bytes() && measured.to > Bytes() && measured.from > measured.to) {
+    faults.push_back({"command.bad-quantity",
+                      {"--to", 0, 0},
+                      fmt::format("must not be below --from: {}", Quoted(options.to)),
+                      ""});
+  }
+  const auto timeout = ReadTimeout(options.timeout);
+  if (timeout) {
+    setting.watch.timeout = *timeout;
+  } else {
+    faults.insert(faults.end(), timeout.error().begin(), timeout.error().end());
+  }
+  // A state that does not exist yet begins with this run.
+  std::error_code error;
+  if (!options.resume.empty() && std::filesystem::exists(options.resume, error)) {
+    if (auto text = ReadTextFile(options.resume, faults)) measured.state = std::move(*text);
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return setting;
+}
+
+// Needs MPI to run, where it does: the backend then knows its version.
+void DescribeRun(const CalibrateOptions& options, Setting& setting) {
+  calibrate::Options& measured = setting.options;
+  measured.machine = {{"backend", setting.backend->name()}};
+  for (auto& fact : setting.backend->Describe()) measured.machine.push_back(std::move(fact));
+  measured.run = {
+      {"when", NowInUtc()}, {"command", options.command}, {"stepcast", options.version}};
+}
+
+std::string OutputPath(const CalibrateOptions& options, const std::string& host) {
+  return options.output.empty() ? host + ".yaml" : options.output;
+}
+
+Attempt<void> WriteFile(const std::string& path, const std::string& text) {
+  auto file = report::OutputFile::Create(path);
+  if (!file) return tl::unexpected(Failure{file.error(), false});
+  if (auto written = file->Write(text); !written) {
+    return tl::unexpected(Failure{written.error(), false});
+  }
+  if (auto committed = file->Commit(); !committed) {
+    return tl::unexpected(Failure{committed.error(), false});
+  }
+  return {};
+}
+
+// Better known now than after a long measurement; nothing is left behind.
+std::optional<Outcome> Unwritable(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const auto file = report::OutputFile::Create(path);
+  if (file) return std::nullopt;
+  return Failed(file.error());
+}
+
+std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::string& host) {
+  if (auto failed = Unwritable(OutputPath(options, host))) return failed;
+  return Unwritable(options.resume);
+}
+
+// What one rank does. Does not return when it cannot.
+calibrate::Outcome Measure(const CalibrateOptions& options, const Setting& setting, Job& job,
+                           Watch& watch) {
+  const int rank = job.place().rank;
+  calibrate::Options own = setting.options;
+  own.name = job.place().host;
+  Progress progress;
+  if (rank == 0) {
+    own.observer.progress = [&](const std::string& what) { progress.Show(what); };
+    if (!options.resume.empty()) {
+      own.observer.save = [&](const std::string& state) {
+        return WriteFile(options.resume, state);
+      };
+    }
+  }
+  Failure failure;
+  try {
+    watch.SetStage(rank, runtime::Stage::kRunning);
+    auto outcome = calibrate::Calibrate(
+        job, calibrate::RunOn(*setting.backend, job, watch.progress(rank)), own);
+    if (outcome) return std::move(*outcome);
+    failure = outcome.error();
+  } catch (const std::bad_alloc&) {
+    failure = {"out of memory", true};
+  }
+  watch.Fail(rank, failure);
+}
+
+Outcome Report(const CalibrateOptions& options, const std::string& host,
+               const calibrate::Outcome& measured, double seconds) {
+  if (!measured.refused.empty()) {
+    return WrongInput({{"calibrate.other-state",
+                        {options.resume, 0, 0},
+                        fmt::format("this state cannot be resumed: {}", measured.refused),
+                        "name another file, or remove this one to begin anew"}});
+  }
+  const std::string path = OutputPath(options, host);
+  if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {
+    return Failed(written.error().message);
+  }
+  Outcome outcome;
+  outcome.output = options.json ? report::CalibrationJson(path, measured, seconds)
+                                : report::CalibrationText(path, measured);
+  for (const std::string& warning : measured.warnings) {
+    outcome.messages += fmt::format("warning: {}\n", warning);
+  }
+  return outcome;
+}
+
+Outcome RunThreads(const CalibrateOptions& options) {
+  const Stopwatch stopwatch;
+  auto setting = Prepare(options);
+  if (!setting) return WrongInput(setting.error());
+  const int most = setting->backend->MaxLocalRanks();
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
+  if (ranks > most) {
+    return WrongInput({{"launch.wrong-number",
+                        {"--ranks", 0, 0},
+                        fmt::format("this process can hold {} ranks, not {}", most, ranks),
+                        "launch one process for each with mpirun, srun or torchrun"}});
+  }
+  auto jobs = runtime::MakeThreadJobs(ranks);
+  const std::string host = jobs.front()->place().host;
+  if (auto end = CheckFiles(options, host)) return std::move(*end);
+  DescribeRun(options, *setting);
+  std::vector<runtime::Place> places;
+  for (const auto& job : jobs) places.push_back(job->place());
+  const auto watch = Watch::OverThreads(places, setting->watch, SayAtTheEnd);
+  calibrate::Outcome measured;
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < jobs.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      calibrate::Outcome own = Measure(options, *setting, *jobs[rank], *watch);
+      if (rank == 0) measured = std::move(own);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Outcome outcome = Report(options, host, measured, stopwatch.Seconds());
+  watch->Finish();
+  return outcome;
+}
+
+Outcome RunMember(const CalibrateOptions& options, Member& member) {
+  const Stopwatch stopwatch;
+  auto setting = Prepare(options);
+  runtime::WatchOptions watch_options;
+  if (setting) watch_options = setting->watch;
+  if (auto watched = member.StartWatch(watch_options); !watched) {
+    return Failed(watched.error().message);
+  }
+  const std::string host = member.job().place().host;
+  std::optional<Outcome> end;
+  if (!setting) end = WrongInput(setting.error());
+  if (!end && member.rank() == 0) end = CheckFiles(options, host);
+  if (end = member.Agree(end); end) return std::move(*end);
+  DescribeRun(options, *setting);
+  const calibrate::Outcome measured = Measure(options, *setting, member.job(), member.watch());
+  if (member.rank() != 0) return {};
+  return Report(options, host, measured, stopwatch.Seconds());
+}
+
+}  // namespace
+
+Outcome Calibrate(const CalibrateOptions& options) {
+  const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  if (!launch) return WrongInput(launch.error());
+  if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options);
+  if (options.ranks > 0 && options.ranks != launch->ranks) {
+    return WrongInput(
+        {{"launch.wrong-number",
+          {"--ranks", 0, 0},
+          fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
+          "leave --ranks out: all ranks that were launched take part"}});
+  }
+  auto job = runtime::Join(*launch);
+  if (!job) return Failed(job.error().message);
+  auto member = std::make_shared<Member>(std::move(*job));
+  Outcome outcome = RunMember(options, *member);
+  if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
+  return outcome;
+}
+
+}  // namespace stepcast::cli

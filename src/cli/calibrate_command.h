@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/cli/outcome.h"
+
+namespace stepcast::cli {
+
+struct CalibrateOptions {
+  std::string backend;  // "host" or "cuda"
+  bool quick = false;
+  std::vector<std::string> only;         // parts; empty: all
+  std::vector<std::string> types;        // data types; empty: fp32, bf16
+  std::vector<std::string> collectives;  // kinds; empty: as calibrate.h says
+  std::string from, to;                  // sizes of collectives; empty: as calibrate.h says
+  std::string output;                    // empty: <host>.yaml
+  std::string resume;                    // the state file; empty: none
+  int ranks = 0;                         // threads, where nobody launched ranks; 0: a rank a core
+  std::string timeout = "120 s";
+  bool json = false;
+  std::string command;  // the whole command line, for the provenance
+  std::string version;  // of stepcast
+};
+
+// Measures on all ranks: those that a launcher started, or threads of this process. Rank 0 writes
+// the profile, and has something to say.
+Outcome Calibrate(const CalibrateOptions& options);
+
+}  // namespace stepcast::cli

@@ -1,0 +1,161 @@
+// `stepcast calibrate` as a user meets it, on threads of this machine. What is measured is not
+// looked at (the machine may be busy), but that it is there, complete, and of use to a forecast.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "src/cli/shell.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kBinary = "src/cli/stepcast";
+// Copies into buckets and launches cost something where there is a device.
+constexpr const char* kPair = R"(stepcast: 1
+model:
+  kind: layers
+  layers: [{name: block, repeat: 4, parameters: [16384], forward: 1 ms, backward: 2 ms}]
+  optimizer_step: 1 ms
+cluster:
+  topology: {kind: flat, devices: 2, memory: 1 GiB, gpu: host-cpu}
+training:
+  sequence_length: 128
+  micro_batch_size: 1
+  gradient_accumulation: 1
+  precision: fp32
+  optimizer: adamw
+data_parallel: {zero_stage: 0, framework: ddp}
+)";
+
+class CalibrateCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/calibrate.XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  static ShellResult Run(const std::string& arguments) {
+    return Shell(fmt::format("{} {}", kBinary, arguments));
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+  fs::path folder_;
+};
+
+// Tables that say that two ranks lie on one node do not fit a flat cluster, where each device is a
+// node of its own; so this profile's are made to.
+std::string OnTwoNodes(std::string profile) {
+  const std::string one = "nodes: 1\n";
+  for (std::size_t at = profile.find(one); at != std::string::npos; at = profile.find(one, at)) {
+    profile.replace(at, one.size(), "nodes: 2\n");
+  }
+  return profile;
+}
+
+TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
+  const std::string profile = Path("profile.yaml");
+  const std::string state = Path("state");
+  const std::string command = fmt::format(
+      "calibrate --backend host --quick --ranks 2 --only memory,collectives --to 64KiB "
+      "--output {} --resume {} --json",
+      profile, state);
+  const ShellResult result = Run(command);
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json document = json::parse(result.output);
+  EXPECT_EQ(document["stepcast"], 1);
+  EXPECT_EQ(document["profile"], profile);
+  EXPECT_EQ(document["collectives"].size(), 3u);
+  EXPECT_EQ(document["collectives"][0]["points"], 7);
+  EXPECT_EQ(document["collectives"][0]["largest_bytes"], 65536);
+  EXPECT_THAT(document["provenance"]["command"].get<std::string>(),
+              HasSubstr("calibrate --backend host --quick"));
+  EXPECT_TRUE(document["provenance"].contains("cpu"));
+  EXPECT_THAT(Files(), ElementsAre("profile.yaml", "state"));
+
+  std::ofstream(Path("pair.yaml")) << kPair;
+  std::ofstream(Path("two.yaml")) << OnTwoNodes(Read(profile));
+  const ShellResult forecast =
+      Run(fmt::format("simulate {} --set calibration=two.yaml --json", Path("pair.yaml")));
+  ASSERT_EQ(forecast.status, 0) << forecast.messages;
+  // Four layers of 3 ms and the optimizer.
+  EXPECT_GT(json::parse(forecast.output)["step_time_s"].get<double>(), 0.013);
+
+  // All is known now: nothing is measured again, and the profile is the same but for its date.
+  const std::string before = Read(state);
+  ASSERT_EQ(Run(command).status, 0);
+  EXPECT_EQ(Read(state), before);
+}
+
+TEST_F(CalibrateCommandTest, WrongOptionsComeOutTogether) {
+  const ShellResult result = Run(
+      "calibrate --backend gpu --only gem --types int8 --collectives reduce --from 12 --to 1MiB "
+      "--timeout 3");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.output, "");
+  for (const char* text : {"unknown backend: 'gpu'", "unknown part: 'gem'",
+                           "there are: launch, memory", "unknown data type: 'int8'",
+                           "unknown collective: 'reduce'", "--from: error", "--timeout"}) {
+    EXPECT_THAT(result.messages, HasSubstr(text));
+  }
+}
+
+TEST_F(CalibrateCommandTest, SaysAtOnceThatAFileCannotBeWritten) {
+  const ShellResult result = Run(fmt::format(
+      "calibrate --backend host --quick --ranks 2 --output {}", Path("nowhere/profile.yaml")));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.messages, HasSubstr("nowhere/profile.yaml"));
+  EXPECT_TRUE(Files().empty());
+}
+
+TEST_F(CalibrateCommandTest, RefusesAForeignState) {
+  std::ofstream(Path("state")) << "something else\n";
+  const ShellResult result =
+      Run(fmt::format("calibrate --backend host --quick --ranks 1 --output {} --resume {}",
+                      Path("profile.yaml"), Path("state")));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.messages, HasSubstr("calibrate.other-state"));
+  EXPECT_THAT(Files(), ElementsAre("state"));
+  EXPECT_EQ(Read(Path("state")), "something else\n");
+}
+
+TEST_F(CalibrateCommandTest, HasAPage) {
+  const ShellResult result = Run("calibrate --help");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("Usage: stepcast calibrate"));
+  EXPECT_THAT(result.output, HasSubstr("--resume FILE"));
+}
+
+}  // namespace
+}  // namespace stepcast::cli

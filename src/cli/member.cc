@@ -1,0 +1,99 @@
+#include "src/cli/member.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <type_traits>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/base/time.h"
+#include "src/report/output_file.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/mpi_session.h"
+
+namespace stepcast::cli {
+
+using runtime::Attempt;
+using runtime::Watch;
+
+namespace {
+
+Diagnostic WrongOption(const char* code, const char* option, std::string message,
+                       std::string hint) {
+  return {code, {option, 0, 0}, std::move(message), std::move(hint)};
+}
+
+}  // namespace
+
+void SayAtTheEnd(int /*status*/, const std::string& sentence) {
+  report::RemoveUnfinishedFiles();
+  if (sentence.empty()) return;
+  const std::string line = fmt::format("stepcast: {}\n", sentence);
+  std::string_view left = line;
+  while (!left.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, left.data(), left.size());
+    if (written <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
+  const auto time = ParseTime(text);
+  if (!time) {
+    return tl::unexpected(Diagnostics{
+        WrongOption("command.bad-quantity", "--timeout", time.error().message, time.error().hint)});
+  }
+  if (*time < Milliseconds(100)) {
+    return tl::unexpected(Diagnostics{WrongOption(
+        "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
+        "an operation that takes longer than that is taken for a hang")});
+  }
+  return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
+}
+
+template <typename T>
+T Member::OrFail(Attempt<T> attempt) {
+  if (!attempt) watch_->Fail(rank(), attempt.error());
+  if constexpr (!std::is_void_v<T>) return std::move(*attempt);
+}
+
+Attempt<void> Member::StartWatch(const runtime::WatchOptions& options) {
+  auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
+  if (!watch) return tl::unexpected(watch.error());
+  watch_ = std::move(*watch);
+  return {};
+}
+
+std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
+  runtime::ByteWriter writer;
+  writer.Number(own ? 1 : 0);
+  writer.Number(own ? static_cast<std::uint64_t>(own->status) : 0);
+  writer.Text(own ? own->messages : "");
+  const auto all = OrFail(job_->Gather(writer.Take()));
+  std::optional<Outcome> agreed;
+  for (std::size_t rank = 0; rank < all.size() && !agreed; ++rank) {
+    runtime::ByteReader reader(all[rank]);
+    if (reader.Number() == 0) continue;
+    agreed.emplace();
+    agreed->status = static_cast<ExitStatus>(reader.Number());
+    agreed->messages = (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + reader.Text();
+  }
+  const std::string status =
+      OrFail(job_->Broadcast(agreed ? fmt::format("{}", static_cast<int>(agreed->status)) : ""));
+  if (status.empty()) return std::nullopt;
+  if (rank() == 0) return agreed;
+  return Outcome{static_cast<ExitStatus>(std::atoi(status.c_str())), "", ""};
+}
+
+ExitStatus Member::End(ExitStatus status) {
+  const std::string agreed = OrFail(job_->Broadcast(fmt::format("{}", static_cast<int>(status))));
+  OrFail(job_->Barrier());
+  watch_->Finish();
+  job_.reset();
+  if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
+  return static_cast<ExitStatus>(std::atoi(agreed.c_str()));
+}
+
+}  // namespace stepcast::cli

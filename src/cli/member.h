@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "src/base/diagnostic.h"
+#include "src/cli/outcome.h"
+#include "src/runtime/job.h"
+#include "src/runtime/watch.h"
+
+// What commands that run on several ranks have in common.
+namespace stepcast::cli {
+
+// For Watch::End: says the sentence and removes unfinished files.
+void SayAtTheEnd(int status, const std::string& sentence);
+
+// The value of --timeout. Errors: command.bad-quantity.
+Result<std::chrono::milliseconds> ReadTimeout(const std::string& text);
+
+// One rank of several processes. What fails between ranks ends the process (runtime/watch.h).
+class Member {
+ public:
+  explicit Member(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
+
+  bool watched() const { return watch_ != nullptr; }
+  runtime::Attempt<void> StartWatch(const runtime::WatchOptions& options);
+
+  runtime::Job& job() { return *job_; }
+  runtime::Watch& watch() { return *watch_; }
+  int rank() const { return job_->place().rank; }
+
+  // The worst that any rank has to say, at all ranks, with words at rank 0 alone; nothing if all
+  // are content.
+  std::optional<Outcome> Agree(const std::optional<Outcome>& own);
+
+  // When rank 0 has said everything, all go, with its status.
+  ExitStatus End(ExitStatus status);
+
+ private:
+  template <typename T>
+  T OrFail(runtime::Attempt<T> attempt);
+
+  std::unique_ptr<runtime::Job> job_;
+  std::unique_ptr<runtime::Watch> watch_;
+};
+
+}  // namespace stepcast::cli
