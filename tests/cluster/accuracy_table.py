@@ -1,7 +1,8 @@
-"""Forecasts held against measurements: the table, its summary, and its place in docs/accuracy.md."""
+"""Forecasts held against measurements: the table, its summary, its place in docs/accuracy.md."""
 
 import dataclasses
 import pathlib
+import textwrap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,7 @@ def summary(cases):
             f"The bucket size forecast to be the best is the best measured in {right} of "
             f"{len(choices)} series; where it costs most, it is {loss:.1f} % slower than the best "
             f"measured ({chosen.speed}, {chosen.model}: {chosen.plan} instead of {best.plan}).")
-    return "\n".join(lines)
+    return "\n".join(textwrap.fill(line, 100) for line in lines)
 
 
 def update_document(path, section, text):

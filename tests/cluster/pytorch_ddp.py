@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Holds forecasts for `framework: ddp` against PyTorch's own DistributedDataParallel.
 
-  tests/cluster/pytorch_ddp.py                       200Mbit, 500Mbit and 1Gbit; a quarter of an hour
+  tests/cluster/pytorch_ddp.py                       200Mbit, 500Mbit and 1Gbit; 15 minutes
   tests/cluster/pytorch_ddp.py --speed 1Gbit         one of them
   tests/cluster/pytorch_ddp.py --update              also writes the table into docs/accuracy.md
 
@@ -398,8 +398,9 @@ def measure(folder, speed, bits, quick):
                    check=True)
     try:
         subprocess.run(
-            [CLUSTER, "run", "--name", NAME, "--", "/usr/bin/python3", os.path.abspath(__file__),
-             "--worker", str(bits), str(folder / "measured.json"), *(["--quick"] if quick else [])],
+            [CLUSTER, "run", "--name", NAME, "--first", "--", "/usr/bin/python3",
+             os.path.abspath(__file__), "--worker", str(bits), str(folder / "measured.json"),
+             *(["--quick"] if quick else [])],
             check=True, env=environment)
     except subprocess.CalledProcessError as failure:
         raise SystemExit(f"pytorch_ddp: PyTorch's run failed with exit status "

@@ -1,6 +1,7 @@
 """Runs a module's unit tests, and tells Bazel of each case (tools/test counts them)."""
 
 import os
+import signal
 import sys
 import time
 import unittest
@@ -42,7 +43,13 @@ class _Result(unittest.TextTestResult):
         return xml.SubElement(self.suite, "testcase", classname=str(test), name="set-up")
 
 
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
 def main():
+    # What a test that takes too long gets; `atexit` still cleans up.
+    signal.signal(signal.SIGTERM, _interrupt)
     tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     # `-k TEXT` on the command line (bazel test --test_arg) selects tests by name.
     if sys.argv[1:2] == ["-k"]:

@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+"""Holds forecasts against executions on an emulated cluster of four nodes (tools/cluster).
+
+  tests/cluster/accuracy.py                    200Mbit, 500Mbit and 1Gbit; about 20 minutes
+  tests/cluster/accuracy.py --speed 1Gbit      one of them
+  tests/cluster/accuracy.py --quick            a handful of cases at 1Gbit, in a minute or two
+  tests/cluster/accuracy.py --update           also writes the table into docs/accuracy.md
+
+For each speed of the links: `stepcast calibrate` measures the cluster, then each case is forecast
+(`stepcast simulate` with that profile) and executed (`stepcast execute`, the median step).
+Layers and optimizer take given times, sleeps; communication, copies and values are real.
+
+Exit status: 0 within the bounds; 3 beyond them (--mean, --worst, --bucket, in percent); 1 failed.
+Needs root and a built stepcast (bazel build //src/cli:stepcast, or --stepcast).
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import accuracy_table
+
+ROOT = pathlib.Path(__file__).absolute().parents[2]
+CLUSTER = str(ROOT / "tools" / "cluster")
+RANKS = 4
+GBIT = 10**9
+
+# Forward and backward of a layer on links of 1 Gbit/s; on slower links proportionally longer, so
+# that the share of communication stays.
+MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30)}  # ms
+BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
+
+
+class Failed(Exception):
+    pass
+
+
+def plans(model, speed, quick):
+    """(what it is called, settings, series of bucket sizes)."""
+    def plan(text, stage, accumulation=1, framework="reference", series=None, **settings):
+        settings = {f"data_parallel.{key}": value for key, value in settings.items()}
+        settings["data_parallel.zero_stage"] = stage
+        settings["data_parallel.framework"] = framework
+        if accumulation > 1:
+            settings["training.gradient_accumulation"] = accumulation
+            text += f", grad_acc {accumulation}"
+        return text, settings, series
+
+    def bucketed(size, **more):
+        framework = more.get("framework", "reference")
+        name = "ddp" if framework == "ddp" else "overlapped"
+        return plan(f"{name}, buckets of {size} MiB", 0, bucket_size=f"{size} MiB",
+                    series=name if more.get("accumulation", 1) == 1 else None, **more)
+
+    if quick and model == "compute-bound":
+        return [bucketed(5), plan("ZeRO-2", 2)]
+    if quick:
+        return [plan("naive", 0, overlap="false"), bucketed(5, framework="ddp"),
+                plan("ZeRO-3, prefetch 1", 3, prefetch=1)]
+    result = [plan("naive", 0, overlap="false")]
+    result += [bucketed(size) for size in BUCKETS]
+    result += [bucketed(size, framework="ddp") for size in (2, 10, 25)]
+    result += [plan("ZeRO-1", 1), plan("ZeRO-2", 2),
+               plan("ZeRO-3, prefetch 0", 3, prefetch=0), plan("ZeRO-3, prefetch 1", 3, prefetch=1),
+               plan("fsdp2", 3, framework="fsdp2")]
+    # Several micro-batches take long on slow links; the fast ones show what they do.
+    if speed == "1Gbit" or model == "communication-bound":
+        result += [plan("naive", 0, 4, overlap="false"), bucketed(10, accumulation=4)]
+    if speed == "1Gbit":
+        result += [bucketed(25, framework="ddp", accumulation=4), plan("ZeRO-1", 1, 4),
+                   plan("ZeRO-2", 2, 4), plan("ZeRO-3, prefetch 1", 3, 4, prefetch=1),
+                   plan("fsdp2, reshard_after_forward: false", 3, framework="fsdp2",
+                        reshard_after_forward="false")]
+    return result
+
+
+def bits_per_second(speed):
+    for unit, size in (("Gbit", GBIT), ("Mbit", 10**6)):
+        if speed.endswith(unit) and speed[:-len(unit)].isdecimal():
+            return int(speed[:-len(unit)]) * size
+    raise Failed(f"{speed!r} is not a bandwidth such as 1Gbit or 200Mbit")
+
+
+def call(*words, echo=False):
+    """What a command prints on stdout; with `echo` its stderr is shown."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=None if echo else subprocess.PIPE,
+                          text=True)
+    if done.returncode != 0:
+        raise Failed(f"`{' '.join(words)}` ended with status {done.returncode}\n"
+                     f"{done.stderr or ''}")
+    return done.stdout
+
+
+def arguments_of(settings):
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+class Bench:
+    def __init__(self, options):
+        self.stepcast = options.stepcast
+        self.quick = options.quick
+        self.name = options.name
+
+    def on_cluster(self, *words, echo=False):
+        return call(CLUSTER, "run", "--name", self.name, "--first", "--", *words, echo=echo)
+
+    def calibrate(self, profile):
+        # The sizes that the cases use: from the smallest bucket to the whole model; in a hurry, the
+        # bandwidth of a third of that has to do for all of it.
+        sizes = ("1MiB", "8MiB") if self.quick else ("256KiB", "32MiB")
+        self.on_cluster(self.stepcast, "calibrate", "--backend", "host", "--quick",
+                        "--only", "memory,collectives", "--from", sizes[0], "--to", sizes[1],
+                        "--output", str(profile), echo=True)
+
+    def case(self, speed, model, text, settings, series, profile):
+        scale = GBIT / bits_per_second(speed)
+        forward, backward = MODELS[model]
+        settings = {"calibration": profile,
+                    # The profile says what collectives cost. What the buckets of the links' shapers
+                    # hold back makes small ones faster than the bare link.
+                    "cluster.topology.link": "null",
+                    "model.layers.0.forward": f"{forward * scale:g} ms",
+                    "model.layers.0.backward": f"{backward * scale:g} ms", **settings}
+        scenario = str(ROOT / "tests" / "cluster" / f"{model}.yaml")
+        forecast = json.loads(call(self.stepcast, "simulate", scenario, "--json",
+                                   *arguments_of(settings)))
+        steps = ["--steps", "3", "--warmup", "1"]
+        measured = json.loads(self.on_cluster(self.stepcast, "execute", scenario, "--backend",
+                                              "host", "--json", *steps, *arguments_of(settings)))
+        return accuracy_table.Case(speed, model, text, forecast["step_time_s"],
+                                   measured["step_time_s"], series)
+
+    def speed(self, speed, profile):
+        call(CLUSTER, "up", "--name", self.name, "--nodes", str(RANKS), "--bandwidth", speed)
+        try:
+            if not profile.exists():
+                say(f"{speed}: calibrating")
+                self.calibrate(profile)
+            cases = []
+            for model in MODELS:
+                for text, settings, series in plans(model, speed, self.quick):
+                    cases.append(self.case(speed, model, text, settings, series, str(profile)))
+                    last = cases[-1]
+                    say(f"{speed}, {model}, {text}: forecast {last.forecast:.4f} s, measured "
+                        f"{last.measured:.4f} s, {last.error:+.1f} %")
+            return cases
+        finally:
+            call(CLUSTER, "down", "--name", self.name)
+
+
+def say(text):
+    print(f"accuracy: {text}", file=sys.stderr, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--speed", action="append", metavar="BANDWIDTH",
+                        help="of the links; repeatable")
+    parser.add_argument("--quick", action="store_true", help="a few cases")
+    parser.add_argument("--profiles", type=pathlib.Path, metavar="FOLDER",
+                        help="keeps profiles there, one per speed, and uses those it finds")
+    parser.add_argument("--mean", type=float, default=8, help="bound, percent (%(default)s)")
+    parser.add_argument("--worst", type=float, default=20, help="bound, percent (%(default)s)")
+    parser.add_argument("--bucket", type=float, default=3,
+                        help="what the chosen bucket size may cost, percent (%(default)s)")
+    parser.add_argument("--name", default="accuracy", help="of the cluster (%(default)s)")
+    parser.add_argument("--update", action="store_true", help="writes docs/accuracy.md")
+    parser.add_argument("--stepcast", default=str(ROOT / "bazel-bin/src/cli/stepcast"),
+                        help="the binary (default: what Bazel built)")
+    options = parser.parse_args()
+    os.environ["STEPCAST_DATA"] = str(ROOT)
+    bench, cases = Bench(options), []
+    try:
+        with contextlib.ExitStack() as stack:
+            folder = options.profiles or pathlib.Path(
+                stack.enter_context(tempfile.TemporaryDirectory()))
+            folder.mkdir(parents=True, exist_ok=True)
+            default = ["1Gbit"] if options.quick else ["200Mbit", "500Mbit", "1Gbit"]
+            for speed in options.speed or default:
+                cases += bench.speed(speed, folder.absolute() / f"{speed}.yaml")
+    except Failed as failure:
+        say(failure)
+        return 1
+    text = f"{accuracy_table.markdown(cases)}\n\n{accuracy_table.summary(cases)}"
+    print(text)
+    if options.update:
+        accuracy_table.update_document(ROOT / "docs" / "accuracy.md", "emulated cluster", text)
+    choices = accuracy_table.bucket_choices(cases)
+    within = (accuracy_table.mean_error(cases) <= options.mean
+              and abs(accuracy_table.worst(cases).error) <= options.worst
+              and all(loss <= options.bucket for _, _, loss in choices))
+    return 0 if within else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
