@@ -252,6 +252,7 @@ class Network(OnCluster):
             self.assertEqual(cluster("status", check=False).returncode, 3)
             self.assertEqual([p.name for p in pathlib.Path("/run/netns").glob(f"{NAME}-*")], [])
             self.assertEqual(list(pathlib.Path("/etc").glob(f"netns/{NAME}-*")), [])
+            self.assertEqual(list(pathlib.Path("/run/stepcast-cluster").glob(f"{NAME}.*")), [])
         stray.wait(20)
         missing = cluster("run", "--", "true", check=False)
         self.assertEqual(missing.returncode, 1)
