@@ -56,11 +56,15 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
     // launch itself. That a partner never comes is the watcher's to notice.
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
-    STEPCAST_TRY(
+    auto connected =
         Check(ncclCommInitRankConfig(&member.communicator, static_cast<int>(group.ranks.size()), id,
                                      rank, &config),
               fmt::format("connecting {} ranks of communicator '{}'", group.ranks.size(),
-                          program.communicators[c].name)));
+                          program.communicators[c].name));
+    if (connected) continue;
+    // The others wait at this communicator and would not come to end the ones before.
+    made->Abort();
+    return tl::make_unexpected(std::move(connected).error());
   }
   return made;
 }
@@ -118,10 +122,18 @@ Attempt<void> Communicators::CheckPartners() const {
 }
 
 void Communicators::Abort() {
+  // One by one, the first would wait for the device, and so for a kernel of the second that waits
+  // for a partner. As a group all are told first (PyTorch issue 119797); NCCL before 2.22 does not
+  // take them so.
+  constexpr int kTakesGroups = NCCL_VERSION(2, 22, 0);
+  int version = 0;
+  const bool together = ncclGetVersion(&version) == ncclSuccess && version >= kTakesGroups;
+  if (together) ncclGroupStart();
   for (Member& member : members_) {
     if (member.communicator != nullptr) ncclCommAbort(member.communicator);
     member.communicator = nullptr;
   }
+  if (together) ncclGroupEnd();
 }
 
 }  // namespace stepcast::runtime::cuda

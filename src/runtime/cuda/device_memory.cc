@@ -191,10 +191,7 @@ void DeviceMemory::TakeBackWhatIsDone() {
   if (capturing_) return;
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     for (cudaEvent_t event : waiting.events) {
-      if (cudaEventQuery(event) != cudaSuccess) {
-        cudaGetLastError();  // not ready
-        return false;
-      }
+      if (Answered(cudaEventQuery(event)) != cudaSuccess) return false;
     }
     free_events_.insert(free_events_.end(), waiting.events.begin(), waiting.events.end());
     cache_.Release(waiting.at);

@@ -15,6 +15,11 @@ Attempt<void> Check(cudaError_t error, std::string_view doing) {
               error == cudaErrorMemoryAllocation});
 }
 
+cudaError_t Answered(cudaError_t state) {
+  if (state == cudaErrorNotReady) cudaGetLastError();
+  return state;
+}
+
 Attempt<void> Check(ncclResult_t result, std::string_view doing) {
   if (result == ncclSuccess) return {};
   return tl::make_unexpected(

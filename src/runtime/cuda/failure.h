@@ -18,6 +18,10 @@ Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
+// What cudaEventQuery or cudaStreamQuery answered. CUDA keeps "not ready" as the last error, where
+// the check of the next kernel's launch would find it: this clears it.
+cudaError_t Answered(cudaError_t state);
+
 }  // namespace stepcast::runtime::cuda
 
 // Returns the failure of an Attempt from the function it stands in.

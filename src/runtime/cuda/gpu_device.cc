@@ -62,9 +62,13 @@ GpuDevice::GpuDevice(const program::Program& program, int rank, int ordinal,
       options_(options),
       plan_(MakeLaunchPlan(program, options.gradients)),
       marks_(program.events.size(), Mark::kNone),
-      initialised_(program.data_flow.state.size(), false),
+      state_(program.buffers.size()),
       orders_(program.communicators.size()),
-      step_(StepValuesOf(0)) {}
+      step_(StepValuesOf(0)) {
+  for (const program::StatePart& part : program.data_flow.state) {
+    state_[part.place.buffer].push_back(part);
+  }
+}
 
 Attempt<std::unique_ptr<runtime::Device>> GpuDevice::Make(const program::Program& program, Job& job,
                                                           int ordinal,
@@ -168,17 +172,21 @@ GpuDevice::~GpuDevice() {
   // What waits for a partner that is gone would never end.
   bool busy = failed_;
   for (cudaStream_t stream : streams_) busy = busy || cudaStreamQuery(stream) != cudaSuccess;
+  // NCCL ends a communicator, also by Abort, only when no graph refers to it any more. A graph that
+  // runs goes on and is freed at its end.
+  for (GraphInstance& instance : instances_) {
+    if (instance.exec != nullptr) cudaGraphExecDestroy(instance.exec);
+  }
+  if (graph_ != nullptr) cudaGraphDestroy(graph_);
   if (busy && communicators_ != nullptr) communicators_->Abort();
   cudaDeviceSynchronize();
   communicators_.reset();
   products_.reset();
   memory_.reset();
   for (GraphInstance& instance : instances_) {
-    if (instance.exec != nullptr) cudaGraphExecDestroy(instance.exec);
     if (instance.done != nullptr) cudaEventDestroy(instance.done);
     for (const Timed& timed : instance.operations) pending_.push_back(timed);
   }
-  if (graph_ != nullptr) cudaGraphDestroy(graph_);
   for (const Timed& timed : pending_) {
     if (timed.ready != nullptr && timed.ready != timed.start) cudaEventDestroy(timed.ready);
     if (timed.start != nullptr) cudaEventDestroy(timed.start);
@@ -210,7 +218,7 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
   const HostClock::time_point begin = HostClock::now();
   HostClock::time_point looked = begin;
   for (;;) {
-    const cudaError_t state = done();
+    const cudaError_t state = Answered(done());
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) return Failed(Check(state, doing).error());
     ReportProgress();
@@ -235,7 +243,8 @@ bool GpuDevice::ReportTo(Progress* progress) {
 
 void GpuDevice::ReportProgress() {
   if (progress_ == nullptr || capturing_) return;
-  while (reported_ < pending_.size() && cudaEventQuery(pending_[reported_].end) == cudaSuccess) {
+  while (reported_ < pending_.size() &&
+         Answered(cudaEventQuery(pending_[reported_].end)) == cudaSuccess) {
     ++reported_;
     ++progress_->operations;
   }
@@ -250,11 +259,7 @@ Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
     return Failed(std::move(allocated).error());
   }
   // The training's state begins here; later allocations of a buffer find it begun.
-  const auto& state = program_.data_flow.state;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    const program::StatePart& part = state[i];
-    if (part.place.buffer != buffer || initialised_[i]) continue;
-    initialised_[i] = true;
+  for (const program::StatePart& part : std::exchange(state_[buffer], {})) {
     const cudaError_t error =
         part.role == program::StateRole::kMoment
             ? cudaMemsetAsync(
@@ -634,15 +639,16 @@ Attempt<void> GpuDevice::SetAnchor() {
   const bool first = anchor_ == nullptr;
   Attempt<cudaEvent_t> next = TakeTimingEvent();
   if (!next) return tl::make_unexpected(std::move(next).error());
-  // The event lies between two looks at the host's clock. Of three tries the narrowest counts.
+  // The event lies between two looks at the host's clock. Of three tries the narrowest counts;
+  // without an anchor before, nothing tells how far tries lie apart.
   HostClock::duration narrowest = HostClock::duration::max();
   HostClock::time_point best_host;
   Time best_device, last_device;
   Attempt<void> recorded;
-  for (int attempt = 0; attempt < 3 && recorded; ++attempt) {
+  for (int attempt = 0; attempt < (first ? 1 : 3) && recorded; ++attempt) {
     const HostClock::time_point before = HostClock::now();
     recorded = Check(cudaEventRecord(*next, streams_[0]), "setting the clock");
-    while (recorded && cudaEventQuery(*next) == cudaErrorNotReady) {
+    while (recorded && Answered(cudaEventQuery(*next)) == cudaErrorNotReady) {
     }
     const HostClock::time_point after = HostClock::now();
     float passed = 0;

@@ -145,7 +145,7 @@ class GpuDevice final : public runtime::Device {
   std::vector<cudaEvent_t> events_;  // the program's
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<bool> initialised_;  // by part of the state
+  std::vector<std::vector<program::StatePart>> state_;  // by buffer; until written
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;

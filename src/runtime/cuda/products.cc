@@ -134,7 +134,8 @@ Attempt<void> Products::Prepare(const Product& p) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, plan.operation, plan.a, plan.b, plan.d, plan.d, preference.at, 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (status == CUBLAS_STATUS_SUCCESS && (count == 0 || found.state != CUBLAS_STATUS_SUCCESS))) {
     return tl::make_unexpected(Failure{fmt::format(
         "cuBLASLt has nothing that computes {} as {} on this GPU{}", Describe(p), Name(p.output),
         p.input == DataType::kFp8
