@@ -225,8 +225,7 @@ calibrate::Outcome Measure(const CalibrateOptions& options, const Setting& setti
   Failure failure;
   try {
     watch.SetStage(rank, runtime::Stage::kRunning);
-    auto outcome = calibrate::Calibrate(
-        job, calibrate::RunOn(*setting.backend, job, watch.progress(rank)), own);
+    auto outcome = calibrate::Calibrate(job, calibrate::RunOn(*setting.backend, job, watch), own);
     if (outcome) return std::move(*outcome);
     failure = outcome.error();
   } catch (const std::bad_alloc&) {

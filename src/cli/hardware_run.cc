@@ -136,6 +136,8 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
   {
     auto device = setting.backend->MakeDevice(program, job, device_options);
     if (!device) return tl::unexpected(device.error());
+    // Said while the device stands: its end waits for what runs on it, which may wait for partners.
+    const auto fail = [&](const Failure& failure) { watch.Fail(place.rank, failure); };
     const runtime::ExecuteOptions execute_options{
         .warmup_steps = options.warmup,
         .measured_steps = validate::StepsToMeasure(options.steps, barrier),
@@ -144,12 +146,12 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
     watch.SetStage(place.rank, runtime::Stage::kRunning);
     const auto measurement =
         runtime::Execute(program, **device, job, execute_options, watch.progress(place.rank));
-    if (!measurement) return tl::unexpected(measurement.error());
+    if (!measurement) fail(measurement.error());
     watch.SetStage(place.rank, runtime::Stage::kReporting);
     std::string weights;
     if (options.check) {
       auto read = validate::ReadWeights(program, **device);
-      if (!read) return tl::unexpected(read.error());
+      if (!read) fail(read.error());
       weights = std::move(*read);
     }
     bytes = ToBytes(place, *measurement, weights);
@@ -267,11 +269,9 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
   if (!end && member.rank() == 0) end = report.prepare(setting->scenario);
   if (end = member.Agree(end); end) return std::move(*end);
 
-  program::Program program = LowerFor(*setting, member.rank());
-  member.watch().SetProgram(program);
+  const program::Program& program = member.SetProgram(LowerFor(*setting, member.rank()));
   auto yields = RunRankOrFail(options, *setting, program, member.job(), member.watch());
   if (member.rank() != 0) return {};
-  // The watch may still name operations of its own program while the report is written.
   return Report(options, report, *setting, program, std::move(yields));
 }
 

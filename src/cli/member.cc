@@ -66,6 +66,12 @@ Attempt<void> Member::StartWatch(const runtime::WatchOptions& options) {
   return {};
 }
 
+const program::Program& Member::SetProgram(program::Program program) {
+  program_ = std::move(program);
+  watch_->SetProgram(program_);
+  return program_;
+}
+
 std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
   runtime::ByteWriter writer;
   writer.Number(own ? 1 : 0);

@@ -8,6 +8,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cli/outcome.h"
+#include "src/program/program.h"
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"
 
@@ -32,6 +33,9 @@ class Member {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
+  // For naming operations; stays as long as the watch.
+  const program::Program& SetProgram(program::Program program);
+
   // The worst that any rank has to say, at all ranks, with words at rank 0 alone; nothing if all
   // are content.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
@@ -44,7 +48,8 @@ class Member {
   T OrFail(runtime::Attempt<T> attempt);
 
   std::unique_ptr<runtime::Job> job_;
-  std::unique_ptr<runtime::Watch> watch_;
+  program::Program program_;
+  std::unique_ptr<runtime::Watch> watch_;  // ends before what it looks at
 };
 
 }  // namespace stepcast::cli
