@@ -1,6 +1,7 @@
 #include "src/calibrate/benchmark_programs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -183,7 +184,10 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence) {
   constexpr std::int64_t kHeads = 16;
   constexpr std::int64_t kWidth = 128;
   const bool forward = kind == KernelKind::kAttention;
-  const std::int64_t operand = sequence * kHeads * kWidth;
+  const std::int64_t rows = sequence * kHeads;
+  const Bytes operand = BytesOf(rows * kWidth, type);
+  const Bytes row_numbers(4 * rows);
+  const Bytes accumulator(4 * rows * kWidth);
   // Two products of s x s x width a head, half of each masked; five in the backward.
   const std::int64_t product = sequence * sequence * kHeads * kWidth;
   return {.name = forward ? "attention" : "attention gradient",
@@ -191,8 +195,8 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence) {
           .data_type = type,
           .flops = (forward ? 2 : 5) * product,
           .model_flops = (forward ? 4 : 8) * product,
-          .read = BytesOf((forward ? 3 : 5) * operand, type),
-          .written = BytesOf((forward ? 1 : 3) * operand, type)};
+          .read = forward ? 3 * operand : 5 * operand + 2 * row_numbers + accumulator,
+          .written = forward ? operand + row_numbers : 3 * operand + accumulator};
 }
 
 Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions) {
@@ -349,6 +353,19 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
   return benchmark;
 }
 
+Chains ChainsBeside(double kernel, double collective) {
+  constexpr double kLength = 0.2;
+  constexpr double kLeast = 4;
+  constexpr double kMany = 300;
+  constexpr double kMost = 5000;  // the other then goes on alone
+  const double length = std::max(kLeast * std::max(kernel, collective),
+                                 std::min(kLength, kMany * std::min(kernel, collective)));
+  const auto count = [&](double each) {
+    return static_cast<int>(std::clamp(std::ceil(length / each), kLeast, kMost));
+  };
+  return {count(kernel), count(collective)};
+}
+
 Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kind, Bytes size,
                            int collectives, const std::vector<int>& group, int rank) {
   Author author(2);
@@ -361,18 +378,25 @@ Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kin
   author.Add(Opcode::kKernel, kCompute,
              RunAhead(author, static_cast<std::size_t>(kernels + collectives)));
   author.Then(kCompute, kCommunication, begin);
-  if (kernels > 0) {
-    benchmark.probes.push_back(
-        Chain(author, Opcode::kKernel, kCompute, author.MakeKernel(kernel), kernels));
-  }
-  if (collectives > 0) {
-    const Index collective = author.MakeCollective(kind, size);
-    Probe probe;
-    for (int i = 0; i <= collectives; ++i) {
-      probe.operations.push_back(author.Communicate(collective, buffer, PositionIn(group, rank)));
+  // Beside each other in the host's order, too: a long chain would fill the device's queue, and the
+  // other one would begin late.
+  const int all_kernels = kernels > 0 ? 1 + kernels : 0;
+  const int all_collectives = collectives > 0 ? 1 + collectives : 0;
+  const Index own = kernels > 0 ? author.MakeKernel(kernel) : kNone;
+  const Index collective = collectives > 0 ? author.MakeCollective(kind, size) : kNone;
+  Probe of_kernel, of_collective;
+  for (int k = 0, c = 0; k < all_kernels || c < all_collectives;) {
+    if (c == all_collectives || (k < all_kernels && k * all_collectives <= c * all_kernels)) {
+      of_kernel.operations.push_back(author.Add(Opcode::kKernel, kCompute, own));
+      ++k;
+    } else {
+      of_collective.operations.push_back(
+          author.Communicate(collective, buffer, PositionIn(group, rank)));
+      ++c;
     }
-    benchmark.probes.push_back(std::move(probe));
   }
+  if (kernels > 0) benchmark.probes.push_back(std::move(of_kernel));
+  if (collectives > 0) benchmark.probes.push_back(std::move(of_collective));
   author.Then(kCommunication, kCompute, done);
   benchmark.program = author.Take();
   return benchmark;

@@ -18,7 +18,8 @@ namespace stepcast::calibrate {
 Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
 // A memory-bound kernel that reads half of `bytes` and writes the other.
 Kernel MemoryKernel(Bytes bytes);
-// Causal attention of one sequence in 16 heads of 128, or its backward with 2.5 times the flops.
+// Causal attention of one sequence in 16 heads of 128, or its backward with 2.5 times the flops;
+// flops and bytes as src/model counts them, because backends find the shape by those.
 Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence);
 
 // Each kernel 1 + repetitions times, back to back, kernel after kernel; one probe for each.
@@ -35,9 +36,8 @@ Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Byte
 // Both directions between host and device at once, on two streams. Probes: to the device, from it.
 Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions);
 
-// Many tiny kernels, then many tiny collectives (on a group of one rank if need be), issued faster
-// than they run. Probes: the device's time from kernel to kernel, the host's to issue a kernel, the
-// host's to issue a collective.
+// Many tiny kernels, then many tiny collectives, issued faster than they run. Probes: the device's
+// time from kernel to kernel, the host's to issue a kernel, the host's to issue a collective.
 Benchmark LaunchBenchmark(const std::vector<int>& group);
 
 // Collectives of one kind, each on its own: the compute stream pauses, the communication stream
@@ -52,5 +52,12 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
 // back to back; one of the two may be none. Probes: the kernel (if any), the collective (if any).
 Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kind, Bytes size,
                            int collectives, const std::vector<int>& group, int rank);
+
+// How many make chains of the same length out of operations that take so many seconds each: as
+// many as fill 0.2 s, but of each at least 4, and more than 300 only where that takes them.
+struct Chains {
+  int kernels = 0, collectives = 0;
+};
+Chains ChainsBeside(double kernel, double collective);
 
 }  // namespace stepcast::calibrate

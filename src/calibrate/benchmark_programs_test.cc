@@ -1,7 +1,10 @@
 #include "src/calibrate/benchmark_programs.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -67,13 +70,55 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   EXPECT_EQ(effect(CollectiveKind::kAllGather).target.offset, Bytes(0));
 }
 
-// As the lowering of a model counts: two products of s x s x 128 in 16 heads, half of it masked.
+// As src/model counts, from which backends find the shape: two products of s x s x 128 in 16 heads,
+// half of it masked; a log-sum-exp for each row and head; in the backward two numbers a row, and
+// the queries' gradient added up in FP32.
 TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
+  constexpr std::int64_t kRows = 1024 * 16;
+  constexpr std::int64_t kOperand = kRows * 128 * 2;  // bytes
   const Kernel forward = AttentionKernel(KernelKind::kAttention, DataType::kBf16, 1024);
   EXPECT_EQ(forward.flops, std::int64_t{2} * 2 * 1024 * 1024 * 128 * 16 / 2);
-  EXPECT_EQ(forward.read + forward.written, Bytes(std::int64_t{4} * 1024 * 2048 * 2));
+  EXPECT_EQ(forward.read, Bytes(3 * kOperand));
+  EXPECT_EQ(forward.written, Bytes(kOperand + 4 * kRows));
   const Kernel backward = AttentionKernel(KernelKind::kAttentionGradient, DataType::kBf16, 1024);
   EXPECT_EQ(2 * backward.flops, 5 * forward.flops);
+  EXPECT_EQ(backward.read, Bytes(5 * kOperand + 8 * kRows + 2 * kOperand));
+  EXPECT_EQ(backward.written, Bytes(3 * kOperand + 2 * kOperand));
+}
+
+// At any place in the host's order both chains are about equally far: 9 kernels, 3 collectives.
+TEST(BenchmarkProgramsTest, OverlapIssuesBothChainsSideBySide) {
+  const Benchmark benchmark =
+      OverlapBenchmark(MemoryKernel(MiB(8)), 8, CollectiveKind::kAllReduce, MiB(1), 2, {0, 1}, 0);
+  ASSERT_EQ(benchmark.probes.size(), 2u);
+  ASSERT_EQ(benchmark.probes[0].operations.size(), 9u);
+  ASSERT_EQ(benchmark.probes[1].operations.size(), 3u);
+  for (std::size_t c = 1; c < 3; ++c) {
+    const program::Index at = benchmark.probes[1].operations[c];
+    const auto& kernels = benchmark.probes[0].operations;
+    const auto before = std::lower_bound(kernels.begin(), kernels.end(), at) - kernels.begin();
+    EXPECT_NEAR(before, 3 * static_cast<int>(c), 1);
+  }
+}
+
+// Chains of both last equally long, to within an operation; too few samples of a slow operation are
+// no reason to let the other go on alone.
+TEST(BenchmarkProgramsTest, ChainsBesideEachOtherAreOfOneLength) {
+  for (const auto& [kernel, collective] : std::vector<std::pair<double, double>>{
+           {1e-3, 8e-3}, {8e-6, 3e-5}, {2e-5, 8e-3}, {0.05, 1e-5}, {1e-4, 1e-4}}) {
+    const Chains chains = ChainsBeside(kernel, collective);
+    EXPECT_GE(chains.kernels, 4);
+    EXPECT_GE(chains.collectives, 4);
+    if (chains.kernels == 5000 || chains.collectives == 5000) continue;
+    EXPECT_NEAR(chains.kernels * kernel, chains.collectives * collective,
+                std::max(kernel, collective))
+        << kernel << " " << collective;
+  }
+  // 0.2 s of each; 300 of the quicker; 4 of the slower.
+  EXPECT_EQ(ChainsBeside(1e-3, 8e-3).kernels, 200);
+  EXPECT_EQ(ChainsBeside(8e-6, 3e-5).kernels, 300);
+  EXPECT_EQ(ChainsBeside(2e-5, 8e-3).collectives, 4);
+  EXPECT_EQ(ChainsBeside(2e-5, 8e-3).kernels, 1600);
 }
 
 }  // namespace

@@ -161,11 +161,12 @@ Attempt<void> Calibrator::MeasureReference() {
 }
 
 Attempt<void> Calibrator::MeasureLaunch() {
-  const std::vector<int> alone = {rank()};
+  // All ranks: a library may not communicate at all on a group of one.
+  const std::vector<int> all = AllRanks();
   const auto summaries =
       session_.Measure({"kernel start", "kernel issue", "collective issue"}, effort_.kernels,
                        Time(), [&](const std::vector<std::size_t>& wanted) {
-                         return Reordered(LaunchBenchmark(alone), wanted);
+                         return Reordered(LaunchBenchmark(all), wanted);
                        });
   if (!summaries) return tl::unexpected(summaries.error());
   kernels().start_latency = RoundedTime((*summaries)[0].median);
@@ -450,20 +451,16 @@ Attempt<void> Calibrator::MeasureInterferenceOf(calibration::Neighbour neighbour
   if (!alone) return tl::unexpected(alone.error());
   const auto apart = measure({what + ": collective alone"}, 0, 5);
   if (!apart) return tl::unexpected(apart.error());
-  // Chains of about the same length.
-  constexpr double kLength = 0.2;
-  const auto count = [](double each) {
-    return static_cast<int>(std::clamp(kLength / each, 4.0, 300.0));
-  };
   const double kernel_time = alone->front().median;
   const double collective_time = apart->front().median;
-  const auto beside =
-      session_.Measure({what + ": kernel beside", what + ": collective beside"}, effort_.kernels,
-                       Time(), [&](const std::vector<std::size_t>& wanted) {
-                         return Reordered(OverlapBenchmark(kernel, count(kernel_time), kind, size,
-                                                           count(collective_time), all, rank()),
-                                          wanted);
-                       });
+  const Chains chains = ChainsBeside(kernel_time, collective_time);
+  const auto beside = session_.Measure(
+      {what + ": kernel beside", what + ": collective beside"}, effort_.kernels, Time(),
+      [&](const std::vector<std::size_t>& wanted) {
+        return Reordered(
+            OverlapBenchmark(kernel, chains.kernels, kind, size, chains.collectives, all, rank()),
+            wanted);
+      });
   if (!beside) return tl::unexpected(beside.error());
   outcome_.profile.interference.push_back(
       {.kernel = neighbour,
