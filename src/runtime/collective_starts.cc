@@ -102,10 +102,10 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
   Starts latest;
   MergeLatest(*told, latest);
 
-  std::vector<std::size_t> next(program.communicators.size(), 0);
+  std::map<std::string, std::size_t> next;
   for (const auto& [communicator, record] : collectives) {
     const std::vector<std::int64_t>& times = latest[keys[communicator]];
-    const std::size_t at = next[communicator]++;
+    const std::size_t at = next[keys[communicator]]++;
     if (at >= times.size()) continue;
     record->start = std::clamp(Time::FromPicoseconds(times[at]), record->start, record->end);
   }

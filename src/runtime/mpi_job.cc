@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/runtime/mpi_failure.h"
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/places.h"
 
@@ -21,15 +22,6 @@ namespace {
 constexpr int kTag = 1;
 // MPI counts in int; longer messages go in pieces.
 constexpr std::size_t kPiece = std::size_t{1} << 30;
-
-Attempt<void> Check(int code, const char* doing) {
-  if (code == MPI_SUCCESS) return {};
-  std::string text(MPI_MAX_ERROR_STRING, '\0');
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  text.resize(static_cast<std::size_t>(length));
-  return tl::unexpected(Failure{fmt::format("MPI cannot {}: {}", doing, text)});
-}
 
 // Waits without holding a core: a rank that has nothing to do must not slow down one that computes.
 int WaitFor(MPI_Request& request) {
@@ -60,10 +52,10 @@ class MpiJob final : public Job {
 
   Attempt<void> Barrier() override {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (auto begun = Check(MPI_Ibarrier(communicator_, &request), "start a barrier"); !begun) {
+    if (auto begun = CheckMpi(MPI_Ibarrier(communicator_, &request), "start a barrier"); !begun) {
       return begun;
     }
-    return Check(WaitFor(request), "finish a barrier");
+    return CheckMpi(WaitFor(request), "finish a barrier");
   }
 
   Attempt<std::vector<std::string>> Gather(std::string bytes) override {
@@ -116,13 +108,13 @@ class MpiJob final : public Job {
  private:
   Attempt<void> Spread(void* bytes, std::size_t size) {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (auto begun =
-            Check(MPI_Ibcast(bytes, static_cast<int>(size), MPI_BYTE, 0, communicator_, &request),
-                  "start a broadcast");
+    if (auto begun = CheckMpi(
+            MPI_Ibcast(bytes, static_cast<int>(size), MPI_BYTE, 0, communicator_, &request),
+            "start a broadcast");
         !begun) {
       return begun;
     }
-    return Check(WaitFor(request), "finish a broadcast");
+    return CheckMpi(WaitFor(request), "finish a broadcast");
   }
 
   Attempt<void> Send(const std::string& bytes, int rank) {
@@ -139,13 +131,13 @@ class MpiJob final : public Job {
   Attempt<void> SendPiece(const void* bytes, std::size_t size, int rank) {
     MPI_Request request = MPI_REQUEST_NULL;
     const std::string doing = fmt::format("send to rank {}", rank);
-    if (auto begun = Check(
+    if (auto begun = CheckMpi(
             MPI_Isend(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request),
-            doing.c_str());
+            doing);
         !begun) {
       return begun;
     }
-    return Check(WaitFor(request), doing.c_str());
+    return CheckMpi(WaitFor(request), doing);
   }
 
   Attempt<std::string> Receive(int rank) {
@@ -165,13 +157,13 @@ class MpiJob final : public Job {
   Attempt<void> ReceivePiece(void* bytes, std::size_t size, int rank) {
     MPI_Request request = MPI_REQUEST_NULL;
     const std::string doing = fmt::format("receive from rank {}", rank);
-    if (auto begun = Check(
+    if (auto begun = CheckMpi(
             MPI_Irecv(bytes, static_cast<int>(size), MPI_BYTE, rank, kTag, communicator_, &request),
-            doing.c_str());
+            doing);
         !begun) {
       return begun;
     }
-    return Check(WaitFor(request), doing.c_str());
+    return CheckMpi(WaitFor(request), doing);
   }
 
   MPI_Comm communicator_;
@@ -184,7 +176,7 @@ Attempt<std::unique_ptr<Job>> JoinMpi() {
   const auto session = MpiSession::Start();
   if (!session) return tl::unexpected(session.error());
   MPI_Comm communicator = MPI_COMM_NULL;
-  if (auto made = Check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "make a communicator");
+  if (auto made = CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "make a communicator");
       !made) {
     return tl::unexpected(made.error());
   }

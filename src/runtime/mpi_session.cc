@@ -6,19 +6,14 @@
 #include <mutex>
 #include <string>
 
+#include "src/runtime/mpi_failure.h"
+
 namespace stepcast::runtime {
 namespace {
 
 std::mutex mutex;
 MpiSession* current = nullptr;
 bool ended = false;
-
-std::string ErrorText(int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return std::string(text, static_cast<std::size_t>(length));
-}
 
 }  // namespace
 
@@ -36,10 +31,9 @@ Attempt<MpiSession*> MpiSession::Start() {
   // that computes.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = MPI_THREAD_SINGLE;
-  if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-      code != MPI_SUCCESS) {
-    return tl::unexpected(Failure{"MPI could not be started: " + ErrorText(code)});
-  }
+  const Attempt<void> started =
+      CheckMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "be started");
+  if (!started) return tl::unexpected(started.error());
   if (provided < MPI_THREAD_MULTIPLE) {
     MPI_Finalize();
     ended = true;

@@ -33,7 +33,7 @@ class Communicator {
   // the collective. `elements` are those of the whole.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // In turn: a collective that carries nobody's values, on random memory of its own.
+  // In turn: a collective that carries nobody's values, on memory of its own that is not zero.
   Attempt<void> RunEmpty(const program::Collective& collective);
   // The turn is over: the next one's begins.
   void EndTurn();

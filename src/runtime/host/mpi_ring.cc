@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
+#include "src/runtime/mpi_failure.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {
@@ -17,15 +17,6 @@ constexpr int kLanes = 4;
 // MPI counts with int.
 constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;
 constexpr long kPauseNanoseconds = 50'000;
-
-Attempt<void> Checked(int code, const char* what) {
-  if (code == MPI_SUCCESS) return {};
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return tl::unexpected(Failure{std::string(what) +
-                                " failed: " + std::string(text, static_cast<std::size_t>(length))});
-}
 
 // sum = (received + own) / divisor
 template <typename T>
@@ -120,9 +111,9 @@ Attempt<void> MpiRing::Run(const Job& job) {
   for (int lane = 0; done && lane < static_cast<int>(lanes_.size()); ++lane) done = Post(job, lane);
   while (done && unfinished > 0) {
     int count = 0;
-    done = Checked(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                completed_.data(), MPI_STATUSES_IGNORE),
-                   "MPI_Testsome");
+    done = CheckMpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                 completed_.data(), MPI_STATUSES_IGNORE),
+                    "go on with a collective");
     if (!done) break;
     if (count == 0 || count == MPI_UNDEFINED) {
       Pause();
@@ -163,13 +154,13 @@ Attempt<void> MpiRing::Post(const Job& job, int lane) {
   }
   lanes_[lane].outstanding = 2;
   Attempt<void> done =
-      Checked(MPI_Irecv(to, static_cast<int>(received.count * job.element_bytes), MPI_BYTE, Part(1),
-                        lane, communicator_, &requests_[2 * lane]),
-              "MPI_Irecv");
+      CheckMpi(MPI_Irecv(to, static_cast<int>(received.count * job.element_bytes), MPI_BYTE,
+                         Part(1), lane, communicator_, &requests_[2 * lane]),
+               "receive a part of a collective");
   if (!done) return done;
-  return Checked(MPI_Isend(from, static_cast<int>(sent.count * job.element_bytes), MPI_BYTE,
-                           Part(-1), lane, communicator_, &requests_[2 * lane + 1]),
-                 "MPI_Isend");
+  return CheckMpi(MPI_Isend(from, static_cast<int>(sent.count * job.element_bytes), MPI_BYTE,
+                            Part(-1), lane, communicator_, &requests_[2 * lane + 1]),
+                  "send a part of a collective");
 }
 
 void MpiRing::Complete(const Job& job, int lane) {

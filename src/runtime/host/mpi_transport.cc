@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/runtime/host/mpi_ring.h"
+#include "src/runtime/mpi_failure.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::runtime::host {
@@ -15,15 +16,6 @@ namespace {
 
 // MPI counts with int; larger broadcasts go in pieces.
 constexpr std::int64_t kLargestCount = std::int64_t{1} << 30;
-
-Attempt<void> Checked(int code, const char* what) {
-  if (code == MPI_SUCCESS) return {};
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return tl::unexpected(Failure{std::string(what) +
-                                " failed: " + std::string(text, static_cast<std::size_t>(length))});
-}
 
 class MpiChannel : public Channel {
  public:
@@ -81,7 +73,7 @@ class MpiChannel : public Channel {
     for (std::int64_t at = 0; at < bytes; at += kLargestCount) {
       const int count = static_cast<int>(std::min(kLargestCount, bytes - at));
       Attempt<void> done =
-          Checked(MPI_Bcast(target + at, count, MPI_BYTE, 0, communicator_), "MPI_Bcast");
+          CheckMpi(MPI_Bcast(target + at, count, MPI_BYTE, 0, communicator_), "broadcast");
       if (!done) return done;
     }
     return {};
@@ -104,11 +96,11 @@ class MpiTransport : public Transport {
     MPI_Comm communicator = MPI_COMM_NULL;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     Attempt<void> done =
-        Checked(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members),
-                "MPI_Group_incl");
+        CheckMpi(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members),
+                 "make a group");
     if (done) {
-      done = Checked(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &communicator),
-                     "MPI_Comm_create_group");
+      done = CheckMpi(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &communicator),
+                      "make a communicator");
     }
     if (members != MPI_GROUP_NULL) MPI_Group_free(&members);
     MPI_Group_free(&world);
