@@ -34,11 +34,11 @@ struct Effort {
 };
 
 Effort QuickEffort() {
-  return {.kernels = {.least = 5, .most = 50, .uncertainty = 0.02, .limit = Milliseconds(200)},
+  return {.kernels = {.least = 5, .most = 30, .uncertainty = 0.02, .limit = Milliseconds(100)},
           .collectives = {.least = 7, .most = 60, .uncertainty = 0.02, .limit = Milliseconds(600)},
-          .longest_kernel = Milliseconds(60),
-          .kernel_budget = Seconds(3),
-          .collective_budget = Seconds(60),
+          .longest_kernel = Milliseconds(30),
+          .kernel_budget = Seconds(2),
+          .collective_budget = Seconds(45),
           .longest_collective = Seconds(5),
           .largest_bytes = std::int64_t{64} << 20,
           .largest_product = 4096};
