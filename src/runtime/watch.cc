@@ -81,7 +81,7 @@ std::string Seconds(milliseconds time) {
 // The pipe that wakes the process's watch, for signal handlers; -1: none.
 std::atomic<int> wake_end = -1;
 std::atomic<int> signal_taken = 0;
-std::atomic<std::int64_t> signal_time = 0;  // of the first, ns
+std::atomic<std::int64_t> signal_time = 0;  // of the first, ns; zero: none
 std::atomic<bool> ending = false;           // the process says its last words
 
 // What both ways of watching have in common: the thread, the local ranks, causes and the end.
@@ -127,11 +127,12 @@ class WatchThread : public Watch {
     const int pipe = wake_end.load();
     if (pipe < 0) return false;
     const std::int64_t now = steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-    if (signal_taken.exchange(signal) != 0) {
-      // Often the same is sent twice, to the process and to its group.
-      return now - signal_time < kPatience / std::chrono::nanoseconds(1);
+    std::int64_t first = 0;
+    if (!signal_time.compare_exchange_strong(first, now)) {
+      // Often the same is sent twice, to the process and to its group, and another thread takes it.
+      return now - first < kPatience / std::chrono::nanoseconds(1);
     }
-    signal_time = now;
+    signal_taken = signal;
     const char byte = 's';
     return ::write(pipe, &byte, 1) == 1;
   }
@@ -140,6 +141,7 @@ class WatchThread : public Watch {
   void Begin() {
     progressed_ = steady_clock::now();
     signal_taken = 0;
+    signal_time = 0;
     wake_end = wake_write_;
     thread_ = std::thread([this] { Run(); });
   }
