@@ -14,7 +14,8 @@
 // busy; the rest, T - W, is latency and the filling of pipelines, which others do not lengthen.
 // Link l has carried its bytes b_l in b_l / B_l of the W, so the collective uses the part
 // b_l / (B_l W) of it: all of its busiest link, less of others. Two collectives that meet on a link
-// and use u and v of it run on unhindered while u + v <= 1.
+// and use u and v of it run on unhindered while u + v <= 1; beyond that both slow down by the same
+// factor, unless one of them is slowed more elsewhere and leaves the rest to the other.
 namespace stepcast::network {
 
 struct FlowDemand {
