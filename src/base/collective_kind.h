@@ -22,6 +22,11 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
+// Those that step programs hold: what lowering writes, cost code prices and devices carry out.
+inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
+    CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
+    CollectiveKind::kBroadcast};
+
 // The names of files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
 // scatter, gather, all_to_all, send_recv.
 constexpr std::string_view Name(CollectiveKind kind) {

@@ -148,8 +148,10 @@ WireBytes ClosedForm(const Sample& sample, std::int64_t m, std::int64_t g) {
   if (sample.algorithm == "tree") return {2 * (n - 1) * n, n < 5 ? -1 : 2 * n};
   if (sample.algorithm == "nvls") return {n * (n + 1), n + 1};
   // Every rank up to its switch, every head back to it, and 2 (m - 1) edges of a tree for each
-  // head.
-  if (sample.algorithm == "nvls_tree") return {n * n + n * m + 2 * (m - 1) * n, -1};
+  // head: S/2g up in both trees, and down to each of two children in one.
+  if (sample.algorithm == "nvls_tree") {
+    return {n * n + n * m + 2 * (m - 1) * n, m < 5 ? -1 : n + 3 * m};
+  }
   // (g - 1) blocks to the heads, its own to the switches, and to g - 1 others.
   if (sample.algorithm == "collnet") return {n * m * (2 * (g - 1) + 1), m * (2 * (g - 1) + 1)};
   return {n * (2 * (g - 1) * m + 2 * (m - 1)), 2 * (g - 1) * m + 2 * (m - 1)};  // hierarchical

@@ -46,8 +46,8 @@ TEST(ClusterNetworkTest, ARingUsesAllPlanesOfTheNvSwitches) {
   EXPECT_NEAR(RingGigabytes(cluster, 4), 450, 1e-3);
 }
 
-// Rank 7 of a node leaves over the two NICs of its PCIe switch, 50 GB/s each, and its own 64 GB/s to
-// that switch.
+// Rank 7 of a node leaves over the two NICs of its PCIe switch, 50 GB/s each, and its own 64 GB/s
+// to that switch.
 TEST(ClusterNetworkTest, ARingAcrossNodesIsAsFastAsItsWayOut) {
   const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
   EXPECT_NEAR(RingGigabytes(cluster, 1), 64, 1e-3);

@@ -64,9 +64,9 @@ TEST(FlowTest, AnOversubscribedSpineIsShared) {
 }
 
 // The pair inside a leaf (0, 1) needs 100 ms alone and uses all of rank 0's link; the pair across
-// (0, 2) needs 500 ms, its uplink of 2 GB/s, and a fifth of rank 0's link. Together that is 1.2 times
-// the link, so both run at 5/6: the first ends after 120 ms, of the other's 500 ms then 400 ms are
-// left.
+// (0, 2) needs 500 ms, its uplink of 2 GB/s, and a fifth of rank 0's link. Together that is 1.2
+// times the link, so both run at 5/6: the first ends after 120 ms, of the other's 500 ms then 400
+// ms are left.
 TEST(FlowTest, BothAreSlowedAlike) {
   const Ring pair = AllReduce(2, 1'000'000'000);
   const Network network = TwoLeaves(10, 2);
