@@ -148,9 +148,6 @@ std::vector<Fault> Network::FaultsOfParts() const {
   return faults;
 }
 
-Network::Router::Router(const Network& network)
-    : network_(network), visits_(network.description_.devices_.size()) {}
-
 tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
   if (from == to) return Path();
   const std::vector<int>& sources = network_.DevicesOf(from);
@@ -193,6 +190,7 @@ void Network::Router::Reach(int device, const Distance& distance, int link) {
 std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) {
   ++search_;
   open_.clear();
+  visits_.resize(network_.description_.devices_.size());
   const auto& devices = network_.description_.devices_;
   const std::vector<int>& targets = network_.DevicesOf(to);
   const int node_from = devices[At(network_.DevicesOf(from).front())].node;

@@ -103,7 +103,7 @@ class Network {
 
 class Network::Router {
  public:
-  explicit Router(const Network& network);
+  explicit Router(const Network& network) : network_(network) {}
   // Shortest by latency, then by links crossed. Two places that NVLink joins use nothing else,
   // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). Of a
   // place on itself: nothing is crossed. Fails where no way leads there.
@@ -126,7 +126,7 @@ class Network::Router {
   void Reach(int device, const Distance& distance, int link);
 
   const Network& network_;
-  std::vector<Visit> visits_;  // [device]
+  std::vector<Visit> visits_;  // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
 };

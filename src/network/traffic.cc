@@ -51,6 +51,8 @@ std::uint32_t Traffic::Find(int from, int to) const {
 
 void Traffic::Connect() {
   const auto* ring = dynamic_cast<const Ring*>(list_);
+  first_of_.reserve(static_cast<std::size_t>(list_->workers()) + 1);
+  connections_.reserve(static_cast<std::size_t>(list_->workers()));
   for (int worker = 0; worker < list_->workers(); ++worker) {
     first_of_.push_back(static_cast<std::uint32_t>(connections_.size()));
     if (ring != nullptr) {
