@@ -6,12 +6,29 @@
 
 namespace stepcast {
 
-enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+enum class CollectiveKind : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kScatter,
+  kGather,
+  kAllToAll,
+  kSendRecv,  // every rank sends to the next one
+};
 inline constexpr CollectiveKind kCollectiveKinds[] = {
+    CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
+    CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
+    CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
+
+// Those that step programs hold: what lowering writes, cost code prices and devices carry out.
+inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast};
 
-// The names of files and output: all_reduce, reduce_scatter, all_gather, broadcast.
+// The names of files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
+// scatter, gather, all_to_all, send_recv.
 constexpr std::string_view Name(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -22,6 +39,16 @@ constexpr std::string_view Name(CollectiveKind kind) {
       return "all_gather";
     case CollectiveKind::kBroadcast:
       return "broadcast";
+    case CollectiveKind::kReduce:
+      return "reduce";
+    case CollectiveKind::kScatter:
+      return "scatter";
+    case CollectiveKind::kGather:
+      return "gather";
+    case CollectiveKind::kAllToAll:
+      return "all_to_all";
+    case CollectiveKind::kSendRecv:
+      return "send_recv";
   }
   return "";
 }

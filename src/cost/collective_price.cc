@@ -31,8 +31,9 @@ Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
       return {ranks - 1, ranks};
     case CollectiveKind::kBroadcast:
       return {1, 1};
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
   }
-  return {};
 }
 
 int RingRounds(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }

@@ -54,6 +54,9 @@
 // Shares: the hop that limits B has share 1 of kScaleUp (inside nodes) or kNetwork (between them),
 // the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes
 // from kernels beside it are not counted.
+//
+// Priced here: the collectives that step programs hold, which are those of the table. It is a bug to
+// ask for another kind.
 namespace stepcast::cost {
 
 // Bytes that a rank sends, mean over the group, ring and tree alike: all-reduce 2 (N - 1) / N S,

@@ -297,8 +297,8 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
   links.nvlink_efficiency = *efficiency;
   links.pcie_efficiency = *efficiency;
   links.network_efficiency = *efficiency;
-  const auto kind = *rc::gen::elementOf(
-      std::vector<CollectiveKind>(std::begin(kCollectiveKinds), std::end(kCollectiveKinds)));
+  const auto kind = *rc::gen::elementOf(std::vector<CollectiveKind>(
+      std::begin(kProgramCollectiveKinds), std::end(kProgramCollectiveKinds)));
   const auto algorithm = *rc::gen::element(CollectiveAlgorithm::kAuto, CollectiveAlgorithm::kRing,
                                            CollectiveAlgorithm::kTree);
   const Bytes bytes(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000));

@@ -93,7 +93,7 @@ calibration::KernelCosts AnyKernels() {
 
 std::vector<calibration::CollectiveTable> AnyTables() {
   std::vector<calibration::CollectiveTable> tables;
-  for (CollectiveKind kind : kCollectiveKinds) {
+  for (CollectiveKind kind : kProgramCollectiveKinds) {
     calibration::CollectiveTable table;
     table.collective = kind;
     table.points = AnyCurve();

@@ -55,6 +55,16 @@ const char* CollectiveName(CollectiveKind kind) {
       return "AllGather";
     case CollectiveKind::kBroadcast:
       return "Broadcast";
+    case CollectiveKind::kReduce:
+      return "Reduce";
+    case CollectiveKind::kScatter:
+      return "Scatter";
+    case CollectiveKind::kGather:
+      return "Gather";
+    case CollectiveKind::kAllToAll:
+      return "AllToAll";
+    case CollectiveKind::kSendRecv:
+      return "SendRecv";
   }
   return "";
 }

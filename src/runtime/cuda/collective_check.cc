@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/bytes.h"
+#include "src/base/check.h"
 #include "src/base/collective_kind.h"
 #include "src/runtime/cuda/communicator_ids.h"
 #include "src/runtime/cuda/failure.h"
@@ -60,6 +61,8 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
       case CollectiveKind::kBroadcast:
         values[i] = Given(0, i);
         break;
+      default:
+        STEPCAST_CHECK(false, "step programs hold no other collective");
     }
   }
   return values;

@@ -103,6 +103,8 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
     case CollectiveKind::kBroadcast:
       result = ncclBroadcast(source, target, sent, type, 0, member.communicator, stream);
       break;
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
   }
   if (result == ncclSuccess) return {};
   return Check(result, fmt::format("starting {} on communicator '{}'", Name(collective.kind),

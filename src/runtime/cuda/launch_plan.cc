@@ -393,6 +393,8 @@ CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:
       break;
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
   }
   return {elements, elements};
 }

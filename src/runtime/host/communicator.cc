@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
 #include "src/runtime/host/value_effects.h"
 #include "src/runtime/values/number_types.h"
 
@@ -163,6 +164,8 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
         case CollectiveKind::kBroadcast:
           expected = Known(0, i);
           break;
+        default:
+          STEPCAST_CHECK(false, "step programs hold no other collective");
       }
       const float got = values::ToFp32(to[i]);
       if (got == expected) continue;

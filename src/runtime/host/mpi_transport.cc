@@ -38,6 +38,8 @@ class MpiChannel : public Channel {
         return AllGather(call);
       case CollectiveKind::kBroadcast:
         return Broadcast(call);
+      default:
+        STEPCAST_CHECK(false, "step programs hold no other collective");
     }
     return {};
   }

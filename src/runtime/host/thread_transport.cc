@@ -151,6 +151,8 @@ void Meeting::Work(int position) const {
     case CollectiveKind::kBroadcast:
       CopyUnlessSame(call.target, calls_[0].source, call.elements * size);
       break;
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
   }
 }
 

@@ -80,7 +80,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
 }
 
 std::string CheckGroup(const Group& group) {
-  for (const CollectiveKind kind : kCollectiveKinds) {
+  for (const CollectiveKind kind : kProgramCollectiveKinds) {
     const bool sums = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
     for (const DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {
       for (const std::int64_t part :

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "src/collective/step_list.h"
+
+namespace stepcast::collective {
+
+// All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl): what the ranks of a node
+// have for place h of another node goes to their own place h first, over NVLink, which sends it on
+// as one message over its own NIC. A message between nodes is g times as long and there are g times
+// fewer of them, and none leaves its rail.
+//
+// Rank m g + h has place h in node m. Lanes of a rank: send (to its node), forward (collects for
+// its rail and sends to the other nodes), receive.
+class NodeAware final : public StepList {
+ public:
+  struct Options {
+    Bytes size;  // what one rank sends, as for an all-to-all in nccl-tests
+    int nodes = 1;
+    int ranks_per_node = 1;
+    int channels = 1;
+    int loops = 1;
+  };
+  explicit NodeAware(const Options& options);
+
+  std::int64_t StepsPerLoop(int worker) const override;
+  bool LoopsOverlap() const override { return true; }
+  Step At(int worker, std::int64_t i) const override;
+
+ private:
+  static constexpr int kSend = 0;
+  static constexpr int kForward = 1;
+  static constexpr int kReceive = 2;
+
+  int BlockOf(int from, int to) const { return from * ranks() + to; }
+
+  int nodes_;
+  int group_;  // ranks of a node
+};
+
+}  // namespace stepcast::collective

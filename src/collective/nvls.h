@@ -1,0 +1,63 @@
+#pragma once
+
+#include <vector>
+
+#include "src/collective/step_list.h"
+#include "src/collective/tree.h"
+
+namespace stepcast::collective {
+
+// NVLink SHARP: an NVSwitch adds up what the GPUs of a node have, and copies what one of them sends
+// to all (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one
+// for each GPU of a node. The switch adds up a head's block, the head obtains the sum, exchanges it
+// with the other nodes' same head along a tree (NVLSTree), and hands the result to the switch for
+// all. A rank sends its whole contribution up once and a head's share of the result: (1 + 1/g) S on
+// its link to the switch, where a ring sends 2 (n - 1)/n S.
+//
+// Rank m g + h is head h of node m; participant ranks() + m is node m's switch. Lanes of a rank:
+//   scatter   sends its contribution for every head to the switch
+//   up        a head: receives the sum from the switch and from the tree's children, sends it on
+//   down      a head: receives the result from the tree's parent, sends it to children and switch
+//   gather    receives every head's result from the switch
+// The head at the tree's root turns around in `up`. The switch has a lane that adds and one that
+// copies.
+class Nvls final : public StepList {
+ public:
+  struct Options {
+    // All-reduce; over one node also reduce-scatter (scatter, up) and all-gather (down, gather).
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    Bytes size;
+    int nodes = 1;
+    int ranks_per_node = 1;
+    std::vector<Tree> trees;  // over nodes; channel c uses trees[c mod their number]
+    int channels = 1;
+    int loops = 1;
+  };
+  explicit Nvls(Options options);
+
+  std::int64_t StepsPerLoop(int worker) const override;
+  bool LoopsOverlap() const override { return true; }
+  Step At(int worker, std::int64_t i) const override;
+
+ private:
+  static constexpr int kScatter = 0;
+  static constexpr int kUp = 1;
+  static constexpr int kDown = 2;
+  static constexpr int kGather = 3;
+  static constexpr int kAdd = 0;   // of the switch
+  static constexpr int kCopy = 1;  // of the switch
+
+  const TreeNode& NodeOf(int channel, int node) const;
+  int HeadOf(int node, int head) const { return node * heads_ + head; }
+  int SwitchOf(int node) const { return ranks() + node; }
+  bool TurnsInUp(const TreeNode& node) const {
+    return node.parent == kNobody && kind() == CollectiveKind::kAllReduce;
+  }
+  Step OfSwitch(int channel, int node, int lane, std::int64_t step) const;
+  Step OfHead(int channel, int node, int head, int lane, std::int64_t step) const;
+
+  int heads_;  // of a node
+  std::vector<Tree> trees_;
+};
+
+}  // namespace stepcast::collective

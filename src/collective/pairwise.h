@@ -1,0 +1,37 @@
+#pragma once
+
+#include "src/collective/step_list.h"
+
+namespace stepcast::collective {
+
+// Every pair of ranks for itself, as NCCL does collectives made of sends and receives: a worker
+// sends, another receives (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next one first, then
+// to the one after, so that at every moment each is sent to by one.
+//   all-to-all  each rank has a block for each
+//   scatter     the root has a block for each; gather the other way
+//   send_recv   each rank sends S to the next and receives S from the previous, as the sendrecv
+//               of nccl-tests (one message one way is a broadcast over two ranks)
+class Pairwise final : public StepList {
+ public:
+  struct Options {
+    CollectiveKind kind = CollectiveKind::kAllToAll;
+    Bytes size;
+    int ranks = 1;
+    int root = 0;  // scatter, gather
+    int channels = 1;
+    int loops = 1;
+  };
+  explicit Pairwise(const Options& options);
+
+  std::int64_t StepsPerLoop(int worker) const override;
+  bool LoopsOverlap() const override { return true; }
+  Step At(int worker, std::int64_t i) const override;
+
+ private:
+  static constexpr int kSend = 0;
+  static constexpr int kReceive = 1;
+
+  int root_;
+};
+
+}  // namespace stepcast::collective

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "src/base/collective_kind.h"
+#include "src/collective/step_list.h"
+
+// Every algorithm for every collective it knows, for tests.
+namespace stepcast::collective {
+
+struct Sample {
+  std::string_view algorithm;
+  CollectiveKind kind;
+};
+std::vector<Sample> AllSamples();
+
+struct SampleShape {
+  Bytes size;
+  int nodes = 1;
+  int ranks_per_node = 1;
+  int channels = 1;
+  int loops = 1;
+  int slices = 1;          // of a ring
+  int root = 0;            // modulo the ranks
+  std::uint32_t seed = 0;  // 0: rings in ascending order; else shuffled differently per channel
+};
+// Algorithms of one rank a node, and those inside a node, take nodes * ranks_per_node as one.
+std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape);
+
+}  // namespace stepcast::collective

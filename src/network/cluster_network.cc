@@ -1,0 +1,86 @@
+#include "src/network/cluster_network.h"
+
+#include <optional>
+#include <utility>
+
+#include "boost/graph/adjacency_list.hpp"
+#include "fmt/format.h"
+#include "src/topology/device.h"
+#include "src/topology/graph.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::network {
+namespace {
+
+using topology::DeviceKind;
+
+tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::FlatCluster& flat) {
+  if (!flat.link) {
+    return tl::unexpected(std::vector<Fault>{
+        {"a flat cluster has no link to send over", "give it one: link: {latency: 5 us, ...}"}});
+  }
+  Network::Description description;
+  const int hub = description.AddDevice("switch", /*forwards=*/true);
+  for (int rank = 0; rank < flat.devices; ++rank) {
+    const int device = description.AddDevice(fmt::format("device{}", rank), false, rank);
+    description.AddLink({.from = device,
+                         .to = hub,
+                         .latency = flat.link->latency,
+                         .bandwidth = flat.link->bandwidth});
+    description.AddLink({.from = hub, .to = device, .bandwidth = flat.link->bandwidth});
+    description.AddPlace({device});
+  }
+  return Network::Make(std::move(description)).map([](Network network) {
+    return ClusterNetwork{.network = std::move(network)};
+  });
+}
+
+}  // namespace
+
+tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Cluster& cluster) {
+  if (cluster.flat()) return FlatNetwork(*cluster.flat_cluster());
+  const topology::NodeType& type = *cluster.node_type();
+  const std::optional<topology::Fabric> fabric =
+      cluster.fabric() == nullptr ? std::nullopt : std::optional(*cluster.fabric());
+  const topology::Graph graph = topology::BuildClusterGraph(type, fabric, cluster.nodes());
+
+  Network::Description description;
+  std::vector<std::vector<int>> node_switches(static_cast<std::size_t>(cluster.nodes()));
+  std::vector<int> leaves;
+  std::vector<int> spines;
+  std::vector<int> gpus;
+  for (const topology::Vertex vertex : boost::make_iterator_range(boost::vertices(graph))) {
+    const topology::Device& device = graph[vertex];
+    const int id =
+        description.AddDevice(topology::Name(device), device.kind != DeviceKind::kGpu, device.node);
+    if (device.kind == DeviceKind::kGpu) gpus.push_back(id);
+    if (device.kind == DeviceKind::kNvSwitch) {
+      node_switches[static_cast<std::size_t>(device.node)].push_back(id);
+    }
+    if (device.kind == DeviceKind::kLeafSwitch) leaves.push_back(id);
+    if (device.kind == DeviceKind::kSpineSwitch) spines.push_back(id);
+  }
+  for (const topology::Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
+    const topology::Link& link = graph[edge];
+    description.AddLink({.from = static_cast<int>(boost::source(edge, graph)),
+                         .to = static_cast<int>(boost::target(edge, graph)),
+                         .latency = link.latency,
+                         .bandwidth = link.bandwidth,
+                         .nvlink = link.kind == topology::LinkKind::kNvLink});
+  }
+  for (const int gpu : gpus) description.AddPlace({gpu});
+
+  std::vector<int> switch_places;
+  for (std::vector<int>& switches : node_switches) {
+    if (!switches.empty()) switch_places.push_back(description.AddPlace(std::move(switches)));
+  }
+  int fabric_switch = -1;
+  if (!spines.empty() || !leaves.empty()) {
+    fabric_switch = description.AddPlace(spines.empty() ? leaves : spines);
+  }
+  auto network = Network::Make(std::move(description));
+  if (!network) return tl::unexpected(std::move(network.error()));
+  return ClusterNetwork{*std::move(network), std::move(switch_places), fabric_switch};
+}
+
+}  // namespace stepcast::network

@@ -1,0 +1,101 @@
+#include "src/network/cluster_network.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/rates.h"
+#include "src/collective/sample_lists.h"
+#include "src/network/analytic.h"
+#include "src/network/traffic.h"
+#include "src/topology/sample_nodes.h"
+
+namespace stepcast::network {
+namespace {
+
+using collective::MakeSample;
+using topology::Cluster;
+
+std::vector<int> Ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// What the slowest connection of a ring over all ranks in ascending order has, all channels
+// together.
+double RingGigabytes(const Cluster& cluster, int channels) {
+  const ClusterNetwork built = NetworkOf(cluster).value();
+  const int ranks = cluster.devices();
+  const auto ring = MakeSample({"ring", CollectiveKind::kAllReduce},
+                               {.size = GiB(1), .ranks_per_node = ranks, .channels = channels});
+  const Traffic traffic = Traffic::Make(*ring, built.network, Ranks(ranks)).value();
+  double slowest = 1e9;
+  for (const Connection& connection : traffic.connections()) {
+    slowest = std::min(slowest, connection.rate.gigabytes_per_second());
+  }
+  return slowest * channels;
+}
+
+// 18 NVLinks of 25 GB/s over four planes.
+TEST(ClusterNetworkTest, ARingUsesAllPlanesOfTheNvSwitches) {
+  const Cluster cluster(topology::SwitchedNode(), std::nullopt, 1);
+  EXPECT_NEAR(RingGigabytes(cluster, 1), 450, 1e-3);
+  EXPECT_NEAR(RingGigabytes(cluster, 4), 450, 1e-3);
+}
+
+// Rank 7 of a node leaves over the two NICs of its PCIe switch, 50 GB/s each, and its own 64 GB/s
+// to that switch.
+TEST(ClusterNetworkTest, ARingAcrossNodesIsAsFastAsItsWayOut) {
+  const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
+  EXPECT_NEAR(RingGigabytes(cluster, 1), 64, 1e-3);
+}
+
+TEST(ClusterNetworkTest, AFlatClusterCostsTheTextbooksRing) {
+  topology::FlatCluster flat;
+  flat.devices = 8;
+  flat.link = topology::LinkSpec{Microseconds(2), Bandwidth::GigabytesPerSecond(10)};
+  const ClusterNetwork built = NetworkOf(Cluster(flat)).value();
+  const auto ring = MakeSample({"ring", CollectiveKind::kAllReduce},
+                               {.size = Bytes(1'000'000), .ranks_per_node = 8});
+  const Traffic traffic = Traffic::Make(*ring, built.network, Ranks(8)).value();
+  EXPECT_EQ(PriceAnalytically(traffic).total, 14 * Nanoseconds(14'500));
+}
+
+TEST(ClusterNetworkTest, AFlatClusterNeedsALink) {
+  topology::FlatCluster flat;
+  flat.devices = 2;
+  const auto built = NetworkOf(Cluster(flat));
+  ASSERT_FALSE(built.has_value());
+  EXPECT_EQ(built.error()[0].message, "a flat cluster has no link to send over");
+}
+
+// NVLS inside the switches: every GPU sends 9/8 of the buffer into 450 GB/s.
+TEST(ClusterNetworkTest, NvSwitchesReduce) {
+  const Cluster cluster(topology::SwitchedNode(), std::nullopt, 1);
+  const ClusterNetwork built = NetworkOf(cluster).value();
+  ASSERT_EQ(built.node_switches.size(), 1U);
+  EXPECT_EQ(built.fabric_switch, -1);
+  const auto nvls =
+      MakeSample({"nvls", CollectiveKind::kAllReduce},
+                 {.size = Bytes(8'000'000'000), .ranks_per_node = 8, .channels = 4, .loops = 4000});
+  std::vector<int> places = Ranks(8);
+  places.push_back(built.node_switches[0]);
+  const Traffic traffic = Traffic::Make(*nvls, built.network, places).value();
+  EXPECT_NEAR(PriceAnalytically(traffic).total.seconds(), 9e9 / 450e9, 9e9 / 450e9 * 0.001);
+}
+
+TEST(ClusterNetworkTest, GpusMeetInTheFabricsSwitches) {
+  const Cluster cluster(topology::SwitchedNode(), topology::Rails(), 4);
+  const ClusterNetwork built = NetworkOf(cluster).value();
+  EXPECT_EQ(built.node_switches.size(), 4U);
+  Network::Router router(built.network);
+  EXPECT_TRUE(router.Find(0, built.fabric_switch).has_value());
+  // From one rail to another, in another unit: PCIe, NIC, leaf, spine, leaf, NIC, PCIe.
+  EXPECT_GT(router.Find(0, 31)->latency, router.Find(0, 8)->latency);
+}
+
+}  // namespace
+}  // namespace stepcast::network

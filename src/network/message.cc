@@ -1,0 +1,542 @@
+#include "src/network/message.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/rates.h"
+#include "src/collective/ring.h"
+#include "src/engine/event_queue.h"
+
+namespace stepcast::network {
+namespace {
+
+using collective::kNobody;
+using collective::Ring;
+using collective::Step;
+using collective::StepList;
+
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+// An event: a message arrives over a line; a line has put all of its message on crowded links; the
+// line that a worker waits to send on is free; a party enters its next call.
+struct Happening {
+  enum Kind : std::uint32_t { kArrival, kDeparture, kFree, kEntry };
+  std::uint32_t kind : 2;
+  std::uint32_t index : 30;
+};
+constexpr std::size_t kMostIndices = std::size_t{1} << 30;
+
+// `List` is the type of all step lists: a final one, so that its steps are computed in place, or
+// the base of all.
+template <typename List>
+class Simulation {
+ public:
+  Simulation(const Network& network, std::span<const MessageJob> jobs);
+  tl::expected<MessageRun, Deadlock> Run();
+
+ private:
+  // A connection at work.
+  struct Line {
+    std::int64_t free = 0;  // when its last message has left, in picoseconds
+    std::int64_t latency = 0;
+    std::int64_t bytes = -1;  // of the last message, and what follows from it
+    std::int64_t lasts = 0;
+    Bandwidth rate{};
+    std::uint32_t to = 0;    // worker
+    std::uint32_t from = 0;  // worker in its call
+    std::uint32_t arrived = 0;
+    std::uint32_t first_crossing = 0;
+    std::uint32_t crossings = 0;
+    std::uint32_t waiting = kNone;  // the worker that waits to send, while a message departs
+    std::int32_t stage = 0;
+    bool departs = false;  // over crowded links, until it is known when it has left
+  };
+  // A crowded link that a line crosses, and what the line puts on it.
+  struct Crossing {
+    std::uint32_t link = 0;
+    double rate = 0;  // bytes per second
+  };
+  // What is put on a crowded link and not carried yet.
+  struct Queue {
+    double bandwidth = 0;  // bytes per second
+    double inflow = 0;
+    double bytes = 0;  // at `since`
+    std::int64_t since = 0;
+    int lines = 0;  // that put something on it
+
+    void Pass(std::int64_t now) {
+      const double seconds = static_cast<double>(now - since) * 1e-12;
+      bytes = std::max(0.0, bytes + (inflow - bandwidth) * seconds);
+      since = now;
+    }
+  };
+  struct Worker {
+    std::int64_t next = 0;   // step
+    std::int64_t count = 0;  // steps of the call
+    const List* list = nullptr;
+    std::uint32_t number = 0;         // in its call
+    std::uint32_t call = 0;           // in calls_
+    std::uint32_t party = 0;          // in parties_
+    std::uint32_t waits_for = kNone;  // a message over this line; else it works or is done
+    bool waits_to_send = false;       // and has received what the step receives
+    std::uint32_t only_line = kNone;  // where it sends to one other worker
+    std::uint32_t last_line = kNone;  // over which it sent last, where there are several
+    Step step{};                      // what it is about to do
+  };
+  struct Call {
+    const Traffic* traffic = nullptr;
+    std::uint32_t first_worker = 0;
+    std::uint32_t first_line = 0;
+  };
+  // A rank in a job; or a switch in one call, which it enters at the start.
+  struct Party {
+    int job = 0;
+    int participant = 0;
+    std::vector<std::uint32_t> calls{};  // in its order, in calls_
+    std::size_t entered = 0;
+    std::uint32_t busy_workers = 0;
+    std::int64_t sent = 0;        // when all that it sent has left, but for
+    std::uint32_t departing = 0;  // messages of which that is not known yet
+    std::int64_t end = 0;
+  };
+
+  void AddJob(const MessageJob& job, int number);
+  void FindCrowdedLinks();
+  void Enter(std::uint32_t party, std::int64_t now);
+  void Begin(Worker& worker, std::int64_t now);
+  void Advance(Worker& worker, std::int64_t now);
+  bool Send(Worker& worker, std::int64_t now);
+  void WaitFor(Line& line, Worker& worker);
+  void Depart(std::uint32_t number, std::int64_t now);
+  void Leave(std::uint32_t number, Party& party, std::int64_t left);
+  void Finish(Worker& worker, std::int64_t now);
+  std::uint32_t LineOf(const Worker& worker, int from, int to) const;
+  Deadlock Explain() const;
+
+  const Network& network_;
+  std::span<const MessageJob> jobs_;
+  std::vector<Line> lines_;
+  std::vector<Crossing> crossings_;
+  std::vector<Queue> queues_;  // [link]
+  std::vector<Worker> workers_;
+  std::vector<Call> calls_;
+  std::vector<std::uint32_t> first_call_;  // [job]
+  std::vector<Party> parties_;
+  engine::EventQueue<Happening> queue_;
+  MessageRun result_;
+};
+
+template <typename List>
+Simulation<List>::Simulation(const Network& network, std::span<const MessageJob> jobs)
+    : network_(network), jobs_(jobs), queues_(static_cast<std::size_t>(network.links())) {
+  for (std::size_t job = 0; job < jobs.size(); ++job) AddJob(jobs[job], static_cast<int>(job));
+  STEPCAST_CHECK(lines_.size() < kMostIndices && workers_.size() < kMostIndices,
+                 "lines and workers are numbered with 30 bits");
+  FindCrowdedLinks();
+  queue_.Reserve(std::min<std::size_t>(lines_.size(), 1 << 20));
+}
+
+template <typename List>
+void Simulation<List>::AddJob(const MessageJob& job, int number) {
+  STEPCAST_CHECK(!job.calls.empty(), "a job has a call");
+  const auto first_call = static_cast<std::uint32_t>(calls_.size());
+  first_call_.push_back(first_call);
+  const auto first_party = static_cast<std::uint32_t>(parties_.size());
+  const int ranks = job.calls.front()->list().ranks();
+  STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
+                 "every rank has an order of calls, or none has");
+  for (int rank = 0; rank < ranks; ++rank) {
+    Party party{.job = number, .participant = rank};
+    if (job.orders.empty()) {
+      for (std::size_t call = 0; call < job.calls.size(); ++call) {
+        party.calls.push_back(first_call + static_cast<std::uint32_t>(call));
+      }
+    } else {
+      for (const int call : job.orders[static_cast<std::size_t>(rank)]) {
+        STEPCAST_CHECK(call >= 0 && static_cast<std::size_t>(call) < job.calls.size(),
+                       "an order names calls of its job");
+        party.calls.push_back(first_call + static_cast<std::uint32_t>(call));
+      }
+    }
+    parties_.push_back(std::move(party));
+  }
+  result_.rank_ends.emplace_back(static_cast<std::size_t>(ranks));
+  result_.ends.emplace_back();
+
+  for (const Traffic* traffic : job.calls) {
+    const auto& list = static_cast<const List&>(traffic->list());
+    STEPCAST_CHECK(&traffic->network() == &network_ && list.ranks() == ranks,
+                   "the calls of a job are of the same ranks on the same network");
+    const Call call{.traffic = traffic,
+                    .first_worker = static_cast<std::uint32_t>(workers_.size()),
+                    .first_line = static_cast<std::uint32_t>(lines_.size())};
+    const auto first_switch = static_cast<std::uint32_t>(parties_.size());
+    // A switch takes part as often as the rank that makes the call most often.
+    const auto index = static_cast<std::uint32_t>(calls_.size());
+    std::ptrdiff_t times = 0;
+    for (std::uint32_t rank = first_party; rank < first_party + static_cast<std::uint32_t>(ranks);
+         ++rank) {
+      const std::vector<std::uint32_t>& calls = parties_[rank].calls;
+      times = std::max(times, std::count(calls.begin(), calls.end(), index));
+    }
+    for (int i = 0; i < list.switches(); ++i) {
+      parties_.push_back({.job = number, .participant = ranks + i});
+      parties_.back().calls.assign(static_cast<std::size_t>(times), index);
+    }
+    for (int i = 0; i < list.workers(); ++i) {
+      const int participant = list.ParticipantOf(i);
+      const auto party = participant < ranks
+                             ? first_party + static_cast<std::uint32_t>(participant)
+                             : first_switch + static_cast<std::uint32_t>(participant - ranks);
+      Worker worker{.count = list.StepCount(i),
+                    .list = &list,
+                    .number = static_cast<std::uint32_t>(i),
+                    .call = index,
+                    .party = party};
+      if (traffic->From(i).size() == 1) {
+        worker.only_line = call.first_line + traffic->Find(i, traffic->From(i).front().to);
+      }
+      workers_.push_back(worker);
+    }
+    for (const Connection& connection : traffic->connections()) {
+      lines_.push_back({.latency = connection.latency.picoseconds(),
+                        .rate = connection.rate,
+                        .to = call.first_worker + static_cast<std::uint32_t>(connection.to),
+                        .from = static_cast<std::uint32_t>(connection.from),
+                        .stage = connection.stage});
+    }
+    calls_.push_back(call);
+  }
+}
+
+// Only links on which all lines together can put more than they carry make anybody wait.
+template <typename List>
+void Simulation<List>::FindCrowdedLinks() {
+  std::vector<double> most(queues_.size());
+  for (std::size_t id = 0; id < queues_.size(); ++id) {
+    queues_[id].bandwidth =
+        static_cast<double>(network_.link(static_cast<int>(id)).bandwidth.bytes_per_second());
+  }
+  const auto rate = [](const Connection& connection, const Share& share) {
+    return share.part * static_cast<double>(connection.rate.bytes_per_second());
+  };
+  for (const Call& call : calls_) {
+    for (const Connection& connection : call.traffic->connections()) {
+      for (const Share& share : call.traffic->SharesOf(connection)) {
+        most[static_cast<std::size_t>(share.link)] += rate(connection, share);
+      }
+    }
+  }
+  constexpr double kRounding = 1 + 1e-9;
+  std::size_t line = 0;
+  for (const Call& call : calls_) {
+    for (const Connection& connection : call.traffic->connections()) {
+      Line& crossing = lines_[line++];
+      crossing.first_crossing = static_cast<std::uint32_t>(crossings_.size());
+      for (const Share& share : call.traffic->SharesOf(connection)) {
+        const auto link = static_cast<std::size_t>(share.link);
+        if (most[link] <= queues_[link].bandwidth * kRounding) continue;
+        crossings_.push_back(
+            {.link = static_cast<std::uint32_t>(link), .rate = rate(connection, share)});
+        ++crossing.crossings;
+      }
+    }
+  }
+}
+
+template <typename List>
+std::uint32_t Simulation<List>::LineOf(const Worker& worker, int from, int to) const {
+  const Call& call = calls_[worker.call];
+  return call.first_line + call.traffic->Find(from, to);
+}
+
+// The next call of a party, if it has one.
+template <typename List>
+void Simulation<List>::Enter(std::uint32_t number, std::int64_t now) {
+  Party& party = parties_[number];
+  party.end = now;
+  if (party.entered == party.calls.size()) return;
+  const Call& call = calls_[party.calls[party.entered++]];
+  const StepList& list = call.traffic->list();
+  party.busy_workers = static_cast<std::uint32_t>(list.channels() * list.lanes());
+  for (int channel = 0; channel < list.channels(); ++channel) {
+    for (int lane = 0; lane < list.lanes(); ++lane) {
+      const int worker = list.WorkerOf(channel, party.participant, lane);
+      Begin(workers_[call.first_worker + static_cast<std::uint32_t>(worker)], now);
+    }
+  }
+}
+
+template <typename List>
+void Simulation<List>::Begin(Worker& worker, std::int64_t now) {
+  worker.next = 0;
+  if (worker.count == 0) {
+    Finish(worker, now);
+    return;
+  }
+  worker.step = worker.list->At(static_cast<int>(worker.number), 0);
+  Advance(worker, now);
+}
+
+// Carries out steps until one has to wait.
+template <typename List>
+void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
+  for (;;) {
+    const Step& step = worker.step;
+    if (step.receive_from != kNobody && !worker.waits_to_send) {
+      // Mostly the line whose message woke the worker.
+      std::uint32_t line = worker.waits_for;
+      if (line == kNone || static_cast<int>(lines_[line].from) != step.receive_from) {
+        const Worker& sender = workers_[calls_[worker.call].first_worker +
+                                        static_cast<std::uint32_t>(step.receive_from)];
+        line = sender.only_line != kNone
+                   ? sender.only_line
+                   : LineOf(worker, step.receive_from, static_cast<int>(worker.number));
+      }
+      worker.waits_for = line;
+      if (lines_[line].arrived == 0) return;
+      --lines_[line].arrived;
+    }
+    if (step.send_to != kNobody && !Send(worker, now)) return;
+    if (++worker.next == worker.count) break;
+    worker.step = worker.list->At(static_cast<int>(worker.number), worker.next);
+  }
+  worker.waits_for = kNone;
+  Finish(worker, now);
+}
+
+// `line` departs: the worker goes on when its message has left.
+template <typename List>
+void Simulation<List>::WaitFor(Line& line, Worker& worker) {
+  line.waiting = static_cast<std::uint32_t>(&worker - workers_.data());
+  worker.waits_to_send = true;
+  worker.waits_for = kNone;
+}
+
+// False when the worker has to wait until messages before this one have left.
+template <typename List>
+bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
+  const Step& step = worker.step;
+  const std::uint32_t number = worker.only_line != kNone
+                                   ? worker.only_line
+                                   : LineOf(worker, static_cast<int>(worker.number), step.send_to);
+  Line& line = lines_[number];
+  std::int64_t free = line.free;
+  if (worker.only_line == kNone) {
+    // What it sent in another stage leaves first.
+    if (worker.last_line != kNone && lines_[worker.last_line].stage != line.stage) {
+      Line& last = lines_[worker.last_line];
+      if (last.departs) {
+        WaitFor(last, worker);
+        return false;
+      }
+      free = std::max(free, last.free);
+    }
+  }
+  if (line.departs) {
+    WaitFor(line, worker);
+    return false;
+  }
+  // A worker that sends on this line alone, over links where nobody is in the way, need not be
+  // woken: nobody sees whether it waits or its message does.
+  worker.waits_to_send = free > now && (line.crossings > 0 || worker.only_line == kNone);
+  if (worker.waits_to_send) {
+    worker.waits_for = kNone;
+    queue_.Push(Time::FromPicoseconds(free),
+                {Happening::kFree, static_cast<std::uint32_t>(&worker - workers_.data())});
+    return false;
+  }
+  if (line.bytes != step.bytes) {
+    line.bytes = step.bytes;
+    line.lasts = (Bytes(step.bytes) / line.rate).picoseconds();
+  }
+  ++result_.messages;
+  if (worker.only_line == kNone) worker.last_line = number;
+  Party& party = parties_[worker.party];
+  if (line.crossings == 0) {
+    Leave(number, party, std::max(now, line.free) + line.lasts);
+    return true;
+  }
+  for (std::uint32_t i = 0; i < line.crossings; ++i) {
+    const Crossing& crossing = crossings_[line.first_crossing + i];
+    Queue& link = queues_[crossing.link];
+    link.Pass(now);
+    link.inflow += crossing.rate;
+    ++link.lines;
+  }
+  line.departs = true;
+  ++party.departing;
+  queue_.Push(Time::FromPicoseconds(now + line.lasts), {Happening::kDeparture, number});
+  return true;
+}
+
+// All of a message is put on its links. It has left when they have carried it, and all before it.
+template <typename List>
+void Simulation<List>::Depart(std::uint32_t number, std::int64_t now) {
+  Line& line = lines_[number];
+  double seconds = 0;
+  for (std::uint32_t i = 0; i < line.crossings; ++i) {
+    const Crossing& crossing = crossings_[line.first_crossing + i];
+    Queue& link = queues_[crossing.link];
+    link.Pass(now);
+    seconds = std::max(seconds, link.bytes / link.bandwidth);
+    link.inflow = --link.lines == 0 ? 0 : link.inflow - crossing.rate;
+  }
+  const std::int64_t left = now + static_cast<std::int64_t>(std::ceil(seconds * 1e12));
+  result_.queued += Time::FromPicoseconds(left - now);
+  line.departs = false;
+  const std::uint32_t call = workers_[line.to].call;
+  Party& party = parties_[workers_[calls_[call].first_worker + line.from].party];
+  --party.departing;
+  Leave(number, party, left);
+  if (line.waiting != kNone) {
+    queue_.Push(Time::FromPicoseconds(left), {Happening::kFree, line.waiting});
+    line.waiting = kNone;
+  }
+  if (party.departing == 0 && party.busy_workers == 0) {
+    queue_.Push(Time::FromPicoseconds(std::max(left, party.sent)),
+                {Happening::kEntry, static_cast<std::uint32_t>(&party - parties_.data())});
+  }
+}
+
+template <typename List>
+void Simulation<List>::Leave(std::uint32_t number, Party& party, std::int64_t left) {
+  Line& line = lines_[number];
+  line.free = left;
+  party.sent = std::max(party.sent, left);
+  queue_.Push(Time::FromPicoseconds(left + line.latency), {Happening::kArrival, number});
+}
+
+template <typename List>
+void Simulation<List>::Finish(Worker& worker, std::int64_t now) {
+  Party& party = parties_[worker.party];
+  if (--party.busy_workers > 0 || party.departing > 0) return;
+  const std::int64_t end = std::max(now, party.sent);
+  queue_.Push(Time::FromPicoseconds(end), {Happening::kEntry, worker.party});
+}
+
+template <typename List>
+tl::expected<MessageRun, Deadlock> Simulation<List>::Run() {
+  for (std::uint32_t party = 0; party < parties_.size(); ++party) {
+    queue_.Push(jobs_[static_cast<std::size_t>(parties_[party].job)].start,
+                {Happening::kEntry, party});
+  }
+  while (!queue_.empty()) {
+    const auto event = queue_.Pop();
+    const std::int64_t now = event.time.picoseconds();
+    const std::uint32_t index = event.payload.index;
+    if (event.payload.kind == Happening::kArrival) {
+      Line& line = lines_[index];
+      ++line.arrived;
+      Worker& worker = workers_[line.to];
+      if (worker.waits_for == index) Advance(worker, now);
+    } else if (event.payload.kind == Happening::kDeparture) {
+      Depart(index, now);
+    } else if (event.payload.kind == Happening::kFree) {
+      Advance(workers_[index], now);
+    } else {
+      Enter(index, now);
+    }
+  }
+  for (const Party& party : parties_) {
+    if (party.busy_workers > 0) return tl::unexpected(Explain());
+    const auto job = static_cast<std::size_t>(party.job);
+    const Time end = Time::FromPicoseconds(party.end);
+    result_.ends[job] = std::max(result_.ends[job], end);
+    const auto participant = static_cast<std::size_t>(party.participant);
+    if (participant < result_.rank_ends[job].size()) {
+      result_.rank_ends[job][participant] = end;
+    }
+  }
+  return std::move(result_);
+}
+
+template <typename List>
+Deadlock Simulation<List>::Explain() const {
+  Deadlock deadlock;
+  const auto describe = [this](int job, int call) {
+    const auto& calls = jobs_[static_cast<std::size_t>(job)].calls;
+    return fmt::format("call {}, {}", call,
+                       calls[static_cast<std::size_t>(call)]->list().Describe());
+  };
+  for (const Party& party : parties_) {
+    if (party.busy_workers == 0) continue;
+    const std::uint32_t index = party.calls[party.entered - 1];
+    const Call& call = calls_[index];
+    const StepList& list = call.traffic->list();
+    if (party.participant >= list.ranks()) continue;  // switches wait because ranks do
+    const int ranks = list.ranks();
+    const auto first = std::find_if(
+        workers_.begin() + call.first_worker, workers_.end(), [&](const Worker& worker) {
+          return &parties_[worker.party] == &party && worker.waits_for != kNone;
+        });
+    STEPCAST_CHECK(first != workers_.end(), "who is not done waits");
+    const int peer = list.ParticipantOf(first->step.receive_from);
+    const std::uint32_t offset = first_call_[static_cast<std::size_t>(party.job)];
+    Deadlock::Waiting waiting{.job = party.job,
+                              .rank = party.participant,
+                              .call = static_cast<int>(index - offset),
+                              .peer = peer,
+                              .peer_call = static_cast<int>(index - offset)};
+    if (peer < ranks) {
+      const auto other =
+          std::find_if(parties_.begin(), parties_.end(), [&](const Party& candidate) {
+            return candidate.job == party.job && candidate.participant == peer;
+          });
+      waiting.peer_call = other->busy_workers == 0
+                              ? -1
+                              : static_cast<int>(other->calls[other->entered - 1] - offset);
+    }
+    deadlock.waiting.push_back(waiting);
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(deadlock.waiting.size(), 10); ++i) {
+    const Deadlock::Waiting& waiting = deadlock.waiting[i];
+    const auto& calls = jobs_[static_cast<std::size_t>(waiting.job)].calls;
+    const int ranks = calls.front()->list().ranks();
+    deadlock.report +=
+        fmt::format("rank {} waits in {}, for {} {}, ", waiting.rank,
+                    describe(waiting.job, waiting.call), waiting.peer < ranks ? "rank" : "switch",
+                    waiting.peer < ranks ? waiting.peer : waiting.peer - ranks);
+    if (waiting.peer_call < 0) {
+      deadlock.report += "which has made all its calls\n";
+    } else if (waiting.peer_call == waiting.call) {
+      deadlock.report += "which waits in the same call\n";
+    } else {
+      deadlock.report +=
+          fmt::format("which waits in {}\n", describe(waiting.job, waiting.peer_call));
+    }
+  }
+  if (deadlock.waiting.size() > 10) {
+    deadlock.report += fmt::format("and {} more\n", deadlock.waiting.size() - 10);
+  }
+  return deadlock;
+}
+
+}  // namespace
+
+tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
+                                               std::span<const MessageJob> jobs) {
+  const bool rings = std::all_of(jobs.begin(), jobs.end(), [](const MessageJob& job) {
+    return std::all_of(job.calls.begin(), job.calls.end(), [](const Traffic* traffic) {
+      return dynamic_cast<const Ring*>(&traffic->list()) != nullptr;
+    });
+  });
+  return rings ? Simulation<Ring>(network, jobs).Run() : Simulation<StepList>(network, jobs).Run();
+}
+
+MessageRun RunMessages(const Traffic& traffic) {
+  const MessageJob job{.calls = {&traffic}};
+  auto run = RunMessages(traffic.network(), std::span(&job, 1));
+  STEPCAST_CHECK(run.has_value(), "ranks that agree do not wait for ever");
+  STEPCAST_CHECK(run->ends[0] >= traffic.bandwidth_bound(),
+                 "no collective is faster than its links");
+  return *std::move(run);
+}
+
+}  // namespace stepcast::network

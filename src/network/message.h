@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/network/traffic.h"
+#include "tl/expected.hpp"
+
+// Collectives message by message: every message of every step is an event, processed in the order
+// of time.
+//
+// A message sent over a connection is put on all links of its path at once, at the connection's
+// rate, bytes / rate long. A link carries what is put on it in the order in which that happens, at
+// its own bandwidth; where connections together put more on it than it carries, it queues. A
+// message has left when every link of its path has carried what was put on it until then, and its
+// last byte arrives `latency` later. So connections that together use no more than a link has never
+// notice each other, a crowded link is never idle, and nothing is carried twice.
+//
+// A worker sends over a connection when its last message over it has left, and in another stage of
+// the algorithm when all it sent has left: it works ahead of its
+// receiver only as far as messages are under way. NCCL bounds that, too, by eight slots a
+// connection (NCCL_STEPS, 4 MiB); links inside a cluster hold less than that, latency x bandwidth,
+// so there are no credits.
+namespace stepcast::network {
+
+// The collectives of one communicator. Every rank enters its first at `start`, and its next one
+// when all its workers are done and all that it sent has left.
+struct MessageJob {
+  std::vector<const Traffic*> calls{};
+  // [rank]: which calls it makes, in its order; empty: all of them, in their order. A message of a
+  // call is received in that call alone, so ranks that disagree on the size, or on the order, wait
+  // for ever. The switches take part in every call.
+  std::vector<std::vector<int>> orders{};
+  Time start{};
+};
+
+struct MessageRun {
+  std::vector<std::vector<Time>> rank_ends;  // [job][rank]
+  std::vector<Time> ends;                    // [job]: the last of its ranks and messages
+  std::int64_t messages = 0;
+  // How long messages waited on crowded links, all together: zero where nothing contends.
+  Time queued{};
+};
+
+// Ranks that wait for ever.
+struct Deadlock {
+  struct Waiting {
+    int job = 0;
+    int rank = 0;
+    int call = 0;  // of the job's calls
+    int peer = 0;  // whom it waits for: a rank, or from ranks() on a switch
+    // What the peer does meanwhile: a call, or -1 where it has made all of its calls.
+    int peer_call = 0;
+  };
+  std::vector<Waiting> waiting{};  // a line for each rank that waits, in order
+  std::string report;              // names both sides, a line each, ten at most
+};
+
+// Jobs share the links. All traffics are on `network`.
+tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
+                                               std::span<const MessageJob> jobs);
+
+// One collective alone, from time zero. It never waits for ever.
+MessageRun RunMessages(const Traffic& traffic);
+
+}  // namespace stepcast::network

@@ -1,0 +1,271 @@
+#include "src/network/network.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::network {
+namespace {
+
+std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+int Network::Description::AddDevice(std::string name, bool forwards, int node) {
+  devices_.push_back({std::move(name), forwards, node});
+  return static_cast<int>(devices_.size()) - 1;
+}
+
+void Network::Description::AddLink(const Link& link) {
+  const auto devices = static_cast<int>(devices_.size());
+  STEPCAST_CHECK(link.from >= 0 && link.from < devices && link.to >= 0 && link.to < devices &&
+                     link.from != link.to,
+                 "a link joins two devices");
+  links_.push_back(link);
+}
+
+void Network::Description::AddBothWays(const Link& link) {
+  AddLink(link);
+  Link back = link;
+  std::swap(back.from, back.to);
+  AddLink(back);
+}
+
+int Network::Description::AddPlace(std::vector<int> devices) {
+  STEPCAST_CHECK(!devices.empty(), "a place is on a device");
+  places_.push_back(std::move(devices));
+  return static_cast<int>(places_.size()) - 1;
+}
+
+Network::Network(Description description)
+    : description_(std::move(description)),
+      onward_(description_.devices_.size()),
+      in_(description_.devices_.size()) {
+  for (int id = 0; id < links(); ++id) {
+    in_[At(link(id).to)].push_back(id);
+    if (description_.devices_[At(link(id).to)].forwards) onward_[At(link(id).from)].push_back(id);
+  }
+}
+
+tl::expected<Network, std::vector<Fault>> Network::Make(Description description) {
+  Network network(std::move(description));
+  std::vector<Fault> faults;
+  for (int id = 0; id < network.links(); ++id) {
+    const Link& link = network.link(id);
+    if (link.bandwidth <= Bandwidth()) {
+      faults.push_back({fmt::format("a link cannot carry anything: {}: {} B/s",
+                                    network.LinkName(id), link.bandwidth.bytes_per_second()),
+                        "give it a bandwidth, or leave the link out if it has failed"});
+    }
+    if (link.latency < Time()) {
+      faults.push_back({fmt::format("a link has a negative latency: {}: {} ps",
+                                    network.LinkName(id), link.latency.picoseconds()),
+                        "latencies are zero or more"});
+    }
+  }
+  if (faults.empty()) faults = network.FaultsOfParts();
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return network;
+}
+
+std::string Network::LinkName(int id) const {
+  return fmt::format("{} to {}", description_.devices_[At(link(id).from)].name,
+                     description_.devices_[At(link(id).to)].name);
+}
+
+std::string Network::PlaceName(int place) const {
+  return description_.devices_[At(DevicesOf(place).front())].name;
+}
+
+bool Network::Forwards(int place) const {
+  return description_.devices_[At(DevicesOf(place).front())].forwards;
+}
+
+// Every rank must reach the first one and be reached from it, through devices that forward. What
+// joins the nodes of two ranks is the fabric, so the search need not know between whom it is.
+std::vector<Fault> Network::FaultsOfParts() const {
+  if (places() < 2) return {};
+  const auto reached_from_first = [this](bool backwards) {
+    std::vector<std::vector<int>> next(description_.devices_.size());
+    for (const Link& link : description_.links_) {
+      if (backwards) {
+        next[At(link.to)].push_back(link.from);
+      } else {
+        next[At(link.from)].push_back(link.to);
+      }
+    }
+    std::vector<bool> reached(description_.devices_.size());
+    std::vector<int> open = DevicesOf(0);
+    for (const int device : open) reached[At(device)] = true;
+    for (bool first = true; !open.empty(); first = false) {
+      std::vector<int> further;
+      for (const int device : open) {
+        if (!first && !description_.devices_[At(device)].forwards) continue;
+        for (const int neighbour : next[At(device)]) {
+          if (reached[At(neighbour)]) continue;
+          reached[At(neighbour)] = true;
+          further.push_back(neighbour);
+        }
+      }
+      open = std::move(further);
+    }
+    return reached;
+  };
+  const std::vector<bool> from_first = reached_from_first(false);
+  const std::vector<bool> to_first = reached_from_first(true);
+
+  std::vector<Fault> faults;
+  std::vector<int> cut_off;
+  for (int place = 0; place < places(); ++place) {
+    bool linked = false;
+    bool joined = false;
+    for (const int device : DevicesOf(place)) {
+      linked = linked || !in_[At(device)].empty();
+      joined = joined || (from_first[At(device)] && to_first[At(device)]);
+    }
+    if (place == 0 || Forwards(place)) joined = true;
+    if (!linked) {
+      faults.push_back({fmt::format("no link leads to a participant: {}", PlaceName(place)),
+                        "link it to a switch, or to the others"});
+    } else if (!joined) {
+      cut_off.push_back(place);
+    }
+  }
+  if (!cut_off.empty() && faults.empty()) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min<std::size_t>(cut_off.size(), 4); ++i) {
+      names += (i == 0 ? "" : ", ") + PlaceName(cut_off[i]);
+    }
+    if (cut_off.size() > 4) names += fmt::format(" and {} more", cut_off.size() - 4);
+    faults.push_back({fmt::format("the topology is in several parts: nothing leads from {} to and "
+                                  "from {}",
+                                  PlaceName(0), names),
+                      "join the parts with a link or a switch"});
+  }
+  return faults;
+}
+
+tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
+  if (from == to) return Path();
+  const std::vector<int>& sources = network_.DevicesOf(from);
+  const std::vector<int>& targets = network_.DevicesOf(to);
+  // Through the one switch that both hang on: there is no choice.
+  if (sources.size() == 1 && targets.size() == 1) {
+    const std::vector<int>& out = network_.onward_[At(sources[0])];
+    const std::vector<int>& in = network_.in_[At(targets[0])];
+    if (out.size() == 1 && in.size() == 1) {
+      const Link& up = network_.link(out[0]);
+      const Link& down = network_.link(in[0]);
+      if (up.to == down.from) return Path{up.latency + down.latency, {{out[0]}, {in[0]}}};
+    }
+  }
+  std::optional<Path> path = Search(from, to, /*nvlink_only=*/true);
+  if (!path) path = Search(from, to, /*nvlink_only=*/false);
+  if (path) return *std::move(path);
+  return tl::unexpected(Fault{
+      fmt::format("no way leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
+      "join them with a link or a switch, or take another algorithm"});
+}
+
+void Network::Router::Reach(int device, const Distance& distance, int link) {
+  Visit& visit = visits_[At(device)];
+  if (visit.search != search_ || distance < visit.distance) {
+    visit.search = search_;
+    visit.distance = distance;
+    visit.over.clear();
+    visit.arriving = 0;
+    open_.emplace_back(distance, device);
+    std::push_heap(open_.begin(), open_.end(), std::greater<>());
+  } else if (distance > visit.distance) {
+    return;
+  }
+  if (link >= 0) visit.over.push_back(link);
+}
+
+// Dijkstra's algorithm; then back along all shortest ways, farthest device first, so that a
+// device's part is complete when it is divided among the links by which it arrived.
+std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) {
+  ++search_;
+  open_.clear();
+  visits_.resize(network_.description_.devices_.size());
+  const auto& devices = network_.description_.devices_;
+  const std::vector<int>& targets = network_.DevicesOf(to);
+  const int node_from = devices[At(network_.DevicesOf(from).front())].node;
+  const int node_to = devices[At(targets.front())].node;
+  const auto usable = [&](const Link& link) { return !nvlink_only || link.nvlink; };
+
+  for (const int device : network_.DevicesOf(from)) Reach(device, {}, -1);
+  std::optional<Distance> nearest;
+  while (!open_.empty()) {
+    const auto [distance, device] = open_.front();
+    std::pop_heap(open_.begin(), open_.end(), std::greater<>());
+    open_.pop_back();
+    if (distance > visits_[At(device)].distance) continue;
+    if (nearest && distance > *nearest) break;
+    if (std::find(targets.begin(), targets.end(), device) != targets.end()) {
+      nearest = distance;
+      continue;
+    }
+    for (const int id : network_.onward_[At(device)]) {
+      const Link& link = network_.link(id);
+      const int node = devices[At(link.to)].node;
+      if (!usable(link) || (node >= 0 && node != node_from && node != node_to)) continue;
+      Reach(link.to, {distance.latency + link.latency, distance.hops + 1}, id);
+    }
+    for (const int target : targets) {
+      if (devices[At(target)].forwards) continue;  // reached like any switch
+      for (const int id : network_.in_[At(target)]) {
+        const Link& link = network_.link(id);
+        if (link.from != device || !usable(link)) continue;
+        Reach(target, {distance.latency + link.latency, distance.hops + 1}, id);
+      }
+    }
+  }
+  if (!nearest) return std::nullopt;
+
+  Path path{.latency = nearest->latency};
+  const auto bandwidth = [this](int link) {
+    return static_cast<double>(network_.link(link).bandwidth.bytes_per_second());
+  };
+  const auto arriving_over = [&](int device) {
+    double sum = 0;
+    for (const int link : visits_[At(device)].over) sum += bandwidth(link);
+    return sum;
+  };
+  std::vector<int> ends;
+  double total = 0;
+  for (const int target : targets) {
+    const Visit& visit = visits_[At(target)];
+    if (visit.search != search_ || visit.distance != *nearest) continue;
+    ends.push_back(target);
+    total += arriving_over(target);
+  }
+  open_.clear();
+  for (const int end : ends) {
+    visits_[At(end)].arriving = ends.size() == 1 ? 1 : arriving_over(end) / total;
+    open_.emplace_back(*nearest, end);
+  }
+  // The farthest first; every device comes once.
+  while (!open_.empty()) {
+    const auto farthest = std::max_element(open_.begin(), open_.end());
+    const int device = farthest->second;
+    open_.erase(farthest);
+    const Visit& visit = visits_[At(device)];
+    const double sum = arriving_over(device);
+    for (const int id : visit.over) {
+      const double part =
+          visit.over.size() == 1 ? visit.arriving : visit.arriving * bandwidth(id) / sum;
+      path.shares.push_back({id, part});
+      const int before = network_.link(id).from;
+      Visit& earlier = visits_[At(before)];
+      if (earlier.arriving == 0) open_.emplace_back(earlier.distance, before);
+      earlier.arriving += part;
+    }
+  }
+  return path;
+}
+
+}  // namespace stepcast::network

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/rates.h"
+#include "src/base/time.h"
+#include "tl/expected.hpp"
+
+// Links between the places where a collective's participants are, and the ways over them.
+namespace stepcast::network {
+
+// One direction of a link.
+struct Link {
+  int from = 0;  // devices
+  int to = 0;
+  Time latency{};
+  Bandwidth bandwidth{};
+  bool nvlink = false;
+};
+
+// The part of a transfer that crosses a link.
+struct Share {
+  int link = 0;
+  double part = 1;
+};
+
+// A way from one place to another. A transfer cuts through: it is on every link of its way at once,
+// at the rate of the narrowest, and reaches the other end `latency` after it has left. No switch
+// takes a whole message in before it sends it on. Where several ways are equally short each carries
+// a part, in proportion to the bandwidth of its links.
+struct Path {
+  Time latency{};
+  std::vector<Share> shares{};
+};
+
+// What is impossible about a network.
+struct Fault {
+  std::string message;
+  std::string hint;
+};
+
+// Devices, directed links, and places: a rank's GPU, or the switches that reduce and multicast
+// together. Immutable. Every rank's place reaches every other's; a node's switches may lie where
+// only the node's own ranks reach them.
+class Network {
+ public:
+  // What a network is made of.
+  class Description {
+   public:
+    // `forwards`: a switch, a CPU or a NIC; GPUs end ways. `node` is -1 for the fabric; ways
+    // between two places lead through their own nodes and the fabric. Names appear in faults and
+    // reports.
+    int AddDevice(std::string name, bool forwards, int node = -1);
+    // One direction; both ends exist.
+    void AddLink(const Link& link);
+    void AddBothWays(const Link& link);
+    // A place on one device, or spread over several alike. Places are numbered from 0.
+    int AddPlace(std::vector<int> devices);
+
+   private:
+    friend class Network;
+    struct Device {
+      std::string name;
+      bool forwards = false;
+      int node = -1;
+    };
+    std::vector<Device> devices_;
+    std::vector<Link> links_;
+    std::vector<std::vector<int>> places_;
+  };
+
+  // All that is wrong: links without bandwidth or with a negative latency, places without a link,
+  // and a topology in several parts.
+  static tl::expected<Network, std::vector<Fault>> Make(Description description);
+
+  int places() const { return static_cast<int>(description_.places_.size()); }
+  int links() const { return static_cast<int>(description_.links_.size()); }
+  const Link& link(int id) const { return description_.links_[static_cast<std::size_t>(id)]; }
+  std::string LinkName(int id) const;  // "node0/gpu1 to node0/nvswitch0"
+  std::string PlaceName(int place) const;
+  bool Forwards(int place) const;  // on devices that forward: not a rank's
+
+  // Finds ways; keeps what it needs for that between calls. One thread at a time.
+  class Router;
+
+ private:
+  explicit Network(Description description);
+  std::vector<Fault> FaultsOfParts() const;
+
+  const std::vector<int>& DevicesOf(int place) const {
+    return description_.places_[static_cast<std::size_t>(place)];
+  }
+
+  Description description_;
+  // [device]: links. Those into devices that end ways are left out of `onward_`, so that a switch
+  // with thousands of GPUs is not searched GPU by GPU.
+  std::vector<std::vector<int>> onward_;
+  std::vector<std::vector<int>> in_;
+};
+
+class Network::Router {
+ public:
+  explicit Router(const Network& network) : network_(network) {}
+  // Shortest by latency, then by links crossed. Two places that NVLink joins use nothing else,
+  // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). Of a
+  // place on itself: nothing is crossed. Fails where no way leads there.
+  tl::expected<Path, Fault> Find(int from, int to);
+
+ private:
+  struct Distance {
+    Time latency;
+    int hops = 0;
+    friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
+  };
+  struct Visit {
+    std::uint32_t search = 0;  // the one that the rest belongs to
+    Distance distance;
+    std::vector<int> over;  // the links by which it is reached in this distance
+    double arriving = 0;    // part of the transfer, while the way is traced back
+  };
+
+  std::optional<Path> Search(int from, int to, bool nvlink_only);
+  void Reach(int device, const Distance& distance, int link);
+
+  const Network& network_;
+  std::vector<Visit> visits_;  // [device], once there was a search
+  std::uint32_t search_ = 0;
+  std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
+};
+
+}  // namespace stepcast::network

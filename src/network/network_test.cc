@@ -1,0 +1,156 @@
+#include "src/network/network.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/network/sample_networks.h"
+
+namespace stepcast::network {
+namespace {
+
+constexpr Bandwidth kWide = Bandwidth::GigabytesPerSecond(50);
+
+std::vector<std::string> MessagesOf(Network::Description description) {
+  const auto network = Network::Make(std::move(description));
+  std::vector<std::string> messages;
+  if (!network) {
+    for (const Fault& fault : network.error()) messages.push_back(fault.message);
+  }
+  return messages;
+}
+
+TEST(NetworkTest, RefusesLinksThatCarryNothing) {
+  Network::Description description;
+  const int a = description.AddDevice("a", false);
+  const int b = description.AddDevice("b", false);
+  description.AddLink({.from = a, .to = b, .bandwidth = kWide});
+  description.AddLink({.from = b, .to = a, .latency = Picoseconds(-1)});
+  description.AddPlace({a});
+  description.AddPlace({b});
+  EXPECT_EQ(MessagesOf(description),
+            std::vector<std::string>({"a link cannot carry anything: b to a: 0 B/s",
+                                      "a link has a negative latency: b to a: -1 ps"}));
+}
+
+TEST(NetworkTest, RefusesRanksWithoutALink) {
+  Network::Description description;
+  const int a = description.AddDevice("a", false);
+  const int hub = description.AddDevice("hub", true);
+  const int alone = description.AddDevice("alone", false);
+  description.AddBothWays({.from = a, .to = hub, .bandwidth = kWide});
+  description.AddPlace({a});
+  description.AddPlace({alone});
+  EXPECT_EQ(MessagesOf(description),
+            std::vector<std::string>({"no link leads to a participant: alone"}));
+}
+
+// a and b on one switch, c and d on another; and a and b over c, which does not forward.
+TEST(NetworkTest, RefusesATopologyInParts) {
+  Network::Description description;
+  std::vector<int> ranks;
+  for (const char* name : {"a", "b", "c", "d"}) ranks.push_back(description.AddDevice(name, false));
+  const int left = description.AddDevice("left", true);
+  const int right = description.AddDevice("right", true);
+  for (int i = 0; i < 4; ++i) {
+    const int rank = ranks[static_cast<std::size_t>(i)];
+    description.AddBothWays({.from = rank, .to = i < 2 ? left : right, .bandwidth = kWide});
+    description.AddPlace({rank});
+  }
+  EXPECT_EQ(MessagesOf(description),
+            std::vector<std::string>({"the topology is in several parts: nothing leads from a to "
+                                      "and from c, d"}));
+  description.AddLink({.from = left, .to = right, .bandwidth = kWide});
+  EXPECT_EQ(MessagesOf(description).size(), 1U) << "one way alone does not join them";
+  description.AddLink({.from = right, .to = left, .bandwidth = kWide});
+  EXPECT_EQ(MessagesOf(description), std::vector<std::string>());
+}
+
+TEST(NetworkTest, RanksDoNotForward) {
+  Network::Description description;
+  std::vector<int> ranks;
+  for (const char* name : {"a", "b", "c"}) {
+    ranks.push_back(description.AddDevice(name, false));
+    description.AddPlace({ranks.back()});
+  }
+  description.AddBothWays({.from = ranks[0], .to = ranks[1], .bandwidth = kWide});
+  description.AddBothWays({.from = ranks[1], .to = ranks[2], .bandwidth = kWide});
+  EXPECT_EQ(MessagesOf(description).size(), 1U);
+}
+
+// Two planes of 30 and 20 GB/s between two GPUs: three fifths of a transfer over one, two fifths
+// over the other, all links on the way with latency 1 us each.
+TEST(RouterTest, DividesAmongPlanes) {
+  Network::Description description;
+  const int a = description.AddDevice("a", false);
+  const int b = description.AddDevice("b", false);
+  std::vector<int> planes;
+  for (const int bandwidth : {30, 20}) {
+    planes.push_back(description.AddDevice("plane", true));
+    for (const int gpu : {a, b}) {
+      description.AddBothWays({.from = gpu,
+                               .to = planes.back(),
+                               .latency = Microseconds(1),
+                               .bandwidth = Bandwidth::GigabytesPerSecond(bandwidth)});
+    }
+  }
+  description.AddPlace({a});
+  description.AddPlace({b});
+  const int both_planes = description.AddPlace(planes);
+  const Network network = Network::Make(description).value();
+  Network::Router router(network);
+
+  const Path path = router.Find(0, 1).value();
+  EXPECT_EQ(path.latency, Microseconds(2));
+  std::map<std::string, double> parts;
+  for (const Share& share : path.shares) {
+    parts[network.LinkName(share.link) +
+          std::to_string(network.link(share.link).bandwidth.gigabytes_per_second())] += share.part;
+  }
+  EXPECT_EQ(parts.size(), 4U);
+  for (const auto& [link, part] : parts) {
+    EXPECT_DOUBLE_EQ(part, link.find("30") != std::string::npos ? 0.6 : 0.4) << link;
+  }
+  // To the switches themselves, as a reduction inside them needs it.
+  const Path up = router.Find(0, both_planes).value();
+  EXPECT_EQ(up.latency, Microseconds(1));
+  ASSERT_EQ(up.shares.size(), 2U);
+  EXPECT_DOUBLE_EQ(up.shares[0].part + up.shares[1].part, 1);
+  EXPECT_TRUE(router.Find(0, 0).value().shares.empty());
+}
+
+TEST(RouterTest, TakesTheShortestButPrefersNvLink) {
+  Network::Description description;
+  const int a = description.AddDevice("a", false);
+  const int b = description.AddDevice("b", false);
+  const int near = description.AddDevice("near", true);
+  const int far = description.AddDevice("far", true);
+  for (const int gpu : {a, b}) {
+    description.AddBothWays(
+        {.from = gpu, .to = near, .latency = Nanoseconds(100), .bandwidth = kWide});
+    description.AddBothWays(
+        {.from = gpu, .to = far, .latency = Nanoseconds(700), .bandwidth = kWide});
+    description.AddPlace({gpu});
+  }
+  const Network plain = Network::Make(description).value();
+  EXPECT_EQ(Network::Router(plain).Find(0, 1)->latency, Nanoseconds(200));
+  description.AddBothWays(
+      {.from = a, .to = b, .latency = Nanoseconds(500), .bandwidth = kWide, .nvlink = true});
+  const Network nvlink = Network::Make(description).value();
+  EXPECT_EQ(Network::Router(nvlink).Find(0, 1)->latency, Nanoseconds(500));
+}
+
+// The switch of another node hangs on that node's GPUs alone, and those do not forward.
+TEST(RouterTest, SaysWhereNothingLeads) {
+  const SampleNetwork sample = MakeSampleNetwork(2, 2, 0);
+  Network::Router router(sample.network);
+  EXPECT_TRUE(router.Find(0, 4).has_value());
+  const auto nothing = router.Find(0, 5);
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().message, "no way leads from node0/gpu0 to node1/switch");
+}
+
+}  // namespace
+}  // namespace stepcast::network
