@@ -1,0 +1,154 @@
+#include "src/nccl/bandwidth.h"
+
+#include <algorithm>
+
+#include "src/nccl/bandwidth_ceilings.h"
+#include "src/nccl/generation.h"
+
+namespace stepcast::nccl {
+namespace {
+
+bool IsCollNet(Algorithm algorithm) {
+  return algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain;
+}
+bool IsNvls(Algorithm algorithm) {
+  return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
+}
+
+bool Exists(const Communicator& communicator, Function function, Algorithm algorithm,
+            Protocol protocol) {
+  const bool simple = protocol == Protocol::kSimple;
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return true;
+    case Algorithm::kTree:
+      return function == Function::kAllReduce;
+    case Algorithm::kCollNetChain:
+    case Algorithm::kNvlsTree:
+      return simple && function == Function::kAllReduce;
+    case Algorithm::kCollNetDirect:
+    case Algorithm::kNvls:
+      return simple && (function == Function::kAllReduce || Gathers(function));
+    case Algorithm::kPat:
+      // One GPU in each node.
+      return simple && Gathers(function) && communicator.version >= Version::kV2_23 &&
+             communicator.nodes == communicator.ranks;
+  }
+  return false;
+}
+
+// Of one search channel.
+double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCeilings& ceilings,
+                            Function function, Algorithm algorithm) {
+  const Graph& graph = communicator.graphs.nvls;
+  const double local = communicator.ranks_per_node();
+  const bool tree = algorithm == Algorithm::kNvlsTree;
+  if (communicator.version >= Version::kV2_28) {
+    // An all-reduce moves data both ways at once; otherwise a head's own part stays where it is.
+    double intra =
+        graph.bw_intra * ceilings.nvls_efficiency * (graph.channels - 1) / graph.channels;
+    intra *= function == Function::kAllReduce ? 2 : (local - 1) / local;
+    const double inter = graph.bw_inter * (tree && communicator.nodes <= 2 ? 2 : 1);
+    const double bandwidth = std::min(intra, inter);
+    return tree ? std::min(bandwidth, ceilings.nvls_tree) : bandwidth;
+  }
+  if (tree) {
+    return std::min(graph.bw_intra,
+                    communicator.nodes <= 2 ? graph.bw_inter : graph.bw_inter / 2);
+  }
+  if (communicator.version >= Version::kV2_27 && Gathers(function)) {
+    return std::min(graph.bw_intra * (local - 1) / local, graph.bw_inter * 0.9);
+  }
+  return std::min(graph.bw_intra, graph.bw_inter);
+}
+
+double CollNetDirectBandwidth(const Communicator& communicator, Function function,
+                              double channel_bandwidth, double bus_bandwidth) {
+  const Graph& graph = communicator.graphs.collnet_direct;
+  const double local = communicator.ranks_per_node();
+  if (Gathers(function)) {
+    if (communicator.version >= Version::kV2_27) {
+      return local * std::min(graph.bw_intra, graph.bw_inter * 0.9);
+    }
+    // Measured with one and with eight GPUs in a node, and a line between these.
+    const double weight = (local - 1) / 7;
+    return local * channel_bandwidth * (weight * 0.85 + (1 - weight) * 0.95);
+  }
+  // Full speed needs a card for each GPU.
+  double factor = local / graph.channels;
+  factor -= (factor - 1) / 2;
+  const double reached = communicator.min_compute_capability >= 90 ? 0.85 : 1.0;
+  return bus_bandwidth / factor * reached;
+}
+
+double BusBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
+                    Protocol protocol) {
+  const Graph& graph = communicator.graphs.Of(algorithm);
+  const BandwidthCeilings ceilings =
+      CeilingsOf(communicator.version, GenerationOf(communicator.min_compute_capability),
+                 communicator.cpu, communicator.nodes);
+  const int channels = graph.channels;
+  const double channel_bandwidth =
+      IsNvls(algorithm) ? NvlsChannelBandwidth(communicator, ceilings, function, algorithm)
+      : communicator.nodes <= 2 || IsCollNet(algorithm) ? graph.bw_intra
+                                                        : graph.bw_inter;
+  double bandwidth = channels * channel_bandwidth;
+  switch (algorithm) {
+    case Algorithm::kRing:
+      if (protocol == Protocol::kLl) return std::min(ceilings.ll, bandwidth / 2);
+      if (protocol == Protocol::kLl128) {
+        const bool alone = communicator.ranks_per_node() < 2;
+        const double reached = communicator.version < Version::kV2_23 && alone ? 0.7 : 0.92;
+        return std::min(bandwidth * reached, channels * ceilings.ring_ll128);
+      }
+      return bandwidth;
+    case Algorithm::kTree:
+      bandwidth = std::min(bandwidth * 0.92, channels * ceilings.tree);
+      if (protocol == Protocol::kLl) bandwidth = std::min(bandwidth / 3.8, ceilings.ll);
+      if (protocol == Protocol::kLl128) {
+        const double reached = communicator.nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
+        bandwidth = std::min(bandwidth * reached, channels * ceilings.tree_ll128);
+      }
+      return graph.pattern == Pattern::kTree ? bandwidth * 0.85 : bandwidth;
+    case Algorithm::kPat:
+      return bandwidth * (communicator.version < Version::kV2_27 ? 0.85 : 0.75);
+    case Algorithm::kCollNetDirect:
+      return CollNetDirectBandwidth(communicator, function, channel_bandwidth, bandwidth);
+    case Algorithm::kCollNetChain:
+    case Algorithm::kNvls:
+    case Algorithm::kNvlsTree:
+      return bandwidth;
+  }
+  return bandwidth;
+}
+
+// Algorithm over bus bandwidth.
+double Ratio(const Communicator& communicator, Function function, Algorithm algorithm) {
+  const int n = communicator.ranks;
+  const int steps = function == Function::kAllReduce ? 2 * (n - 1) : Gathers(function) ? n - 1 : n;
+  const double ring = static_cast<double>(n) / steps;
+  if (algorithm == Algorithm::kRing) return ring;
+  if (Gathers(function)) return 1;
+  if (IsNvls(algorithm)) return communicator.version < Version::kV2_28 ? 5.0 / 6.0 : ring;
+  return 0.5;
+}
+
+}  // namespace
+
+double AlgorithmBandwidth(const Communicator& communicator, Function function,
+                          Algorithm algorithm, Protocol protocol) {
+  if (communicator.ranks < 2 || !Exists(communicator, function, algorithm, protocol)) return 0;
+  const Graph& graph = communicator.graphs.Of(algorithm);
+  if (graph.channels == 0) return 0;
+  if (IsNvls(algorithm) && communicator.version >= Version::kV2_28 && graph.channels < 2) return 0;
+  const bool heads = algorithm == Algorithm::kNvls || algorithm == Algorithm::kCollNetDirect;
+  if (heads && Gathers(function) && communicator.nodes > 1 &&
+      (!communicator.collnet || !communicator.collnet_gathers ||
+       communicator.most_local_ranks > communicator.collnet_heads)) {
+    return 0;
+  }
+  return BusBandwidth(communicator, function, algorithm, protocol) *
+         Ratio(communicator, function, algorithm);
+}
+
+}  // namespace stepcast::nccl

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "src/base/bytes.h"
+#include "src/nccl/communicator.h"
+#include "src/nccl/terms.h"
+
+// In what portions data move (NVIDIA/nccl, src/init.cc, src/include/device.h and collectives.h,
+// src/enqueue.cc). A connection is a buffer of eight steps that sender and receiver pass round; what
+// a kernel works on at once is a chunk; Simple rings hand a chunk on in slices.
+namespace stepcast::nccl {
+
+inline constexpr int kBufferSteps = 8;
+
+// The buffer of one connection.
+constexpr Bytes BufferBytes(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kLl:
+      return KiB(512);  // half of each 16 B are flags
+    case Protocol::kLl128:
+      return Bytes(4'915'200);  // 8 of each 128 B are flags
+    case Protocol::kSimple:
+      return MiB(4);
+  }
+  return {};
+}
+
+// Chunks are whole multiples of this.
+constexpr Bytes Grain(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kLl:
+      return Bytes(16);
+    case Protocol::kLl128:
+      return Bytes(1920);
+    case Protocol::kSimple:
+      return Bytes(512);
+  }
+  return {};
+}
+
+struct Chunking {
+  Bytes chunk;          // of data, without flags
+  Bytes slice;          // handed on as a whole; the chunk itself but for Simple rings
+  Bytes loop;           // all channels and, for rings, all ranks' chunks, for NVLS all heads'
+  int steps_of_chunk = 1;  // of the connection's buffer
+
+  friend bool operator==(const Chunking&, const Chunking&) = default;
+};
+
+// Of a collective of `bytes` (as in communicator_model.h) that runs on `channels`.
+Chunking ChunkingOf(const Communicator& communicator, Function function, Algorithm algorithm,
+                    Protocol protocol, int channels, Bytes bytes);
+
+// The chunk of a ring all-reduce's last loop, when `left` bytes remain for a channel: these are dealt
+// out among the ranks, in multiples of the grain.
+Bytes LastRingChunk(const Chunking& chunking, Protocol protocol, int ranks, Bytes left);
+
+}  // namespace stepcast::nccl

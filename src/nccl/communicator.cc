@@ -1,0 +1,29 @@
+#include "src/nccl/communicator.h"
+
+#include <algorithm>
+
+#include "src/nccl/channels.h"
+
+namespace stepcast::nccl {
+
+Communicator MakeCommunicator(const Node& node, int nodes, Version version) {
+  Communicator result;
+  result.version = version;
+  result.nodes = nodes;
+  result.most_local_ranks = static_cast<int>(node.gpus.size());
+  result.ranks = nodes * result.most_local_ranks;
+  result.graphs = FindGraphs(node, nodes, version);
+  result.cpu = node.cpu;
+  const auto [oldest, newest] = std::minmax_element(
+      node.gpus.begin(), node.gpus.end(),
+      [](const Gpu& a, const Gpu& b) { return a.compute_capability < b.compute_capability; });
+  result.min_compute_capability = oldest->compute_capability;
+  result.max_compute_capability = newest->compute_capability;
+  result.compute_channels = ComputeChannels(result.graphs, nodes, result.min_compute_capability);
+  result.nvls_channels = NvlsChannels(result.graphs, nodes, result.min_compute_capability);
+  result.nvswitch = std::all_of(node.gpus.begin(), node.gpus.end(),
+                                [](const Gpu& gpu) { return gpu.nvswitch_links > 0; });
+  return result;
+}
+
+}  // namespace stepcast::nccl

@@ -1,0 +1,217 @@
+#include "src/nccl/communicator_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "src/base/check.h"
+#include "src/nccl/bandwidth.h"
+#include "src/nccl/generation.h"
+#include "src/nccl/latency.h"
+#include "src/nccl/link_bandwidth.h"
+#include "src/nccl/tree_correction.h"
+
+namespace stepcast::nccl {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMostThreads = 640;
+constexpr int kMostDirectRanks = 8;    // of a node, for CollNet
+constexpr int kMostNvlsHeads = 32;
+constexpr int kOperationsPerBatch = 10;  // work of 96 B in batches of 1024 B
+constexpr double kLossyFactor = 1024;    // far from everything else
+
+bool IsNvls(Algorithm algorithm) {
+  return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
+}
+
+// Without a word of the user.
+bool Enabled(const Communicator& communicator, Function function, Algorithm algorithm) {
+  const bool several = communicator.nodes > 1;
+  switch (algorithm) {
+    case Algorithm::kTree:
+    case Algorithm::kRing:
+    case Algorithm::kPat:
+      return true;
+    case Algorithm::kCollNetDirect:
+      return communicator.collnet && communicator.nvswitch &&
+             communicator.most_local_ranks <= kMostDirectRanks;
+    case Algorithm::kCollNetChain:
+      return communicator.collnet && communicator.most_local_ranks <= kMostDirectRanks;
+    case Algorithm::kNvls:
+    case Algorithm::kNvlsTree:
+      if (communicator.nvls_channels == 0) return false;
+      if (function != Function::kAllReduce && communicator.most_local_ranks > kMostNvlsHeads) {
+        return false;
+      }
+      return algorithm == Algorithm::kNvlsTree ? several : !several || communicator.collnet;
+  }
+  return false;
+}
+
+// LL128 relies on 128 bytes arriving together. NCCL uses it where that was tested.
+bool Ll128IsSafe(const Communicator& communicator, const Graph& graph) {
+  const int oldest = communicator.min_compute_capability;
+  const PathType farthest = oldest >= 90 ? PathType::kPxn : PathType::kPxb;
+  const bool alike = oldest == communicator.max_compute_capability || oldest >= 90;
+  return oldest >= 70 && alike && graph.type_inter <= farthest &&
+         graph.type_intra <= PathType::kNvlinkBridge;
+}
+
+}  // namespace
+
+CommunicatorModel::CommunicatorModel(const Communicator& communicator,
+                                     const Overrides& overrides)
+    : ranks_(communicator.ranks),
+      nodes_(communicator.nodes),
+      compute_channels_(communicator.compute_channels),
+      nvls_channels_(communicator.nvls_channels),
+      collnet_heads_(std::max(1, communicator.collnet_heads)) {
+  STEPCAST_CHECK(ranks_ >= nodes_ && nodes_ >= 1, "every node of a communicator has ranks");
+  plateau_ = communicator.min_compute_capability < 80 ? 1.9 : 1.4;
+  corrects_nvls_tree_ =
+      communicator.version >= Version::kV2_30 && IsX86(communicator.cpu) &&
+      GenerationOf(communicator.min_compute_capability) == Generation::kBlackwell;
+
+  for (Function function : kFunctions) {
+    Tables& tables = tables_[static_cast<std::size_t>(function)];
+    for (Algorithm algorithm : kAlgorithms) {
+      const bool enabled = Enabled(communicator, function, algorithm) &&
+                           overrides.algorithms.allows(function, algorithm);
+      for (Protocol protocol : kProtocols) {
+        const double bandwidth =
+            AlgorithmBandwidth(communicator, function, algorithm, protocol);
+        if (bandwidth == 0) continue;
+        tables.latency.at(algorithm, protocol) =
+            AlgorithmLatency(communicator, function, algorithm, protocol);
+        const bool safe = protocol != Protocol::kLl128 ||
+                          !overrides.protocols.is_default(function) ||
+                          Ll128IsSafe(communicator, communicator.graphs.Of(algorithm));
+        if (enabled && safe && overrides.protocols.allows(function, protocol)) {
+          tables.bandwidth.at(algorithm, protocol) = bandwidth;
+        }
+      }
+    }
+  }
+
+  const Graph& ring = communicator.graphs.ring;
+  for (Algorithm algorithm : kAlgorithms) {
+    most_threads_.at(algorithm, Protocol::kLl) = 512;
+    most_threads_.at(algorithm, Protocol::kLl128) = kMostThreads;
+    most_threads_.at(algorithm, Protocol::kSimple) = kMostThreads;
+    thread_threshold_.at(algorithm, Protocol::kLl) = algorithm == Algorithm::kRing ? 8 * ranks_ : 8;
+    thread_threshold_.at(algorithm, Protocol::kLl128) = 8;
+    const bool collnet =
+        algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain;
+    thread_threshold_.at(algorithm, Protocol::kSimple) = collnet ? 512 : 64;
+  }
+  const bool slow = ring.bw_intra * ring.channels <= PcieBandwidth(16, 8);
+  most_threads_.at(Algorithm::kRing, Protocol::kSimple) = slow ? 256 : 512;
+  most_threads_.at(Algorithm::kTree, Protocol::kSimple) = 512;
+}
+
+bool CommunicatorModel::Does(const Collective& collective, Algorithm algorithm) const {
+  return !(algorithm == Algorithm::kPat && collective.scaled &&
+           collective.function == Function::kReduceScatter);
+}
+
+double CommunicatorModel::Time(const Collective& collective, Algorithm algorithm,
+                               Protocol protocol) const {
+  const Tables& tables = tables_[static_cast<std::size_t>(collective.function)];
+  double bandwidth = tables.bandwidth.at(algorithm, protocol);
+  double latency = tables.latency.at(algorithm, protocol);
+  const std::int64_t bytes = collective.bytes.count();
+  const bool all_reduce = collective.function == Function::kAllReduce;
+  if (all_reduce && bytes >= 64) {
+    const int step = std::bit_width(static_cast<std::uint64_t>(bytes / 64)) - 1;
+    if ((algorithm == Algorithm::kTree && step < kTreeCorrections - 1) ||
+        (algorithm == Algorithm::kNvlsTree && corrects_nvls_tree_ && step < kTreeCorrections)) {
+      bandwidth *= TreeCorrection(protocol, step);
+    }
+  }
+  if (all_reduce && algorithm == Algorithm::kRing && protocol == Protocol::kSimple && nodes_ > 1 &&
+      bytes / (std::int64_t{compute_channels_} * ranks_) >= 64) {
+    latency *= plateau_;
+  }
+  const int waits =
+      algorithm == Algorithm::kRing
+          ? collective.operations
+          : (collective.operations + kOperationsPerBatch - 1) / kOperationsPerBatch;
+  return latency * waits + static_cast<double>(bytes) / (1000 * bandwidth);
+}
+
+std::optional<double> CommunicatorModel::PredictedTime(const Collective& collective,
+                                                       Algorithm algorithm,
+                                                       Protocol protocol) const {
+  if (ranks_ == 1) {
+    if (algorithm == Algorithm::kRing && protocol == Protocol::kSimple) return 0;
+    return std::nullopt;
+  }
+  if (bandwidth(collective.function, algorithm, protocol) == 0 || !Does(collective, algorithm)) {
+    return std::nullopt;
+  }
+  return Time(collective, algorithm, protocol);
+}
+
+std::optional<Choice> CommunicatorModel::Choose(const Collective& collective) const {
+  if (ranks_ == 1) return WithResources(collective, Algorithm::kRing, Protocol::kSimple);
+  const ByAlgorithm<double>& bandwidths =
+      tables_[static_cast<std::size_t>(collective.function)].bandwidth;
+  bool found = false;
+  double best = 0;
+  Algorithm best_algorithm = Algorithm::kRing;
+  Protocol best_protocol = Protocol::kSimple;
+  for (Algorithm algorithm : kAlgorithms) {
+    for (Protocol protocol : kProtocols) {
+      if (bandwidths.at(algorithm, protocol) == 0 || !Does(collective, algorithm)) continue;
+      double time = Time(collective, algorithm, protocol);
+      // Every addition of eight-bit numbers loses some; a long ring too much. (NCCL looks at the
+      // type alone, whatever the function.)
+      if (collective.fp8 && algorithm == Algorithm::kRing && ranks_ > 8) time *= kLossyFactor;
+      if (found && time >= best) continue;
+      found = true;
+      best = time;
+      best_algorithm = algorithm;
+      best_protocol = protocol;
+    }
+  }
+  if (!found) return std::nullopt;
+  return WithResources(collective, best_algorithm, best_protocol);
+}
+
+Choice CommunicatorModel::WithResources(const Collective& collective, Algorithm algorithm,
+                                        Protocol protocol) const {
+  Choice choice{.algorithm = algorithm, .protocol = protocol};
+  choice.predicted_time = PredictedTime(collective, algorithm, protocol).value_or(0);
+  const std::int64_t bytes = collective.bytes.count();
+  std::int64_t threshold = thread_threshold_.at(algorithm, protocol);
+  std::int64_t channels = compute_channels_;
+  std::int64_t threads = most_threads_.at(algorithm, protocol);
+  if (IsNvls(algorithm)) {
+    channels = nodes_ > 1 && algorithm == Algorithm::kNvls
+                   ? std::min(nvls_channels_, compute_channels_)
+                   : nvls_channels_;
+  } else if (algorithm == Algorithm::kCollNetDirect) {
+    // Down to 16, 8, 4, 2 and 1 channels, each time asking for half as much from there on.
+    for (int stage = 16; stage >= 1; stage /= 2) {
+      bool small = true;
+      while ((small = bytes < channels * threads * collnet_heads_ * threshold) &&
+             channels > stage) {
+        if (channels == stage + stage / 2) threshold /= 2;
+        --channels;
+      }
+      if (!small) break;
+    }
+  } else {
+    channels = std::clamp<std::int64_t>(bytes / (threads * threshold), 1, channels);
+    while (bytes < channels * threads * threshold && threads % 128 == 0) threads /= 2;
+  }
+  if (protocol == Protocol::kSimple && algorithm == Algorithm::kRing) threads += kWarp;
+  threads = std::max<std::int64_t>(threads, 3 * kWarp);
+  if (algorithm == Algorithm::kTree || algorithm == Algorithm::kPat) threads = kMostThreads;
+  choice.channels = static_cast<int>(channels);
+  choice.threads = static_cast<int>(threads);
+  return choice;
+}
+
+}  // namespace stepcast::nccl

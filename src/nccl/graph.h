@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/nccl/path_type.h"
+
+namespace stepcast::nccl {
+
+// Of any kind in a communicator.
+inline constexpr int kMostChannels = 64;
+
+// How a channel runs through a node (NVIDIA/nccl, src/include/graph.h).
+//   ring            card -> GPU a -> b -> .. -> x -> card; without network back to a
+//   tree            a chain a -> b -> .. -> x; card and both children at a
+//   balanced tree   the same; the parent and one child at a, the other child at b
+//   split tree      the same; the parent at a, both children at b
+//   NVLS            a head GPU with its card; the rest follows through NVSwitch
+//   CollNet direct  a head GPU with its card, all others next to it
+enum class Pattern : std::uint8_t { kBalancedTree, kSplitTree, kTree, kRing, kNvls, kCollNetDirect };
+
+struct ChannelPath {
+  std::vector<int> gpus;  // of the node, in order; for NVLS the head alone
+  int nic_in = -1;        // the card a ring enters through, trees and heads use
+  int nic_out = -1;
+
+  friend bool operator==(const ChannelPath&, const ChannelPath&) = default;
+};
+
+// What the search has found. Bandwidths are of one search channel.
+struct Graph {
+  Pattern pattern = Pattern::kRing;
+  int channels = 0;
+  double bw_intra = 0;  // GB/s inside the node
+  double bw_inter = 0;  // GB/s through the cards
+  PathType type_intra = PathType::kLocal;  // the farthest path used
+  PathType type_inter = PathType::kPix;
+  int cross_nic = 0;  // 2: a ring may leave through another card than it entered by
+  bool same_channels = true;  // all channels visit the GPUs in the same order
+  double latency_inter = 0;   // us, of the cards
+  std::vector<ChannelPath> paths;  // [channel]; empty where a graph is given as numbers alone
+};
+
+}  // namespace stepcast::nccl

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "src/nccl/cpu.h"
+
+// The bandwidths that NCCL takes links to have, GB/s in one direction, net of their protocols
+// (NVIDIA/nccl, src/graph/topo.h and topo.cc).
+namespace stepcast::nccl {
+
+// One NVLink of a GPU. H100: 18 links of 20.6 make 370.8.
+constexpr double NvlinkBandwidth(int compute_capability) {
+  if (compute_capability >= 100) return 40.1;
+  if (compute_capability >= 90) return 20.6;
+  if (compute_capability == 86) return 12.0;
+  if (compute_capability >= 70) return 20.0;
+  if (compute_capability >= 60) return 18.0;
+  return 20.0;
+}
+
+// `transfers`: the speed of a lane in GT/s, 8 (generation 3), 16 or 32. NCCL counts 7.5 units per
+// GT/s and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
+constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
+
+// A port of `megabits` per second: 400,000 gives 50.
+constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
+
+// Between the sockets of a machine.
+constexpr double SocketBandwidth(Cpu cpu) {
+  switch (cpu) {
+    case Cpu::kIntelBroadwell:
+      return 6;
+    case Cpu::kIntelSkylake:
+      return 10;
+    case Cpu::kIntelSapphireRapids:
+      return 22;
+    case Cpu::kIntelEmeraldRapids:
+      return 40;
+    case Cpu::kAmd:
+    case Cpu::kMixed:
+      return 16;
+    case Cpu::kArm:
+      return 6;
+    case Cpu::kPower9:
+      return 32;
+  }
+  return 0;
+}
+
+}  // namespace stepcast::nccl

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/nccl/terms.h"
+
+// What the user allows NCCL to use, in the syntax of NCCL_ALGO and NCCL_PROTO (NCCL's user guide,
+// "Environment Variables"):
+//
+//   NCCL_ALGO="ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring"
+//   NCCL_PROTO="^LL128;allreduce:LL128"
+//
+// Lists are separated by semicolons. A list is of names with commas between them, in any case; ^
+// before it means all but these. All lists except the first begin with the function they are for;
+// without function, a list is for all of them. A later list replaces what an earlier one said.
+namespace stepcast::nccl {
+
+template <typename Enumerator, std::size_t n>
+class AllowedByFunction {
+ public:
+  // No list was given for this function: NCCL's own rules hold.
+  bool is_default(Function function) const { return !lists_[Index(function)].has_value(); }
+  bool allows(Function function, Enumerator value) const {
+    const std::optional<std::bitset<n>>& list = lists_[Index(function)];
+    return !list || list->test(static_cast<std::size_t>(value));
+  }
+  void Set(Function function, std::bitset<n> values) { lists_[Index(function)] = values; }
+
+ private:
+  static constexpr std::size_t Index(Function function) {
+    return static_cast<std::size_t>(function);
+  }
+  std::array<std::optional<std::bitset<n>>, kFunctions.size()> lists_;
+};
+
+using AllowedAlgorithms = AllowedByFunction<Algorithm, kAlgorithms.size()>;
+using AllowedProtocols = AllowedByFunction<Protocol, kProtocols.size()>;
+
+struct Overrides {
+  AllowedAlgorithms algorithms;
+  AllowedProtocols protocols;
+};
+
+// `location` is where the text begins; mistakes are reported at their own column, all at once:
+// nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function, nccl.list-without-function.
+Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
+Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);
+
+}  // namespace stepcast::nccl

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// NCCL's words for what it does and how (NVIDIA/nccl, src/include/nccl_common.h). The order of the
+// enumerators is NCCL's: where two predicted times are equal, the earlier one is taken.
+//
+// All of src/nccl reckons as NCCL's tuner does: latencies in microseconds, bandwidths in GB/s
+// (10^9 bytes per second, one direction), as floating point numbers.
+namespace stepcast::nccl {
+
+enum class Function : std::uint8_t {
+  kBroadcast,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllReduce
+};
+enum class Algorithm : std::uint8_t {
+  kTree,
+  kRing,
+  kCollNetDirect,
+  kCollNetChain,
+  kNvls,
+  kNvlsTree,
+  kPat
+};
+enum class Protocol : std::uint8_t { kLl, kLl128, kSimple };
+
+inline constexpr std::array kFunctions = {Function::kBroadcast, Function::kReduce,
+                                          Function::kAllGather, Function::kReduceScatter,
+                                          Function::kAllReduce};
+inline constexpr std::array kAlgorithms = {
+    Algorithm::kTree, Algorithm::kRing,     Algorithm::kCollNetDirect, Algorithm::kCollNetChain,
+    Algorithm::kNvls, Algorithm::kNvlsTree, Algorithm::kPat};
+inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
+
+// The spelling of NCCL's environment variables and logs.
+constexpr std::string_view Name(Function function) {
+  constexpr std::string_view kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
+                                         "AllReduce"};
+  return kNames[static_cast<std::size_t>(function)];
+}
+constexpr std::string_view Name(Algorithm algorithm) {
+  constexpr std::string_view kNames[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
+                                         "NVLS", "NVLSTree", "PAT"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
+constexpr std::string_view Name(Protocol protocol) {
+  constexpr std::string_view kNames[] = {"LL", "LL128", "Simple"};
+  return kNames[static_cast<std::size_t>(protocol)];
+}
+
+// All-gather and reduce-scatter, which NCCL's rules treat alike.
+constexpr bool Gathers(Function function) {
+  return function == Function::kAllGather || function == Function::kReduceScatter;
+}
+
+// One value for each algorithm and protocol.
+template <typename T>
+class ByAlgorithm {
+ public:
+  constexpr T& at(Algorithm algorithm, Protocol protocol) {
+    return values_[static_cast<std::size_t>(algorithm)][static_cast<std::size_t>(protocol)];
+  }
+  constexpr const T& at(Algorithm algorithm, Protocol protocol) const {
+    return values_[static_cast<std::size_t>(algorithm)][static_cast<std::size_t>(protocol)];
+  }
+
+  friend constexpr bool operator==(const ByAlgorithm&, const ByAlgorithm&) = default;
+
+ private:
+  std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
+};
+
+}  // namespace stepcast::nccl
