@@ -174,17 +174,20 @@ TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
   EXPECT_EQ(b200, (std::vector<std::string>{"Ring", "Ring", "NVLS", "NVLS", "NVLS"}));
 }
 
-// 2.30 weighs NVLS otherwise: n channels give n x 0.85 x (n - 1) / n x 2 x 40 .. 60 GB/s on the bus,
-// at most 60 a channel, against 360 of the rings. H200 with 5: 5 x min(81.6, 60) = 300 < 360 and
-// with 6: 6 x min(70.8, 60) = 360, not more, so the ring stays, with 7: 7 x min(58.3, 60) = 408.
+// 2.30 weighs NVLS otherwise: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on the
+// bus, against 360 of the rings of H200 and 720 of B200.
+//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300; 6: 6 x min(2 x 50 x 0.85 x 5/6, 60) = 360,
+//         as much as the ring but with 25 us of latency instead of 42.4
+//   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630; 8: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
 TEST(CommunicatorModelTest, LaterReleasesNeedMoreGpusForNvls) {
-  std::vector<std::string> chosen;
-  for (int gpus : {5, 6, 7}) {
-    const CommunicatorModel model(MakeCommunicator(DgxH100(gpus), 1, Version::kV2_30));
-    chosen.emplace_back(
-        Name(model.Choose({.function = Function::kAllReduce, .bytes = GiB(8)})->algorithm));
-  }
-  EXPECT_EQ(chosen, (std::vector<std::string>{"Ring", "NVLS", "NVLS"}));
+  const auto chosen = [](const Node& node) {
+    const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV2_30));
+    return model.Choose({.function = Function::kAllReduce, .bytes = GiB(8)})->algorithm;
+  };
+  EXPECT_EQ(chosen(DgxH100(5)), Algorithm::kRing);
+  EXPECT_EQ(chosen(DgxH100(6)), Algorithm::kNvls);
+  EXPECT_EQ(chosen(DgxB200(7)), Algorithm::kRing);
+  EXPECT_EQ(chosen(DgxB200(8)), Algorithm::kNvls);
 }
 
 TEST(CommunicatorModelTest, OneRankCopies) {
@@ -420,8 +423,6 @@ TEST(CommunicatorModelTest, CollNetWhereTheNetworkReduces) {
               69.2, 1e-9);
 }
 
-// The choice is the shortest prediction, and no prediction falls when the message grows by much
-// more than the steps of the corrections.
 RC_GTEST_PROP(CommunicatorModelProperty, TheChoiceIsTheShortest, ()) {
   const Version version = *rc::gen::elementOf(std::vector(kVersions.begin(), kVersions.end()));
   const int nodes = *rc::gen::inRange(1, 20);
