@@ -53,8 +53,7 @@ double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCei
     return tree ? std::min(bandwidth, ceilings.nvls_tree) : bandwidth;
   }
   if (tree) {
-    return std::min(graph.bw_intra,
-                    communicator.nodes <= 2 ? graph.bw_inter : graph.bw_inter / 2);
+    return std::min(graph.bw_intra, communicator.nodes <= 2 ? graph.bw_inter : graph.bw_inter / 2);
   }
   if (communicator.version >= Version::kV2_27 && Gathers(function)) {
     return std::min(graph.bw_intra * (local - 1) / local, graph.bw_inter * 0.9);
@@ -135,8 +134,8 @@ double Ratio(const Communicator& communicator, Function function, Algorithm algo
 
 }  // namespace
 
-double AlgorithmBandwidth(const Communicator& communicator, Function function,
-                          Algorithm algorithm, Protocol protocol) {
+double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
+                          Protocol protocol) {
   if (communicator.ranks < 2 || !Exists(communicator, function, algorithm, protocol)) return 0;
   const Graph& graph = communicator.graphs.Of(algorithm);
   if (graph.channels == 0) return 0;

@@ -14,8 +14,7 @@ using ByNodes = std::array<double, 3>;
 // For Volta, Ampere, Hopper and Blackwell.
 using ByGeneration = std::array<ByNodes, 4>;
 
-constexpr ByGeneration kLl = {
-    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
+constexpr ByGeneration kLl = {{{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
 constexpr std::size_t kIntelRow = 0;
 constexpr std::size_t kAmdRow = 1;
 

@@ -81,9 +81,9 @@ Chunking ChunkingOf(const Communicator& communicator, Function function, Algorit
       break;
     case Algorithm::kNvls: {
       lanes *= communicator.graphs.nvls.channels;
-      const bool slow = communicator.nodes > 1 &&
-                        AlgorithmBandwidth(communicator, Function::kAllReduce, Algorithm::kNvls,
-                                           Protocol::kSimple) < 150;
+      const bool slow =
+          communicator.nodes > 1 && AlgorithmBandwidth(communicator, Function::kAllReduce,
+                                                       Algorithm::kNvls, Protocol::kSimple) < 150;
       chunk = slow ? 32 * kKiB : 128 * kKiB;
       Lower(chunk, total, lanes, 64, 64 * kKiB);
       Lower(chunk, total, lanes, 8, 32 * kKiB);

@@ -5,8 +5,8 @@
 #include "src/nccl/terms.h"
 
 // In what portions data move (NVIDIA/nccl, src/init.cc, src/include/device.h and collectives.h,
-// src/enqueue.cc). A connection is a buffer of eight steps that sender and receiver pass round; what
-// a kernel works on at once is a chunk; Simple rings hand a chunk on in slices.
+// src/enqueue.cc). A connection is a buffer of eight steps that sender and receiver pass round;
+// what a kernel works on at once is a chunk; Simple rings hand a chunk on in slices.
 namespace stepcast::nccl {
 
 inline constexpr int kBufferSteps = 8;
@@ -38,9 +38,9 @@ constexpr Bytes Grain(Protocol protocol) {
 }
 
 struct Chunking {
-  Bytes chunk;          // of data, without flags
-  Bytes slice;          // handed on as a whole; the chunk itself but for Simple rings
-  Bytes loop;           // all channels and, for rings, all ranks' chunks, for NVLS all heads'
+  Bytes chunk;             // of data, without flags
+  Bytes slice;             // handed on as a whole; the chunk itself but for Simple rings
+  Bytes loop;              // all channels and, for rings, all ranks' chunks, for NVLS all heads'
   int steps_of_chunk = 1;  // of the connection's buffer
 
   friend bool operator==(const Chunking&, const Chunking&) = default;
@@ -50,8 +50,8 @@ struct Chunking {
 Chunking ChunkingOf(const Communicator& communicator, Function function, Algorithm algorithm,
                     Protocol protocol, int channels, Bytes bytes);
 
-// The chunk of a ring all-reduce's last loop, when `left` bytes remain for a channel: these are dealt
-// out among the ranks, in multiples of the grain.
+// The chunk of a ring all-reduce's last loop, when `left` bytes remain for a channel: these are
+// dealt out among the ranks, in multiples of the grain.
 Bytes LastRingChunk(const Chunking& chunking, Protocol protocol, int ranks, Bytes left);
 
 }  // namespace stepcast::nccl

@@ -12,15 +12,13 @@ namespace {
 
 // Four of eight steps of 512 KiB; half of that is handed on at once; 16 channels of 16 ranks.
 TEST(ChunkingTest, SimpleRings) {
-  const Chunking chunking = ChunkingOf(H100(2), Function::kAllReduce, Algorithm::kRing,
-                                       Protocol::kSimple, 16, GiB(1));
-  EXPECT_EQ(chunking, (Chunking{.chunk = MiB(2),
-                                .slice = MiB(1),
-                                .loop = MiB(512),
-                                .steps_of_chunk = 4}));
-  EXPECT_EQ(ChunkingOf(H100(2), Function::kBroadcast, Algorithm::kRing, Protocol::kSimple, 16,
-                       GiB(1)),
-            (Chunking{.chunk = KiB(512), .slice = KiB(512), .loop = MiB(8), .steps_of_chunk = 1}));
+  const Chunking chunking =
+      ChunkingOf(H100(2), Function::kAllReduce, Algorithm::kRing, Protocol::kSimple, 16, GiB(1));
+  EXPECT_EQ(chunking,
+            (Chunking{.chunk = MiB(2), .slice = MiB(1), .loop = MiB(512), .steps_of_chunk = 4}));
+  EXPECT_EQ(
+      ChunkingOf(H100(2), Function::kBroadcast, Algorithm::kRing, Protocol::kSimple, 16, GiB(1)),
+      (Chunking{.chunk = KiB(512), .slice = KiB(512), .loop = MiB(8), .steps_of_chunk = 1}));
 }
 
 // LL: 64 KiB, half of it flags. LL128: 614,400 B, a sixteenth of it flags: 576,000 B.
@@ -60,8 +58,8 @@ TEST(ChunkingTest, Nvls) {
   EXPECT_EQ(chunk(MiB(4)), KiB(16));
 }
 
-// Two nodes 128 KiB at most, four 64 KiB. 128 lanes: 16 rounds of 128 KiB are 256 MiB, 4 are 64 MiB;
-// one round of 64 KiB is 8 MiB.
+// Two nodes 128 KiB at most, four 64 KiB. 128 lanes: 16 rounds of 128 KiB are 256 MiB, 4 are 64
+// MiB; one round of 64 KiB is 8 MiB.
 TEST(ChunkingTest, NvlsTree) {
   const auto chunk = [](int nodes, Bytes bytes) {
     return ChunkingOf(H100(nodes), Function::kAllReduce, Algorithm::kNvlsTree, Protocol::kSimple,
@@ -87,8 +85,8 @@ TEST(ChunkingTest, Pat) {
 
 // 100 KB left for eight ranks: 12,500 B each, 25 grains of 512 B.
 TEST(ChunkingTest, TheLastLoopIsDealtOutAmongTheRanks) {
-  const Chunking chunking = ChunkingOf(H100(1), Function::kAllReduce, Algorithm::kRing,
-                                       Protocol::kSimple, 24, GiB(1));
+  const Chunking chunking =
+      ChunkingOf(H100(1), Function::kAllReduce, Algorithm::kRing, Protocol::kSimple, 24, GiB(1));
   EXPECT_EQ(LastRingChunk(chunking, Protocol::kSimple, 8, Bytes(100'000)), Bytes(12'800));
   EXPECT_EQ(LastRingChunk(chunking, Protocol::kSimple, 8, GiB(1)), MiB(2));
 }
@@ -102,8 +100,7 @@ RC_GTEST_PROP(ChunkingProperty, ChunksAreWholeGrainsAndFitTheirBuffer, ()) {
       any_protocol ? *rc::gen::elementOf(std::vector(kProtocols.begin(), kProtocols.end()))
                    : Protocol::kSimple;
   const Chunking chunking =
-      ChunkingOf(communicator, Function::kAllReduce, algorithm, protocol,
-                 *rc::gen::inRange(1, 33),
+      ChunkingOf(communicator, Function::kAllReduce, algorithm, protocol, *rc::gen::inRange(1, 33),
                  Bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 34)));
   RC_ASSERT(chunking.chunk.count() > 0);
   RC_ASSERT(chunking.chunk.count() % Grain(protocol).count() == 0);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 640;
-constexpr int kMostDirectRanks = 8;    // of a node, for CollNet
+constexpr int kMostDirectRanks = 8;  // of a node, for CollNet
 constexpr int kMostNvlsHeads = 32;
 constexpr int kOperationsPerBatch = 10;  // work of 96 B in batches of 1024 B
 constexpr double kLossyFactor = 1024;    // far from everything else
@@ -60,8 +60,7 @@ bool Ll128IsSafe(const Communicator& communicator, const Graph& graph) {
 
 }  // namespace
 
-CommunicatorModel::CommunicatorModel(const Communicator& communicator,
-                                     const Overrides& overrides)
+CommunicatorModel::CommunicatorModel(const Communicator& communicator, const Overrides& overrides)
     : ranks_(communicator.ranks),
       nodes_(communicator.nodes),
       compute_channels_(communicator.compute_channels),
@@ -69,9 +68,8 @@ CommunicatorModel::CommunicatorModel(const Communicator& communicator,
       collnet_heads_(std::max(1, communicator.collnet_heads)) {
   STEPCAST_CHECK(ranks_ >= nodes_ && nodes_ >= 1, "every node of a communicator has ranks");
   plateau_ = communicator.min_compute_capability < 80 ? 1.9 : 1.4;
-  corrects_nvls_tree_ =
-      communicator.version >= Version::kV2_30 && IsX86(communicator.cpu) &&
-      GenerationOf(communicator.min_compute_capability) == Generation::kBlackwell;
+  corrects_nvls_tree_ = communicator.version >= Version::kV2_30 && IsX86(communicator.cpu) &&
+                        GenerationOf(communicator.min_compute_capability) == Generation::kBlackwell;
 
   for (Function function : kFunctions) {
     Tables& tables = tables_[static_cast<std::size_t>(function)];
@@ -79,8 +77,7 @@ CommunicatorModel::CommunicatorModel(const Communicator& communicator,
       const bool enabled = Enabled(communicator, function, algorithm) &&
                            overrides.algorithms.allows(function, algorithm);
       for (Protocol protocol : kProtocols) {
-        const double bandwidth =
-            AlgorithmBandwidth(communicator, function, algorithm, protocol);
+        const double bandwidth = AlgorithmBandwidth(communicator, function, algorithm, protocol);
         if (bandwidth == 0) continue;
         tables.latency.at(algorithm, protocol) =
             AlgorithmLatency(communicator, function, algorithm, protocol);
@@ -133,10 +130,9 @@ double CommunicatorModel::Time(const Collective& collective, Algorithm algorithm
       bytes / (std::int64_t{compute_channels_} * ranks_) >= 64) {
     latency *= plateau_;
   }
-  const int waits =
-      algorithm == Algorithm::kRing
-          ? collective.operations
-          : (collective.operations + kOperationsPerBatch - 1) / kOperationsPerBatch;
+  const int waits = algorithm == Algorithm::kRing
+                        ? collective.operations
+                        : (collective.operations + kOperationsPerBatch - 1) / kOperationsPerBatch;
   return latency * waits + static_cast<double>(bytes) / (1000 * bandwidth);
 }
 

@@ -17,8 +17,8 @@ namespace stepcast::nccl {
 namespace {
 
 // --- The tuner's tables, worked out from NVIDIA/nccl 2.30.7, src/graph/tuning.cc: latency in us /
-// algorithm bandwidth in GB/s, in the order Tree LL, LL128, Simple, Ring LL, LL128, Simple, and NVLS
-// (in one node) or NVLSTree (across several) Simple. For example H100, one node, all-reduce:
+// algorithm bandwidth in GB/s, in the order Tree LL, LL128, Simple, Ring LL, LL128, Simple, and
+// NVLS (in one node) or NVLSTree (across several) Simple. For example H100, one node, all-reduce:
 //   Tree LL       6.8 + 2 x 7 x 0.6 = 15.2; min(0.92 x 360, 12 x 38.7) / 3.8 / 2 = 43.6
 //   Ring Simple   8.4 + 14 x 3.4 = 56.0; 360 x 8 / 14 = 205.7
 //   NVLS          25; 8 x min(40 x 0.85 x 7/8 x 2, 60) x 8 / 14 = 272.0
@@ -33,33 +33,57 @@ std::vector<TableCase> TableCases() {
   const Function all_reduce = Function::kAllReduce;
   const Function all_gather = Function::kAllGather;
   return {
-      {"H100-1x8 AR", H100(1), all_reduce,
+      {"H100-1x8 AR",
+       H100(1),
+       all_reduce,
        {"15.2/43.6", "31.5/128.8", "64.4/165.6", "15.0/80.6", "40.6/189.3", "56.0/205.7",
         "25.0/272.0"}},
-      {"H100-1x8 AG", H100(1), all_gather,
+      {"H100-1x8 AG",
+       H100(1),
+       all_gather,
        {"-", "-", "-", "10.8/161.1", "27.3/378.5", "32.2/411.4", "25.0/208.2"}},
-      {"H100-2x8 AR", H100(2), all_reduce,
+      {"H100-2x8 AR",
+       H100(2),
+       all_reduce,
        {"25.2/19.5", "48.5/146.8", "92.4/165.6", "40.0/20.8", "75.2/156.6", "131.6/204.8",
         "66.8/246.2"}},
-      {"H100-2x8 AG", H100(2), all_gather,
+      {"H100-2x8 AG",
+       H100(2),
+       all_gather,
        {"-", "-", "-", "23.3/41.6", "44.6/313.2", "70.0/409.6", "-"}},
-      {"H100-4x8 AR", H100(4), all_reduce,
+      {"H100-4x8 AR",
+       H100(4),
+       all_reduce,
        {"35.2/10.2", "65.5/116.0", "120.4/144.0", "78.8/10.5", "144.4/151.5", "282.8/198.2",
         "108.6/187.9"}},
-      {"H100-4x8 AG", H100(4), all_gather,
+      {"H100-4x8 AG",
+       H100(4),
+       all_gather,
        {"-", "-", "-", "42.7/21.1", "79.2/303.1", "145.6/396.4", "-"}},
-      {"H100-16x8 AR", H100(16), all_reduce,
+      {"H100-16x8 AR",
+       H100(16),
+       all_reduce,
        {"55.2/10.2", "99.5/116.0", "176.4/144.0", "311.6/10.3", "559.6/148.0", "1190.0/193.5",
         "192.2/183.4"}},
-      {"H100-16x8 AG", H100(16), all_gather,
+      {"H100-16x8 AG",
+       H100(16),
+       all_gather,
        {"-", "-", "-", "159.1/20.6", "286.8/295.9", "599.2/387.0", "-"}},
-      {"A100-1x8 AR", A100(1), all_reduce,
+      {"A100-1x8 AR",
+       A100(1),
+       all_reduce,
        {"15.2/29.1", "31.5/85.9", "64.4/110.4", "15.0/50.1", "40.6/126.2", "56.0/137.1", "-"}},
-      {"A100-1x8 AG", A100(1), all_gather,
+      {"A100-1x8 AG",
+       A100(1),
+       all_gather,
        {"-", "-", "-", "10.8/100.2", "27.3/252.3", "32.2/274.3", "-"}},
-      {"A100-4x8 AR", A100(4), all_reduce,
+      {"A100-4x8 AR",
+       A100(4),
+       all_reduce,
        {"35.2/9.5", "65.5/66.8", "120.4/71.2", "134.8/9.8", "150.0/82.6", "428.4/99.1", "-"}},
-      {"A100-4x8 AG", A100(4), all_gather,
+      {"A100-4x8 AG",
+       A100(4),
+       all_gather,
        {"-", "-", "-", "70.7/19.6", "82.0/165.2", "218.4/198.2", "-"}},
   };
 }
@@ -125,8 +149,8 @@ TEST(CommunicatorModelTest, Choices) {
        {"NVLS 40.42", "Ring LL 36.83", "NVLSTree 83.84", "Tree LL128 110.70", "Ring LL128 73.84",
         "Tree LL128 144.05"}},
       {MiB(16),
-       {"NVLS 86.68", "Ring LL128 71.62", "NVLSTree 134.95", "NVLSTree 197.90",
-        "Ring LL128 173.57", "Tree LL128 344.77"}},
+       {"NVLS 86.68", "Ring LL128 71.62", "NVLSTree 134.95", "NVLSTree 197.90", "Ring LL128 173.57",
+        "Tree LL128 344.77"}},
       {MiB(32),
        {"NVLS 148.36", "Ring Simple 113.76", "NVLSTree 203.10", "NVLSTree 287.20",
         "Ring Simple 300.67", "Ring LL128 556.32"}},
@@ -174,9 +198,10 @@ TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
   EXPECT_EQ(b200, (std::vector<std::string>{"Ring", "Ring", "NVLS", "NVLS", "NVLS"}));
 }
 
-// 2.30 weighs NVLS otherwise: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on the
-// bus, against 360 of the rings of H200 and 720 of B200.
-//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300; 6: 6 x min(2 x 50 x 0.85 x 5/6, 60) = 360,
+// 2.30 weighs NVLS otherwise: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on
+// the bus, against 360 of the rings of H200 and 720 of B200.
+//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300; 6: 6 x min(2 x 50 x 0.85 x 5/6, 60) =
+//   360,
 //         as much as the ring but with 25 us of latency instead of 42.4
 //   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630; 8: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
 TEST(CommunicatorModelTest, LaterReleasesNeedMoreGpusForNvls) {
@@ -212,7 +237,8 @@ TEST(CommunicatorModelTest, BroadcastsAreRings) {
                 algorithm == Algorithm::kRing);
     }
   }
-  // Not the same channels: 16 steps of the tree's hop over the network, 14; bandwidth 384 x 16 / 16.
+  // Not the same channels: 16 steps of the tree's hop over the network, 14; bandwidth 384 x 16
+  // / 16.
   EXPECT_DOUBLE_EQ(model.latency(Function::kBroadcast, Algorithm::kRing, Protocol::kSimple),
                    8.4 + 16 * 14);
   EXPECT_DOUBLE_EQ(model.bandwidth(Function::kBroadcast, Algorithm::kRing, Protocol::kSimple), 384);
@@ -359,14 +385,14 @@ TEST(CommunicatorModelTest, LaunchesTogetherWait) {
   EXPECT_DOUBLE_EQ(time(11, Algorithm::kTree), 2 * time(1, Algorithm::kTree));
 }
 
-// H100, one node, 24 channels. Ring LL: a thread is worth 8 x 8 B a channel, 512 threads 32 KiB: 1 KiB
-// leaves one channel, and 512, 256, 128, 64 threads need 32 KiB .. 4 KiB; 64 is no multiple of 128,
-// and 96 are the least. 1 MiB / 32 KiB = 32, so all 24.
+// H100, one node, 24 channels. Ring LL: a thread is worth 8 x 8 B a channel, 512 threads 32 KiB: 1
+// KiB leaves one channel, and 512, 256, 128, 64 threads need 32 KiB .. 4 KiB; 64 is no multiple of
+// 128, and 96 are the least. 1 MiB / 32 KiB = 32, so all 24.
 TEST(CommunicatorModelTest, SmallMessagesTakeFewChannelsAndThreads) {
   const CommunicatorModel model(H100(1));
   const auto resources = [&](Bytes bytes, Algorithm algorithm, Protocol protocol) {
-    const Choice choice = model.WithResources(
-        {.function = Function::kAllReduce, .bytes = bytes}, algorithm, protocol);
+    const Choice choice = model.WithResources({.function = Function::kAllReduce, .bytes = bytes},
+                                              algorithm, protocol);
     return std::pair(choice.channels, choice.threads);
   };
   using Pair = std::pair<int, int>;
@@ -417,8 +443,8 @@ TEST(CommunicatorModelTest, CollNetWhereTheNetworkReduces) {
   EXPECT_NEAR(bandwidth(Function::kAllGather, Algorithm::kCollNetDirect), 345.6, 1e-9);
   const CommunicatorModel model(communicator);
   // 2 x (3.7 + 7 x 0.4) + 31; 2 x 7 x 2.8 + 30.
-  EXPECT_NEAR(model.latency(Function::kAllReduce, Algorithm::kCollNetDirect, Protocol::kSimple),
-              44, 1e-9);
+  EXPECT_NEAR(model.latency(Function::kAllReduce, Algorithm::kCollNetDirect, Protocol::kSimple), 44,
+              1e-9);
   EXPECT_NEAR(model.latency(Function::kAllReduce, Algorithm::kCollNetChain, Protocol::kSimple),
               69.2, 1e-9);
 }

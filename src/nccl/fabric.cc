@@ -38,12 +38,12 @@ class Builder {
     fabric_.gpu_to_nic.resize(gpus);
     for (std::size_t nic = 0; nic < nics_; ++nic) {
       for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
-        Path out = OverPcie(node_.gpus[gpu].slot, gpu_up_[gpu], node_.nics[nic].slot, nic_up_[nic],
-                            true);
+        Path out =
+            OverPcie(node_.gpus[gpu].slot, gpu_up_[gpu], node_.nics[nic].slot, nic_up_[nic], true);
         out.links.push_back(Back(port_[nic]));
         out.bandwidth = Narrowest(out.links);
-        Path in = OverPcie(node_.nics[nic].slot, nic_up_[nic], node_.gpus[gpu].slot, gpu_up_[gpu],
-                           false);
+        Path in =
+            OverPcie(node_.nics[nic].slot, nic_up_[nic], node_.gpus[gpu].slot, gpu_up_[gpu], false);
         in.links.insert(in.links.begin(), port_[nic]);
         in.bandwidth = Narrowest(in.links);
         fabric_.gpu_to_nic[gpu].push_back(std::move(out));
@@ -60,8 +60,7 @@ class Builder {
     const int link = static_cast<int>(fabric_.links.size());
     const std::int64_t megabytes = std::llround(bandwidth * 1000);
     fabric_.links.push_back({.bandwidth = megabytes, .pcie = pcie});
-    fabric_.links.push_back(
-        {.bandwidth = megabytes, .pcie = pcie, .slow_receiver = slow_device});
+    fabric_.links.push_back({.bandwidth = megabytes, .pcie = pcie, .slow_receiver = slow_device});
     return link;
   }
 
@@ -133,9 +132,8 @@ class Builder {
   }
 
   int SocketOf(const PcieSlot& slot) const {
-    return slot.pcie_switch < 0
-               ? slot.socket
-               : node_.switches[static_cast<std::size_t>(slot.pcie_switch)].socket;
+    return slot.pcie_switch < 0 ? slot.socket
+                                : node_.switches[static_cast<std::size_t>(slot.pcie_switch)].socket;
   }
 
   Path OverPcie(const PcieSlot& from, int from_up, const PcieSlot& to, int to_up,
@@ -170,8 +168,8 @@ class Builder {
     Path best;
     for (std::size_t middle = 0; middle < gpus; ++middle) {
       if (direct(from, middle) < 0 || direct(middle, to) < 0) continue;
-      Path bridge = PathOver(PathType::kNvlinkBridge, {direct(from, middle), direct(middle, to)},
-                             true);
+      Path bridge =
+          PathOver(PathType::kNvlinkBridge, {direct(from, middle), direct(middle, to)}, true);
       if (bridge.bandwidth > best.bandwidth) best = std::move(bridge);
     }
     if (best.bandwidth > 0) return best;

@@ -11,7 +11,8 @@ namespace stepcast::nccl {
 
 // One direction of a link. Link i and link i ^ 1 are the two directions of one link.
 struct Link {
-  std::int64_t bandwidth = 0;  // MB/s: whole numbers, so that taking and giving back leaves no trace
+  std::int64_t bandwidth =
+      0;  // MB/s: whole numbers, so that taking and giving back leaves no trace
   bool pcie = false;
   bool slow_receiver = false;  // into a GPU before Ampere: what the network writes there costs an
                                // eighth of it in the other direction
@@ -19,8 +20,8 @@ struct Link {
 
 struct Path {
   PathType type = PathType::kDisconnected;
-  double bandwidth = 0;     // GB/s, of its narrowest link
-  std::vector<int> links;   // from end to end
+  double bandwidth = 0;    // GB/s, of its narrowest link
+  std::vector<int> links;  // from end to end
   bool from_gpu = false;
   // Intel's PCIe root cuts what GPUs send each other into 64-byte packets: 1.2 of the bytes.
   bool through_intel_root = false;

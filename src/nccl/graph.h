@@ -17,7 +17,14 @@ inline constexpr int kMostChannels = 64;
 //   split tree      the same; the parent at a, both children at b
 //   NVLS            a head GPU with its card; the rest follows through NVSwitch
 //   CollNet direct  a head GPU with its card, all others next to it
-enum class Pattern : std::uint8_t { kBalancedTree, kSplitTree, kTree, kRing, kNvls, kCollNetDirect };
+enum class Pattern : std::uint8_t {
+  kBalancedTree,
+  kSplitTree,
+  kTree,
+  kRing,
+  kNvls,
+  kCollNetDirect
+};
 
 struct ChannelPath {
   std::vector<int> gpus;  // of the node, in order; for NVLS the head alone
@@ -31,13 +38,13 @@ struct ChannelPath {
 struct Graph {
   Pattern pattern = Pattern::kRing;
   int channels = 0;
-  double bw_intra = 0;  // GB/s inside the node
-  double bw_inter = 0;  // GB/s through the cards
+  double bw_intra = 0;                     // GB/s inside the node
+  double bw_inter = 0;                     // GB/s through the cards
   PathType type_intra = PathType::kLocal;  // the farthest path used
   PathType type_inter = PathType::kPix;
-  int cross_nic = 0;  // 2: a ring may leave through another card than it entered by
-  bool same_channels = true;  // all channels visit the GPUs in the same order
-  double latency_inter = 0;   // us, of the cards
+  int cross_nic = 0;               // 2: a ring may leave through another card than it entered by
+  bool same_channels = true;       // all channels visit the GPUs in the same order
+  double latency_inter = 0;        // us, of the cards
   std::vector<ChannelPath> paths;  // [channel]; empty where a graph is given as numbers alone
 };
 

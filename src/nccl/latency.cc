@@ -30,8 +30,8 @@ double RingLatency(const Communicator& communicator, Function function, Protocol
   const int rounds = function == Function::kAllReduce ? 2 : 1;
   const int steps = rounds * (n - 1);
   const int inter_steps = nodes == 1 ? 0 : rounds * (nodes - 1);
-  const double intra = std::max(intra_hops.at(Algorithm::kRing, protocol),
-                                NetworkOverhead(communicator, protocol));
+  const double intra =
+      std::max(intra_hops.at(Algorithm::kRing, protocol), NetworkOverhead(communicator, protocol));
   return (steps - inter_steps) * intra + inter_steps * inter;
 }
 

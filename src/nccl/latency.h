@@ -5,8 +5,8 @@
 
 namespace stepcast::nccl {
 
-// The part of the tuner's prediction that does not depend on the size, in microseconds (NVIDIA/nccl,
-// src/graph/tuning.cc). Meaningful where AlgorithmBandwidth is above 0.
+// The part of the tuner's prediction that does not depend on the size, in microseconds
+// (NVIDIA/nccl, src/graph/tuning.cc). Meaningful where AlgorithmBandwidth is above 0.
 double AlgorithmLatency(const Communicator& communicator, Function function, Algorithm algorithm,
                         Protocol protocol);
 

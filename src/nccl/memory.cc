@@ -18,7 +18,8 @@ int Connections(const Communicator& communicator, Algorithm algorithm) {
     case Algorithm::kTree: {
       // Along the chain two, to other nodes three at most: a parent and two children.
       const int chain = std::min(local - 1, 2);
-      return std::min(4, chain + (communicator.nodes > 1 ? std::min(communicator.nodes - 1, 3) : 0));
+      return std::min(4,
+                      chain + (communicator.nodes > 1 ? std::min(communicator.nodes - 1, 3) : 0));
     }
     case Algorithm::kPat:
       return std::bit_width(static_cast<unsigned>(communicator.ranks - 1));

@@ -33,9 +33,9 @@ struct NvlinkBundle {
 };
 
 struct Nic {
-  double bandwidth = 0;       // of its port, see PortBandwidth
-  double latency = 0;         // us, as the network plug-in states it; 0 for InfiniBand and RoCE
-  bool reduces = false;       // the network can reduce for it (SHARP)
+  double bandwidth = 0;  // of its port, see PortBandwidth
+  double latency = 0;    // us, as the network plug-in states it; 0 for InfiniBand and RoCE
+  bool reduces = false;  // the network can reduce for it (SHARP)
   PcieSlot slot;
 };
 

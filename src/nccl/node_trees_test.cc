@@ -37,16 +37,10 @@ TEST(NodeTreesTest, FourNodes) {
 // one: 1 - 0 - 3 - {2, 4}.
 TEST(NodeTreesTest, FiveNodes) {
   const NodeTrees trees = MakeNodeTrees(5);
-  EXPECT_EQ(trees.tree0.nodes, (std::vector<Links>{{-1, -1, 4},
-                                                   {2, -1, -1},
-                                                   {4, 1, 3},
-                                                   {2, -1, -1},
-                                                   {0, 2, -1}}));
-  EXPECT_EQ(trees.tree1.nodes, (std::vector<Links>{{1, 3, -1},
-                                                   {-1, -1, 0},
-                                                   {3, -1, -1},
-                                                   {0, 2, 4},
-                                                   {3, -1, -1}}));
+  EXPECT_EQ(trees.tree0.nodes,
+            (std::vector<Links>{{-1, -1, 4}, {2, -1, -1}, {4, 1, 3}, {2, -1, -1}, {0, 2, -1}}));
+  EXPECT_EQ(trees.tree1.nodes,
+            (std::vector<Links>{{1, 3, -1}, {-1, -1, 0}, {3, -1, -1}, {0, 2, 4}, {3, -1, -1}}));
 }
 
 // The tree drawn in the header: 12 would have 14 as its second child, and has 13.

@@ -40,7 +40,8 @@ std::optional<Enumerator> FromName(std::span<const Enumerator> values, std::stri
 template <typename Enumerator>
 std::string HintFor(std::span<const Enumerator> values) {
   std::string names;
-  for (Enumerator value : values) names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(value));
+  for (Enumerator value : values)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(value));
   return "known are " + names;
 }
 
@@ -48,8 +49,13 @@ template <typename Enumerator, std::size_t n>
 class Parser {
  public:
   Parser(std::string_view text, const Location& location,
-         const std::array<Enumerator, n>& enumerators, std::string_view noun)
-      : text_(text), location_(location), enumerators_(enumerators), noun_(noun) {}
+         const std::array<Enumerator, n>& enumerators, std::string_view unknown_code,
+         std::string_view unknown)
+      : text_(text),
+        location_(location),
+        enumerators_(enumerators),
+        unknown_code_(unknown_code),
+        unknown_(unknown) {}
 
   Result<AllowedByFunction<Enumerator, n>> Parse() {
     bool first = true;
@@ -66,11 +72,10 @@ class Parser {
     std::vector<Function> functions(kFunctions.begin(), kFunctions.end());
     if (const std::size_t colon = list.find(':'); colon != std::string_view::npos) {
       const std::string_view name = list.substr(0, colon);
-      const std::optional<Function> function =
-          FromName<Function>(std::span(kFunctions), name);
+      const std::optional<Function> function = FromName<Function>(std::span(kFunctions), name);
       if (!function) {
-        Report("nccl.unknown-function", name, "no such function: ",
-               HintFor<Function>(std::span(kFunctions)));
+        Report("nccl.unknown-function", name,
+               "no such function: ", HintFor<Function>(std::span(kFunctions)));
       }
       functions.clear();
       if (function) functions.push_back(*function);
@@ -87,18 +92,18 @@ class Parser {
       if (value) {
         values.set(static_cast<std::size_t>(*value));
       } else {
-        Report(fmt::format("nccl.unknown-{}", noun_), name, fmt::format("no such {}: ", noun_),
-               HintFor<Enumerator>(std::span(enumerators_)));
+        Report(unknown_code_, name, unknown_, HintFor<Enumerator>(std::span(enumerators_)));
       }
     }
     for (Function function : functions) allowed_.Set(function, all_but ? ~values : values);
   }
 
   // `part` lies in text_.
-  void Report(std::string code, std::string_view part, std::string_view what, std::string hint) {
+  void Report(std::string_view code, std::string_view part, std::string_view what,
+              std::string hint) {
     Location location = location_;
     if (location.column > 0) location.column += static_cast<int>(part.data() - text_.data());
-    mistakes_.push_back({.code = std::move(code),
+    mistakes_.push_back({.code = std::string(code),
                          .location = std::move(location),
                          .message = std::string(what) + Quoted(part),
                          .hint = std::move(hint)});
@@ -107,7 +112,8 @@ class Parser {
   std::string_view text_;
   const Location& location_;
   const std::array<Enumerator, n>& enumerators_;
-  std::string_view noun_;
+  std::string_view unknown_code_;
+  std::string_view unknown_;
   AllowedByFunction<Enumerator, n> allowed_;
   Diagnostics mistakes_;
 };
@@ -115,11 +121,12 @@ class Parser {
 }  // namespace
 
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location) {
-  return Parser(text, location, kAlgorithms, "algorithm").Parse();
+  return Parser(text, location, kAlgorithms, "nccl.unknown-algorithm", "no such algorithm: ")
+      .Parse();
 }
 
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location) {
-  return Parser(text, location, kProtocols, "protocol").Parse();
+  return Parser(text, location, kProtocols, "nccl.unknown-protocol", "no such protocol: ").Parse();
 }
 
 }  // namespace stepcast::nccl

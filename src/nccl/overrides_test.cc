@@ -27,8 +27,8 @@ TEST(OverridesTest, NothingSaidAllowsAll) {
 
 // The first example of NCCL's own description of the syntax.
 TEST(OverridesTest, ListsForFunctionsReplaceTheListForAll) {
-  const Result<AllowedAlgorithms> allowed = ParseAlgorithms(
-      "ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring", kLocation);
+  const Result<AllowedAlgorithms> allowed =
+      ParseAlgorithms("ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring", kLocation);
   ASSERT_TRUE(allowed);
   using Names = std::vector<std::string>;
   EXPECT_EQ(Allowed(*allowed, Function::kAllGather), (Names{"Ring", "CollNetDirect"}));

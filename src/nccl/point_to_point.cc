@@ -123,10 +123,9 @@ std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank) {
     const int to = (node + node_delta) % nodes;
     const int from = (node + nodes - node_delta) % nodes;
     for_each_delta(ranks_per_node, [&](int delta) {
-      rounds.push_back(
-          {.send_to = to * ranks_per_node + (local + delta) % ranks_per_node,
-           .receive_from =
-               from * ranks_per_node + (local + ranks_per_node - delta) % ranks_per_node});
+      rounds.push_back({.send_to = to * ranks_per_node + (local + delta) % ranks_per_node,
+                        .receive_from = from * ranks_per_node +
+                                        (local + ranks_per_node - delta) % ranks_per_node});
     });
   });
   return rounds;

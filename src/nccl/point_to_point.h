@@ -17,11 +17,11 @@ struct PointToPointChannels {
   friend bool operator==(const PointToPointChannels&, const PointToPointChannels&) = default;
 };
 
-// Of `nodes` such machines. A peer is worth two channels for each NVLink on the path to it, two over
-// PCIe, and over the network one for each card and for each 14 GB/s of them; the poorest counts.
-// Across nodes the number is halved until all peers, eight on a channel, find a channel at once.
-// Before 2.30 over the network: two, halved while four peers a channel are not enough, but one for
-// each card at least.
+// Of `nodes` such machines. A peer is worth two channels for each NVLink on the path to it, two
+// over PCIe, and over the network one for each card and for each 14 GB/s of them; the poorest
+// counts. Across nodes the number is halved until all peers, eight on a channel, find a channel at
+// once. Before 2.30 over the network: two, halved while four peers a channel are not enough, but
+// one for each card at least.
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version);
 
@@ -29,9 +29,9 @@ enum class PeerKind { kNvlink, kPcie, kNetwork };
 
 // The buffer step of a message: what is sent at once.
 struct MessageParts {
-  int parts = 1;        // channels used
-  Bytes part;           // the largest of them
-  Bytes chunk;          // sent at once
+  int parts = 1;             // channels used
+  Bytes part;                // the largest of them
+  Bytes chunk;               // sent at once
   bool low_latency = false;  // by LL instead of Simple
 
   friend bool operator==(const MessageParts&, const MessageParts&) = default;

@@ -21,8 +21,8 @@ TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
             (Channels{4, 2}));
 }
 
-// Across nodes 48 GB/s are worth 48 / 14 -> 4 channels. 16 channels: 16 ranks are 2 crowds of eight,
-// 4 x 2 <= 16; 64 ranks 8 crowds, 2 x 8 <= 16; 256 ranks one each.
+// Across nodes 48 GB/s are worth 48 / 14 -> 4 channels. 16 channels: 16 ranks are 2 crowds of
+// eight, 4 x 2 <= 16; 64 ranks 8 crowds, 2 x 8 <= 16; 256 ranks one each.
 TEST(PointToPointTest, TheNetworkIsPoorer) {
   const auto per_peer = [](int nodes) {
     return MakePointToPointChannels(DgxH100(), nodes, 16, Version::kV2_30);
@@ -49,8 +49,8 @@ TEST(PointToPointTest, MessagesAreCutIntoParts) {
   EXPECT_EQ(PartsOf(MiB(64), PeerKind::kNvlink, channels).parts, 32);
 }
 
-// Network: chunks of 128 KiB, parts of 64 KiB at least; below one chunk a quarter of it, below eight
-// half.
+// Network: chunks of 128 KiB, parts of 64 KiB at least; below one chunk a quarter of it, below
+// eight half.
 TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
   const Channels channels{16, 4};
   EXPECT_EQ(PartsOf(KiB(64), PeerKind::kNetwork, channels),
@@ -63,12 +63,8 @@ TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
 // Three nodes of two: distances 0, 1, (3 is no node,) 2; rank 0 meets itself, its neighbour, then
 // nodes 1 and 2.
 TEST(PointToPointTest, RoundsFollowTriangularNumbers) {
-  EXPECT_EQ(ExchangeRounds(3, 2, 0), (std::vector<Round>{{0, 0},
-                                                         {1, 1},
-                                                         {2, 4},
-                                                         {3, 5},
-                                                         {4, 2},
-                                                         {5, 3}}));
+  EXPECT_EQ(ExchangeRounds(3, 2, 0),
+            (std::vector<Round>{{0, 0}, {1, 1}, {2, 4}, {3, 5}, {4, 2}, {5, 3}}));
   std::vector<int> order;
   for (const Round& round : ExchangeRounds(1, 8, 0)) order.push_back(round.send_to);
   EXPECT_EQ(order, (std::vector<int>{0, 1, 3, 6, 2, 7, 5, 4}));

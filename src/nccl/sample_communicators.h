@@ -47,7 +47,8 @@ inline Communicator H100(int nodes, Version version = Version::kV2_30) {
                        NumbersOnly(Pattern::kNvls, 8, 40, nodes == 1 ? 60 : 48), version);
 }
 
-// A100 with AMD processors: one node 12 rings of 20; several with eight cards of 200 Gbit/s 8 of 24.
+// A100 with AMD processors: one node 12 rings of 20; several with eight cards of 200 Gbit/s 8
+// of 24.
 inline Communicator A100(int nodes, Version version = Version::kV2_30) {
   const double speed = nodes == 1 ? 20 : 24;
   const int channels = nodes == 1 ? 12 : 8;

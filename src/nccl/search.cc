@@ -18,8 +18,8 @@
 namespace stepcast::nccl {
 namespace {
 
-constexpr int kMostHeads = 32;            // of NVLS
-constexpr int kMostDirectHeads = 8;       // of CollNet direct
+constexpr int kMostHeads = 32;       // of NVLS
+constexpr int kMostDirectHeads = 8;  // of CollNet direct
 constexpr std::int64_t kAllSteps = 1 << 19;
 constexpr int kSteps = 1 << 14;
 constexpr int kSameChannelSteps = 1 << 8;
@@ -465,14 +465,14 @@ class Attempts {
   void AsDirectHead(int head, int& steps) {
     const double part = gpus_ > 1 ? 1.0 / (gpus_ - 1) : 1.0;
     int out = 0;
-    while (out < gpus_ && Enter(Between(head, out), nullptr, limits_.bw_intra, limits_.type_intra,
-                                part)) {
+    while (out < gpus_ &&
+           Enter(Between(head, out), nullptr, limits_.bw_intra, limits_.type_intra, part)) {
       ++out;
     }
     if (out == gpus_) {
       int in = 0;
-      while (in < gpus_ && Enter(Between(in, head), nullptr, limits_.bw_intra, limits_.type_intra,
-                                 part)) {
+      while (in < gpus_ &&
+             Enter(Between(in, head), nullptr, limits_.bw_intra, limits_.type_intra, part)) {
         ++in;
       }
       if (in == gpus_) {
@@ -577,9 +577,9 @@ class Search {
     if (request.pattern == Pattern::kRing && HasTwoNvlinkIslands()) {
       limits_.min_channels = std::max(limits_.min_channels, std::min(2, limits_.max_channels));
     }
-    may_cross_ = fabric.nic_to_gpu.size() > 1 && (limits_.pattern == Pattern::kRing ||
-                                                  limits_.pattern == Pattern::kBalancedTree ||
-                                                  limits_.pattern == Pattern::kSplitTree);
+    may_cross_ = fabric.nic_to_gpu.size() > 1 &&
+                 (limits_.pattern == Pattern::kRing || limits_.pattern == Pattern::kBalancedTree ||
+                  limits_.pattern == Pattern::kSplitTree);
     best_.pattern = limits_.pattern;
     wanted_ = limits_;
     FindTypes();
@@ -629,8 +629,8 @@ class Search {
 
   void FindBandwidths() {
     for (int gpu = 0; gpu < gpus_; ++gpu) {
-      for (const Path& path : across_ ? fabric_.gpu_to_nic[Index(gpu)]
-                                      : fabric_.gpu_to_gpu[Index(gpu)]) {
+      for (const Path& path :
+           across_ ? fabric_.gpu_to_nic[Index(gpu)] : fabric_.gpu_to_gpu[Index(gpu)]) {
         if (path.hops() > 0) max_bandwidth_ = std::max(max_bandwidth_, path.bandwidth);
       }
       double nvlink = fabric_.has_nvswitch() ? fabric_.gpu_to_nvswitch[Index(gpu)].bandwidth : 0;
@@ -640,8 +640,8 @@ class Search {
           nvlink += fabric_.gpu_to_gpu[Index(gpu)][Index(other)].bandwidth;
         }
       }
-      total_bandwidth_ = std::max(
-          {total_bandwidth_, nvlink, node_.gpus[Index(gpu)].slot.bandwidth});
+      total_bandwidth_ =
+          std::max({total_bandwidth_, nvlink, node_.gpus[Index(gpu)].slot.bandwidth});
     }
     if (gpus_ == 1 && !across_) max_bandwidth_ = total_bandwidth_ = 5000;
   }
@@ -679,8 +679,8 @@ class Search {
                              ? total_bandwidth_ * gpus_ / (gpus_ - 1)
                              : total_bandwidth_;
     std::size_t first = 0;
-    while (first + 1 < speeds_.size() && (speeds_[first] > max_bandwidth_ ||
-                                          speeds_[first] * limits_.min_channels > total)) {
+    while (first + 1 < speeds_.size() &&
+           (speeds_[first] > max_bandwidth_ || speeds_[first] * limits_.min_channels > total)) {
       ++first;
     }
     SetSpeed(first);
@@ -693,7 +693,8 @@ class Search {
     } while (true);
   }
 
-  // Loosens one bond and restores those loosened before it; false when there is nothing more to try.
+  // Loosens one bond and restores those loosened before it; false when there is nothing more to
+  // try.
   bool Relax(int left) {
     if (limits_.same_channels &&
         !(node_.cpu == Cpu::kAmd && limits_.type_intra == PathType::kSys)) {

@@ -15,8 +15,8 @@ struct SearchRequest {
   int max_channels = 32;
 };
 
-// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc). Channels are laid one
-// after another, each taking its bandwidth off the links it crosses, depth first with a bounded
+// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc). Channels are laid
+// one after another, each taking its bandwidth off the links it crosses, depth first with a bounded
 // number of steps, so that the result is NCCL's even where it is not the best.
 //
 //  1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
@@ -24,7 +24,8 @@ struct SearchRequest {
 //  2. Until the total is used up: let channels differ, take the simpler tree (Hopper and later),
 //     take farther paths, let rings change cards, and then go to the next slower speed while that
 //     is more than 0.49 of the one found.
-//  3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with more
+//  3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
+//  more
 //     than four channels on GPUs after Ampere; never for NVLS.
 //  4. Raise the speed as far as the links allow: of rings both, of trees that inside the node, of
 //     NVLS that of the cards.

@@ -8,7 +8,7 @@ constexpr double kInter[] = {48, 30, 28, 24, 20, 18,  15,  12,   10,  9,
                              7,  6,  5,  4,  3,  2.4, 1.2, 0.24, 0.12};
 
 constexpr double kHopperIntra[] = {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
-constexpr double kHopperInter[] = {48,   45, 42, 40, 30, 24,  22,  20,  17.5,
+constexpr double kHopperInter[] = {48, 45, 42, 40, 30,  24,  22,   20,  17.5,
                                    15, 12, 6,  3,  2.4, 1.2, 0.24, 0.12};
 
 constexpr double kBlackwellIntra[] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18};
@@ -30,7 +30,8 @@ std::span<const double> SearchSpeeds(Version version, Generation generation, boo
       return across_nodes ? std::span<const double>(kHopperInter) : kHopperIntra;
     case Generation::kBlackwell:
       // Releases before Blackwell take it for Hopper.
-      if (version < Version::kV2_27) return SearchSpeeds(version, Generation::kHopper, across_nodes);
+      if (version < Version::kV2_27)
+        return SearchSpeeds(version, Generation::kHopper, across_nodes);
       if (version < Version::kV2_30) {
         return across_nodes ? std::span<const double>(kOldBlackwellInter) : kOldBlackwellIntra;
       }

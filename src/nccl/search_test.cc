@@ -45,8 +45,8 @@ TEST(SearchTest, H100) {
   EXPECT_EQ(NvlsChannels(graphs, 1, 90), 16);
 }
 
-// Eight B200: 18 links of 40.1 make 721.8: 8 rings of 90, doubled; 9 x 80 <= 721.8. Measured 682 GB/s
-// (the same source).
+// Eight B200: 18 links of 40.1 make 721.8: 8 rings of 90, doubled; 9 x 80 <= 721.8. Measured 682
+// GB/s (the same source).
 TEST(SearchTest, B200) {
   const Graphs graphs = FindGraphs(DgxB200(), 1, Version::kV2_30);
   EXPECT_EQ(Text(graphs.ring), "16@45/45 NVL/PIX");
@@ -100,9 +100,9 @@ TEST(SearchTest, FewerHeadsAreFaster) {
   for (int gpus : {2, 4, 5, 6, 7}) {
     found.push_back(Text(FindGraphs(DgxH100(gpus), 1, Version::kV2_30).nvls));
   }
-  EXPECT_EQ(found, (std::vector<std::string>{"2@60/60 NVL/PIX", "4@60/60 NVL/PIX",
-                                             "5@60/60 NVL/PIX", "6@50/60 NVL/PIX",
-                                             "7@40/60 NVL/PIX"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string>{"2@60/60 NVL/PIX", "4@60/60 NVL/PIX", "5@60/60 NVL/PIX",
+                                      "6@50/60 NVL/PIX", "7@40/60 NVL/PIX"}));
 }
 
 // One GPU a node: the card's 48 is two channels of 24; four compute channels, and twice that again

@@ -12,13 +12,7 @@
 // (10^9 bytes per second, one direction), as floating point numbers.
 namespace stepcast::nccl {
 
-enum class Function : std::uint8_t {
-  kBroadcast,
-  kReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllReduce
-};
+enum class Function : std::uint8_t { kBroadcast, kReduce, kAllGather, kReduceScatter, kAllReduce };
 enum class Algorithm : std::uint8_t {
   kTree,
   kRing,
@@ -34,8 +28,9 @@ inline constexpr std::array kFunctions = {Function::kBroadcast, Function::kReduc
                                           Function::kAllGather, Function::kReduceScatter,
                                           Function::kAllReduce};
 inline constexpr std::array kAlgorithms = {
-    Algorithm::kTree, Algorithm::kRing,     Algorithm::kCollNetDirect, Algorithm::kCollNetChain,
-    Algorithm::kNvls, Algorithm::kNvlsTree, Algorithm::kPat};
+    Algorithm::kTree,         Algorithm::kRing, Algorithm::kCollNetDirect,
+    Algorithm::kCollNetChain, Algorithm::kNvls, Algorithm::kNvlsTree,
+    Algorithm::kPat};
 inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
 
 // The spelling of NCCL's environment variables and logs.
@@ -45,8 +40,8 @@ constexpr std::string_view Name(Function function) {
   return kNames[static_cast<std::size_t>(function)];
 }
 constexpr std::string_view Name(Algorithm algorithm) {
-  constexpr std::string_view kNames[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
-                                         "NVLS", "NVLSTree", "PAT"};
+  constexpr std::string_view kNames[] = {
+      "Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 constexpr std::string_view Name(Protocol protocol) {

@@ -26,7 +26,8 @@ std::vector<int> Parents(const Tree& tree) {
 }
 
 // Chain 1 - 0 - 2 in each of four nodes; over the nodes 0 - 2 - {1, 3}, where 2 is the second child
-// of 0, 1 the first and 3 the second of 2. The GPU facing the parent is number 1: ranks 1, 4, 7, 10.
+// of 0, 1 the first and 3 the second of 2. The GPU facing the parent is number 1: ranks 1, 4,
+// 7, 10.
 //  * plain: children hang on number 1
 //  * balanced: first children hang on number 0 (of node 2: rank 6), second ones on number 1
 //  * split: all on number 0
@@ -72,8 +73,7 @@ RC_GTEST_PROP(TreesProperty, EveryChannelIsATree, ()) {
       RC_ASSERT(links.children.size() <= 3u);
       roots += links.parent == -1;
       std::size_t steps = 0;
-      for (int up = links.parent; up != -1;
-           up = tree.ranks[static_cast<std::size_t>(up)].parent) {
+      for (int up = links.parent; up != -1; up = tree.ranks[static_cast<std::size_t>(up)].parent) {
         RC_ASSERT(++steps < tree.ranks.size());
       }
     }

@@ -17,7 +17,8 @@ TEST(VersionTest, AReleaseInBetweenBehavesAsTheOneBefore) {
 }
 
 TEST(VersionTest, OtherTextIsNoVersion) {
-  for (const char* text : {"", "2", "2.", "2.27.", "2.27.3.1", "3.1", "2.20", "v2.27", "2.27x", "2.-3"}) {
+  for (const char* text :
+       {"", "2", "2.", "2.27.", "2.27.3.1", "3.1", "2.20", "v2.27", "2.27x", "2.-3"}) {
     EXPECT_EQ(VersionFromName(text), std::nullopt) << text;
   }
 }

@@ -15,8 +15,9 @@ int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol pro
   if (algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain) return most;
   const std::int64_t least_traffic = version >= Version::kV2_30 ? 32 << 10 : 16 << 10;
   const bool gathers = Gathers(collective.function);
-  std::int64_t traffic_per_byte =
-      gathers ? ranks : collective.function == Function::kAllReduce ? 2 : 1;
+  std::int64_t traffic_per_byte = gathers                                       ? ranks
+                                  : collective.function == Function::kAllReduce ? 2
+                                                                                : 1;
   const std::int64_t bytes =
       gathers ? CeilDivide(collective.bytes.count(), ranks) : collective.bytes.count();
   if (bytes == 0) return 0;

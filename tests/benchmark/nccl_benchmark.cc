@@ -1,0 +1,43 @@
+// What it costs to ask what NCCL would choose.
+
+#include <cstdint>
+
+#include "benchmark/benchmark.h"
+#include "src/nccl/communicator_model.h"
+#include "src/nccl/graphs.h"
+#include "src/nccl/sample_communicators.h"
+#include "src/nccl/sample_nodes.h"
+#include "src/nccl/terms.h"
+#include "src/nccl/version.h"
+
+namespace stepcast::nccl {
+namespace {
+
+void BM_Choose(benchmark::State& state) {
+  const CommunicatorModel model(H100(static_cast<int>(state.range(0))));
+  std::int64_t bytes = 1;
+  for (auto _ : state) {
+    bytes = bytes * 5 % 8'589'934'583;
+    benchmark::DoNotOptimize(
+        model.Choose({.function = Function::kAllReduce, .bytes = Bytes(bytes)}));
+  }
+}
+BENCHMARK(BM_Choose)->Arg(1)->Arg(16);
+
+void BM_MakeModel(benchmark::State& state) {
+  const Communicator communicator = H100(4);
+  for (auto _ : state) benchmark::DoNotOptimize(CommunicatorModel(communicator));
+}
+BENCHMARK(BM_MakeModel);
+
+// The graph search, in one node and across nodes.
+void BM_Search(benchmark::State& state) {
+  const Node node = DgxH100();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(FindGraphs(node, static_cast<int>(state.range(0)), Version::kV2_30));
+  }
+}
+BENCHMARK(BM_Search)->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace stepcast::nccl
