@@ -31,7 +31,7 @@ bool Exists(const Communicator& communicator, Function function, Algorithm algor
       return simple && (function == Function::kAllReduce || Gathers(function));
     case Algorithm::kPat:
       // One GPU in each node.
-      return simple && Gathers(function) && communicator.version >= Version::kV2_23 &&
+      return simple && Gathers(function) && communicator.version >= Version::kV223 &&
              communicator.nodes == communicator.ranks;
   }
   return false;
@@ -43,7 +43,7 @@ double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCei
   const Graph& graph = communicator.graphs.nvls;
   const double local = communicator.ranks_per_node();
   const bool tree = algorithm == Algorithm::kNvlsTree;
-  if (communicator.version >= Version::kV2_28) {
+  if (communicator.version >= Version::kV228) {
     // An all-reduce moves data both ways at once; otherwise a head's own part stays where it is.
     double intra =
         graph.bw_intra * ceilings.nvls_efficiency * (graph.channels - 1) / graph.channels;
@@ -55,7 +55,7 @@ double NvlsChannelBandwidth(const Communicator& communicator, const BandwidthCei
   if (tree) {
     return std::min(graph.bw_intra, communicator.nodes <= 2 ? graph.bw_inter : graph.bw_inter / 2);
   }
-  if (communicator.version >= Version::kV2_27 && Gathers(function)) {
+  if (communicator.version >= Version::kV227 && Gathers(function)) {
     return std::min(graph.bw_intra * (local - 1) / local, graph.bw_inter * 0.9);
   }
   return std::min(graph.bw_intra, graph.bw_inter);
@@ -66,7 +66,7 @@ double CollNetDirectBandwidth(const Communicator& communicator, Function functio
   const Graph& graph = communicator.graphs.collnet_direct;
   const double local = communicator.ranks_per_node();
   if (Gathers(function)) {
-    if (communicator.version >= Version::kV2_27) {
+    if (communicator.version >= Version::kV227) {
       return local * std::min(graph.bw_intra, graph.bw_inter * 0.9);
     }
     // Measured with one and with eight GPUs in a node, and a line between these.
@@ -97,7 +97,7 @@ double BusBandwidth(const Communicator& communicator, Function function, Algorit
       if (protocol == Protocol::kLl) return std::min(ceilings.ll, bandwidth / 2);
       if (protocol == Protocol::kLl128) {
         const bool alone = communicator.ranks_per_node() < 2;
-        const double reached = communicator.version < Version::kV2_23 && alone ? 0.7 : 0.92;
+        const double reached = communicator.version < Version::kV223 && alone ? 0.7 : 0.92;
         return std::min(bandwidth * reached, channels * ceilings.ring_ll128);
       }
       return bandwidth;
@@ -110,7 +110,7 @@ double BusBandwidth(const Communicator& communicator, Function function, Algorit
       }
       return graph.pattern == Pattern::kTree ? bandwidth * 0.85 : bandwidth;
     case Algorithm::kPat:
-      return bandwidth * (communicator.version < Version::kV2_27 ? 0.85 : 0.75);
+      return bandwidth * (communicator.version < Version::kV227 ? 0.85 : 0.75);
     case Algorithm::kCollNetDirect:
       return CollNetDirectBandwidth(communicator, function, channel_bandwidth, bandwidth);
     case Algorithm::kCollNetChain:
@@ -128,7 +128,7 @@ double Ratio(const Communicator& communicator, Function function, Algorithm algo
   const double ring = static_cast<double>(n) / steps;
   if (algorithm == Algorithm::kRing) return ring;
   if (Gathers(function)) return 1;
-  if (IsNvls(algorithm)) return communicator.version < Version::kV2_28 ? 5.0 / 6.0 : ring;
+  if (IsNvls(algorithm)) return communicator.version < Version::kV228 ? 5.0 / 6.0 : ring;
   return 0.5;
 }
 
@@ -139,7 +139,7 @@ double AlgorithmBandwidth(const Communicator& communicator, Function function, A
   if (communicator.ranks < 2 || !Exists(communicator, function, algorithm, protocol)) return 0;
   const Graph& graph = communicator.graphs.Of(algorithm);
   if (graph.channels == 0) return 0;
-  if (IsNvls(algorithm) && communicator.version >= Version::kV2_28 && graph.channels < 2) return 0;
+  if (IsNvls(algorithm) && communicator.version >= Version::kV228 && graph.channels < 2) return 0;
   const bool heads = algorithm == Algorithm::kNvls || algorithm == Algorithm::kCollNetDirect;
   if (heads && Gathers(function) && communicator.nodes > 1 &&
       (!communicator.collnet || !communicator.collnet_gathers ||

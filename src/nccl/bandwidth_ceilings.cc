@@ -25,35 +25,35 @@ struct PerChannel {
   ByGeneration nvls_tree;
 };
 
-constexpr PerChannel kV2_30 = {
+constexpr PerChannel kV230 = {
     .ring_ll128 = {{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}}},
     .tree_ll128 = {{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}},
     .tree = {{{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}},
     .nvls_tree = {{{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}}}};
 
-constexpr PerChannel V2_28() {
-  PerChannel table = kV2_30;
+constexpr PerChannel MakeV228() {
+  PerChannel table = kV230;
   table.ring_ll128[3] = {73.4, 34.6, 73.4};
   table.nvls_tree[3] = {0, 96, 43.8};
   return table;
 }
 
-constexpr PerChannel V2_27() {
-  PerChannel table = kV2_30;
+constexpr PerChannel MakeV227() {
+  PerChannel table = kV230;
   table.ring_ll128[3] = {73.4, 73.4, 73.4};
   table.tree_ll128[3] = {73.4, 73.4, 58};
   table.tree[3] = {77.4, 82.8, 72};
   return table;
 }
 
-constexpr PerChannel kV2_28 = V2_28();
-constexpr PerChannel kV2_27 = V2_27();
+constexpr PerChannel kV228 = MakeV228();
+constexpr PerChannel kV227 = MakeV227();
 
 constexpr std::array<double, 4> kNvlsEfficiency = {0, 0, 0.85, 0.74};
 
 const PerChannel& TableOf(Version version) {
-  if (version >= Version::kV2_30) return kV2_30;
-  return version >= Version::kV2_28 ? kV2_28 : kV2_27;
+  if (version >= Version::kV230) return kV230;
+  return version >= Version::kV228 ? kV228 : kV227;
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ const PerChannel& TableOf(Version version) {
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes) {
   STEPCAST_CHECK(nodes >= 1, "a communicator has nodes");
   // Releases before Blackwell take it for Hopper.
-  if (version < Version::kV2_27) oldest = std::min(oldest, Generation::kHopper);
+  if (version < Version::kV227) oldest = std::min(oldest, Generation::kHopper);
   const auto row = static_cast<std::size_t>(oldest);
   const auto column = static_cast<std::size_t>(std::min(nodes, 3) - 1);
   const bool amd = cpu == Cpu::kAmd || cpu == Cpu::kMixed;

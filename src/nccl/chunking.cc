@@ -35,7 +35,8 @@ int StepsOfChunk(Function function, Algorithm algorithm, Protocol protocol) {
 // Down to `floor`, while fewer than `wanted` chunks would come.
 void Halve(std::int64_t& chunk, std::int64_t bytes, std::int64_t lanes, double wanted,
            std::int64_t floor) {
-  while (static_cast<double>(bytes / (lanes * chunk)) < wanted && chunk > floor) chunk /= 2;
+  const auto whole_chunks = [&] { return bytes / (lanes * chunk); };
+  while (static_cast<double>(whole_chunks()) < wanted && chunk > floor) chunk /= 2;
 }
 
 // To `size`, when the data would not fill `rounds` of all lanes.

@@ -8,7 +8,7 @@ namespace stepcast::nccl {
 
 // What the tuner knows of a communicator.
 struct Communicator {
-  Version version = Version::kV2_30;
+  Version version = Version::kV230;
   int ranks = 1;
   int nodes = 1;
   int most_local_ranks = 1;  // of any node

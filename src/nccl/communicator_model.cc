@@ -68,7 +68,7 @@ CommunicatorModel::CommunicatorModel(const Communicator& communicator, const Ove
       collnet_heads_(std::max(1, communicator.collnet_heads)) {
   STEPCAST_CHECK(ranks_ >= nodes_ && nodes_ >= 1, "every node of a communicator has ranks");
   plateau_ = communicator.min_compute_capability < 80 ? 1.9 : 1.4;
-  corrects_nvls_tree_ = communicator.version >= Version::kV2_30 && IsX86(communicator.cpu) &&
+  corrects_nvls_tree_ = communicator.version >= Version::kV230 && IsX86(communicator.cpu) &&
                         GenerationOf(communicator.min_compute_capability) == Generation::kBlackwell;
 
   for (Function function : kFunctions) {

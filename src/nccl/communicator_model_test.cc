@@ -184,7 +184,7 @@ TEST(CommunicatorModelTest, Choices) {
 // rings with 4 and 5, NVLS from 6 on. From the hardware alone: graphs and all.
 TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
   const auto chosen = [](const Node& node) {
-    const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV2_27));
+    const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV227));
     return std::string(
         Name(model.Choose({.function = Function::kAllReduce, .bytes = GiB(8)})->algorithm));
   };
@@ -206,7 +206,7 @@ TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
 //   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630; 8: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
 TEST(CommunicatorModelTest, LaterReleasesNeedMoreGpusForNvls) {
   const auto chosen = [](const Node& node) {
-    const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV2_30));
+    const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV230));
     return model.Choose({.function = Function::kAllReduce, .bytes = GiB(8)})->algorithm;
   };
   EXPECT_EQ(chosen(DgxH100(5)), Algorithm::kRing);
@@ -320,7 +320,7 @@ TEST(CommunicatorModelTest, PatIsForOneGpuANode) {
   scatter.scaled = true;
   EXPECT_FALSE(model.PredictedTime(scatter, Algorithm::kPat, Protocol::kSimple));
 
-  communicator.version = Version::kV2_21;
+  communicator.version = Version::kV221;
   EXPECT_EQ(CommunicatorModel(communicator)
                 .bandwidth(Function::kAllGather, Algorithm::kPat, Protocol::kSimple),
             0);
@@ -337,7 +337,7 @@ TEST(CommunicatorModelTest, OneGpuANode) {
   EXPECT_DOUBLE_EQ(now.latency(Function::kAllReduce, Algorithm::kRing, Protocol::kLl), 6.6 + 6 * 5);
   EXPECT_NEAR(now.bandwidth(Function::kAllReduce, Algorithm::kRing, Protocol::kLl128),
               8 * 20 * 4.0 / 6, 1e-9);
-  communicator.version = Version::kV2_21;
+  communicator.version = Version::kV221;
   EXPECT_NEAR(CommunicatorModel(communicator)
                   .bandwidth(Function::kAllReduce, Algorithm::kRing, Protocol::kLl128),
               8 * 24 * 0.7 * 4 / 6, 1e-9);
@@ -350,26 +350,26 @@ TEST(CommunicatorModelTest, Releases) {
         .bandwidth(function, algorithm, Protocol::kSimple);
   };
   // Until 2.27: 8 x min(40, 60) x 5/6; from 2.28 on as in the tables above.
-  EXPECT_NEAR(nvls(Version::kV2_23, 1, Function::kAllReduce, Algorithm::kNvls), 266.67, 0.005);
-  EXPECT_NEAR(nvls(Version::kV2_27, 1, Function::kAllReduce, Algorithm::kNvls), 266.67, 0.005);
-  EXPECT_NEAR(nvls(Version::kV2_28, 1, Function::kAllReduce, Algorithm::kNvls), 272.00, 0.005);
+  EXPECT_NEAR(nvls(Version::kV223, 1, Function::kAllReduce, Algorithm::kNvls), 266.67, 0.005);
+  EXPECT_NEAR(nvls(Version::kV227, 1, Function::kAllReduce, Algorithm::kNvls), 266.67, 0.005);
+  EXPECT_NEAR(nvls(Version::kV228, 1, Function::kAllReduce, Algorithm::kNvls), 272.00, 0.005);
   // All-gather: 8 x 40; 2.27: 8 x min(40 x 7/8, 60 x 0.9).
-  EXPECT_NEAR(nvls(Version::kV2_23, 1, Function::kAllGather, Algorithm::kNvls), 320, 0.005);
-  EXPECT_NEAR(nvls(Version::kV2_27, 1, Function::kAllGather, Algorithm::kNvls), 280, 0.005);
+  EXPECT_NEAR(nvls(Version::kV223, 1, Function::kAllGather, Algorithm::kNvls), 320, 0.005);
+  EXPECT_NEAR(nvls(Version::kV227, 1, Function::kAllGather, Algorithm::kNvls), 280, 0.005);
   // NVLSTree: two nodes 8 x min(40, 48) x 5/6, four 8 x min(40, 24) x 5/6.
-  EXPECT_NEAR(nvls(Version::kV2_27, 2, Function::kAllReduce, Algorithm::kNvlsTree), 266.67, 0.005);
-  EXPECT_NEAR(nvls(Version::kV2_27, 4, Function::kAllReduce, Algorithm::kNvlsTree), 160, 0.005);
+  EXPECT_NEAR(nvls(Version::kV227, 2, Function::kAllReduce, Algorithm::kNvlsTree), 266.67, 0.005);
+  EXPECT_NEAR(nvls(Version::kV227, 4, Function::kAllReduce, Algorithm::kNvlsTree), 160, 0.005);
 
   const auto latency = [](Version version, Algorithm algorithm) {
     return CommunicatorModel(H100(2, version))
         .latency(Function::kAllReduce, algorithm, Protocol::kSimple);
   };
   // 8.4 + 2 x (7 + 1) x 28 against 8.4 + 2 x (7 x 4 + 14).
-  EXPECT_DOUBLE_EQ(latency(Version::kV2_21, Algorithm::kTree), 456.4);
-  EXPECT_DOUBLE_EQ(latency(Version::kV2_23, Algorithm::kTree), 92.4);
+  EXPECT_DOUBLE_EQ(latency(Version::kV221, Algorithm::kTree), 456.4);
+  EXPECT_DOUBLE_EQ(latency(Version::kV223, Algorithm::kTree), 92.4);
   // 25 + 2 x 14 against 25 + 2 x 20.9.
-  EXPECT_DOUBLE_EQ(latency(Version::kV2_27, Algorithm::kNvlsTree), 53);
-  EXPECT_DOUBLE_EQ(latency(Version::kV2_28, Algorithm::kNvlsTree), 66.8);
+  EXPECT_DOUBLE_EQ(latency(Version::kV227, Algorithm::kNvlsTree), 53);
+  EXPECT_DOUBLE_EQ(latency(Version::kV228, Algorithm::kNvlsTree), 66.8);
 }
 
 // Ten collectives launched as one wait ten times in a ring, once in a tree, eleven twice.

@@ -79,15 +79,21 @@ class Builder {
       port_.push_back(AddLink(node_.nics[nic].bandwidth, false));
       sockets = std::max(sockets, SocketOf(node_.nics[nic].slot) + 1);
     }
-    between_sockets_.assign(static_cast<std::size_t>(sockets * sockets), -1);
+    sockets_ = sockets;
+    between_sockets_.assign(Pair(sockets, 0), -1);
     for (int a = 0; a < sockets; ++a) {
       for (int b = a + 1; b < sockets; ++b) {
         const int link = AddLink(SocketBandwidth(node_.cpu), false);
-        between_sockets_[static_cast<std::size_t>(a * sockets + b)] = link;
-        between_sockets_[static_cast<std::size_t>(b * sockets + a)] = Back(link);
+        between_sockets_[Pair(a, b)] = link;
+        between_sockets_[Pair(b, a)] = Back(link);
       }
     }
-    sockets_ = sockets;
+  }
+
+  // Of two sockets, in between_sockets_.
+  std::size_t Pair(int a, int b) const {
+    return static_cast<std::size_t>(a) * static_cast<std::size_t>(sockets_) +
+           static_cast<std::size_t>(b);
   }
 
   void AddNvlink() {
@@ -147,7 +153,7 @@ class Builder {
     if (from.pcie_switch >= 0) {
       links.push_back(switch_up_[static_cast<std::size_t>(from.pcie_switch)]);
     }
-    if (a != b) links.push_back(between_sockets_[static_cast<std::size_t>(a * sockets_ + b)]);
+    if (a != b) links.push_back(between_sockets_[Pair(a, b)]);
     if (to.pcie_switch >= 0) {
       links.push_back(Back(switch_up_[static_cast<std::size_t>(to.pcie_switch)]));
     }

@@ -21,7 +21,7 @@ constexpr ByAlgorithm<double> FromRows(const Row (&rows)[n]) {
   return table;
 }
 
-constexpr LatencyTable V2_30() {
+constexpr LatencyTable MakeV230() {
   return {.base = FromRows({{Algorithm::kTree, 6.8, 14, 8.4},
                             {Algorithm::kRing, 6.6, 14, 8.4},
                             {Algorithm::kPat, 8, 8, 8}}),
@@ -47,39 +47,39 @@ constexpr LatencyTable V2_30() {
 }
 
 // Until 2.27 NVLSTree over the network was taken to be faster.
-constexpr LatencyTable V2_27() {
-  LatencyTable table = V2_30();
+constexpr LatencyTable MakeV227() {
+  LatencyTable table = MakeV230();
   table.network.at(Algorithm::kNvlsTree, Protocol::kSimple) = 14;
   return table;
 }
 
 // 2.21 charged Simple trees the time of a whole chunk for each hop.
-constexpr LatencyTable V2_21() {
-  LatencyTable table = V2_27();
+constexpr LatencyTable MakeV221() {
+  LatencyTable table = MakeV227();
   for (ByAlgorithm<double>* hop : {&table.nvlink, &table.pcie, &table.network}) {
     hop->at(Algorithm::kTree, Protocol::kSimple) = 28;
   }
   return table;
 }
 
-constexpr LatencyTable kV2_21 = V2_21();
-constexpr LatencyTable kV2_27 = V2_27();
-constexpr LatencyTable kV2_30 = V2_30();
+constexpr LatencyTable kV221 = MakeV221();
+constexpr LatencyTable kV227 = MakeV227();
+constexpr LatencyTable kV230 = MakeV230();
 
 }  // namespace
 
 const LatencyTable& LatenciesOf(Version version) {
   switch (version) {
-    case Version::kV2_21:
-      return kV2_21;
-    case Version::kV2_23:
-    case Version::kV2_27:
-      return kV2_27;
-    case Version::kV2_28:
-    case Version::kV2_30:
-      return kV2_30;
+    case Version::kV221:
+      return kV221;
+    case Version::kV223:
+    case Version::kV227:
+      return kV227;
+    case Version::kV228:
+    case Version::kV230:
+      return kV230;
   }
-  return kV2_30;
+  return kV230;
 }
 
 }  // namespace stepcast::nccl

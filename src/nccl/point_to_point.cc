@@ -70,7 +70,7 @@ PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int c
     if (nodes == 1) continue;
     const OwnCards cards = CardsOf(node, fabric, a);
     int channels = 2;
-    if (version >= Version::kV2_30) {
+    if (version >= Version::kV230) {
       channels = std::max(cards.count,
                           static_cast<int>(std::ceil(cards.bandwidth / kBandwidthPerChannel)));
     } else {
@@ -80,7 +80,7 @@ PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int c
     poorest = std::min(poorest, std::max(1, channels));
   }
   result.channels_per_peer = std::min(PowerOfTwoAbove(poorest), result.channels);
-  if (nodes > 1 && version >= Version::kV2_30) {
+  if (nodes > 1 && version >= Version::kV230) {
     const int crowd = CeilDivide(ranks, kOperationsPerChannel);
     while (result.channels_per_peer > 1 && result.channels_per_peer * crowd > result.channels) {
       result.channels_per_peer /= 2;

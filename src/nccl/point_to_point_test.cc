@@ -15,9 +15,9 @@ using Channels = PointToPointChannels;
 
 // H100, one node: 24 compute channels, 32 as a power of two. 2 x 18 NVLinks are more than that.
 TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 1, 24, Version::kV2_30), (Channels{32, 32}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 1, 24, Version::kV230), (Channels{32, 32}));
   // Two over PCIe.
-  EXPECT_EQ(MakePointToPointChannels(PcieNode(4, Cpu::kAmd), 1, 4, Version::kV2_30),
+  EXPECT_EQ(MakePointToPointChannels(PcieNode(4, Cpu::kAmd), 1, 4, Version::kV230),
             (Channels{4, 2}));
 }
 
@@ -25,7 +25,7 @@ TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
 // eight, 4 x 2 <= 16; 64 ranks 8 crowds, 2 x 8 <= 16; 256 ranks one each.
 TEST(PointToPointTest, TheNetworkIsPoorer) {
   const auto per_peer = [](int nodes) {
-    return MakePointToPointChannels(DgxH100(), nodes, 16, Version::kV2_30);
+    return MakePointToPointChannels(DgxH100(), nodes, 16, Version::kV230);
   };
   EXPECT_EQ(per_peer(2), (Channels{16, 4}));
   EXPECT_EQ(per_peer(8), (Channels{16, 2}));
@@ -34,8 +34,8 @@ TEST(PointToPointTest, TheNetworkIsPoorer) {
 
 // 2.28: two, and 2 x 64 > 4 x 16 halves it.
 TEST(PointToPointTest, EarlierReleasesCountCardsOnly) {
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 2, 16, Version::kV2_28), (Channels{16, 2}));
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 8, 16, Version::kV2_28), (Channels{16, 1}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 2, 16, Version::kV228), (Channels{16, 2}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 8, 16, Version::kV228), (Channels{16, 1}));
 }
 
 // NVLink: chunks of 512 KiB, parts of 64 KiB at least. 256 KiB make 4 parts, of which LL takes 16

@@ -40,7 +40,7 @@ TEST(RingsTest, OddNodesSwapPairsWhenRingsChangeCards) {
 // Rail-optimised: on eight H100 with a card each, in any even number of nodes, every hop between
 // nodes stays on its rail.
 TEST(RingsTest, RailsAreKept) {
-  const Graphs graphs = FindGraphs(DgxH100(), 4, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(), 4, Version::kV230);
   for (const Ring& ring : MakeRings(graphs.ring, 4)) {
     for (std::size_t node = 0; node < 4; ++node) {
       EXPECT_EQ(ring.nic_out[node], ring.nic_in[(node + 1) % 4]);
@@ -51,7 +51,7 @@ TEST(RingsTest, RailsAreKept) {
 RC_GTEST_PROP(RingsProperty, EveryRankIsInEveryRingOnce, ()) {
   const int gpus = *rc::gen::inRange(1, 9);
   const int nodes = *rc::gen::inRange(1, 6);
-  const Graphs graphs = FindGraphs(DgxH100(gpus), nodes, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(gpus), nodes, Version::kV230);
   for (const Ring& ring : MakeRings(graphs.ring, nodes)) {
     std::vector<int> sorted = ring.ranks;
     std::sort(sorted.begin(), sorted.end());

@@ -18,8 +18,8 @@ inline Graph NumbersOnly(Pattern pattern, int channels, double bw_intra, double 
   return graph;
 }
 
-inline Communicator EightGpuNodes(int nodes, int compute_capability, Cpu cpu, Graph ring,
-                                  Graph tree, Graph nvls, Version version) {
+inline Communicator EightGpuNodes(int nodes, int compute_capability, Cpu cpu, const Graph& ring,
+                                  const Graph& tree, const Graph& nvls, Version version) {
   Communicator result;
   result.version = version;
   result.ranks = 8 * nodes;
@@ -38,7 +38,7 @@ inline Communicator EightGpuNodes(int nodes, int compute_capability, Cpu cpu, Gr
 
 // H100: one node 12 rings of 30 and 8 NVLS heads of 40, 60 between; several nodes with eight cards
 // of 400 Gbit/s 8 rings of 48 and heads of 40, 48 between.
-inline Communicator H100(int nodes, Version version = Version::kV2_30) {
+inline Communicator H100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 30 : 48;
   const int channels = nodes == 1 ? 12 : 8;
   return EightGpuNodes(nodes, 90, Cpu::kIntelSapphireRapids,
@@ -49,7 +49,7 @@ inline Communicator H100(int nodes, Version version = Version::kV2_30) {
 
 // A100 with AMD processors: one node 12 rings of 20; several with eight cards of 200 Gbit/s 8
 // of 24.
-inline Communicator A100(int nodes, Version version = Version::kV2_30) {
+inline Communicator A100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 20 : 24;
   const int channels = nodes == 1 ? 12 : 8;
   return EightGpuNodes(nodes, 80, Cpu::kAmd, NumbersOnly(Pattern::kRing, channels, speed, speed),

@@ -174,6 +174,7 @@ class Attempts {
     }
     std::vector<int> order;
     const int turns = (count + sharing - 1) / sharing;
+    order.reserve(Index(turns));
     for (int turn = 0; turn < turns; ++turn) order.push_back(near[Index((first + turn) % count)]);
     return order;
   }
@@ -622,7 +623,7 @@ class Search {
       wanted_.type_inter = inter.nearest;
       farthest_inter_ = inter.farthest;
       // Balanced trees of Ampere may have to go round through the processors.
-      if (version_ >= Version::kV2_30 && capability_ < 90) farthest_inter_ = PathType::kSys;
+      if (version_ >= Version::kV230 && capability_ < 90) farthest_inter_ = PathType::kSys;
     }
     limits_ = wanted_;
   }

@@ -30,9 +30,8 @@ std::span<const double> SearchSpeeds(Version version, Generation generation, boo
       return across_nodes ? std::span<const double>(kHopperInter) : kHopperIntra;
     case Generation::kBlackwell:
       // Releases before Blackwell take it for Hopper.
-      if (version < Version::kV2_27)
-        return SearchSpeeds(version, Generation::kHopper, across_nodes);
-      if (version < Version::kV2_30) {
+      if (version < Version::kV227) return SearchSpeeds(version, Generation::kHopper, across_nodes);
+      if (version < Version::kV230) {
         return across_nodes ? std::span<const double>(kOldBlackwellInter) : kOldBlackwellIntra;
       }
       return across_nodes ? std::span<const double>(kBlackwellInter) : kBlackwellIntra;

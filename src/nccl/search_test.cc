@@ -25,7 +25,7 @@ std::string Text(const Graph& graph) {
 // Eight A100: 12 NVLinks of 20 make 240, which 6 rings of 40 use up; doubled to 12 of 20. Measured
 // 234.9 GB/s at 16 GiB (stas00/ml-engineering, network/README.md).
 TEST(SearchTest, A100) {
-  const Graphs graphs = FindGraphs(DgxA100(), 1, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxA100(), 1, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "12@20/20 NVL/PIX");
   EXPECT_EQ(Text(graphs.tree), "12@20/20 NVL/PIX");
   EXPECT_EQ(Text(graphs.nvls), "none");
@@ -37,7 +37,7 @@ TEST(SearchTest, A100) {
 // takes its speed twice on its own links and once on all others, 9 x 40 <= 370.8 < 9 x 50; between
 // heads the speed rises to the fastest there is. Measured 367.6 GB/s (the same source).
 TEST(SearchTest, H100) {
-  const Graphs graphs = FindGraphs(DgxH100(), 1, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(), 1, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "12@30/30 NVL/PIX");
   EXPECT_EQ(Text(graphs.tree), "12@30/30 NVL/PIX");
   EXPECT_EQ(Text(graphs.nvls), "8@40/60 NVL/PIX");
@@ -48,7 +48,7 @@ TEST(SearchTest, H100) {
 // Eight B200: 18 links of 40.1 make 721.8: 8 rings of 90, doubled; 9 x 80 <= 721.8. Measured 682
 // GB/s (the same source).
 TEST(SearchTest, B200) {
-  const Graphs graphs = FindGraphs(DgxB200(), 1, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxB200(), 1, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "16@45/45 NVL/PIX");
   EXPECT_EQ(Text(graphs.tree), "16@45/45 NVL/PIX");
   EXPECT_EQ(Text(graphs.nvls), "8@80/90 NVL/PIX");
@@ -58,7 +58,7 @@ TEST(SearchTest, B200) {
 
 // Before 2.30 there was no step of 45 for trees to take.
 TEST(SearchTest, EarlierReleasesHaveFewerSpeeds) {
-  EXPECT_EQ(Text(FindGraphs(DgxB200(), 1, Version::kV2_28).tree), "16@40/40 NVL/PIX");
+  EXPECT_EQ(Text(FindGraphs(DgxB200(), 1, Version::kV228).tree), "16@40/40 NVL/PIX");
 }
 
 // Two nodes of eight H200 with a card of 400 Gbit/s each: 50 GB/s, and 48 over PCIe. Eight rings of
@@ -66,7 +66,7 @@ TEST(SearchTest, EarlierReleasesHaveFewerSpeeds) {
 // they left by: so they change cards. A published log of such a cluster says the same: 8 channels,
 // bandwidth 48, NVL/PIX, crossNic 2.
 TEST(SearchTest, H200WithRails) {
-  const Graphs graphs = FindGraphs(DgxH100(), 2, Version::kV2_28);
+  const Graphs graphs = FindGraphs(DgxH100(), 2, Version::kV228);
   EXPECT_EQ(Text(graphs.ring), "8@48/48 NVL/PIX");
   EXPECT_EQ(graphs.ring.cross_nic, 2);
   EXPECT_EQ(Text(graphs.tree), "8@48/48 NVL/PIX");
@@ -77,15 +77,15 @@ TEST(SearchTest, H200WithRails) {
 // A balanced tree has its second child on another GPU than the card's own, which is a detour (PXN).
 // Hopper tries the plain tree before that, and it is as fast.
 TEST(SearchTest, RailsHavePlainTrees) {
-  EXPECT_EQ(FindGraphs(DgxH100(), 2, Version::kV2_30).tree.pattern, Pattern::kTree);
+  EXPECT_EQ(FindGraphs(DgxH100(), 2, Version::kV230).tree.pattern, Pattern::kTree);
   // With two GPUs at each switch both have the card near.
-  EXPECT_EQ(FindGraphs(DgxA100(), 2, Version::kV2_30).tree.pattern, Pattern::kBalancedTree);
+  EXPECT_EQ(FindGraphs(DgxA100(), 2, Version::kV230).tree.pattern, Pattern::kBalancedTree);
 }
 
 // Four nodes of eight A100 with eight cards of 200 Gbit/s: 25, and 24 over PCIe. Trees inside the
 // node may be faster than the cards.
 TEST(SearchTest, A100WithRails) {
-  const Graphs graphs = FindGraphs(DgxA100(), 4, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxA100(), 4, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "8@24/24 NVL/PIX");
   EXPECT_EQ(graphs.tree.channels, 8);
   EXPECT_EQ(graphs.tree.bw_inter, 24);
@@ -98,7 +98,7 @@ TEST(SearchTest, A100WithRails) {
 TEST(SearchTest, FewerHeadsAreFaster) {
   std::vector<std::string> found;
   for (int gpus : {2, 4, 5, 6, 7}) {
-    found.push_back(Text(FindGraphs(DgxH100(gpus), 1, Version::kV2_30).nvls));
+    found.push_back(Text(FindGraphs(DgxH100(gpus), 1, Version::kV230).nvls));
   }
   EXPECT_EQ(found,
             (std::vector<std::string>{"2@60/60 NVL/PIX", "4@60/60 NVL/PIX", "5@60/60 NVL/PIX",
@@ -108,7 +108,7 @@ TEST(SearchTest, FewerHeadsAreFaster) {
 // One GPU a node: the card's 48 is two channels of 24; four compute channels, and twice that again
 // only above 45 GB/s.
 TEST(SearchTest, OneGpuANode) {
-  const Graphs graphs = FindGraphs(DgxH100(1), 2, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(1), 2, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "2@24/24 LOC/PIX");
   EXPECT_EQ(Text(graphs.nvls), "none");
   EXPECT_EQ(ComputeChannels(graphs, 2, 90), 4);
@@ -123,30 +123,30 @@ TEST(SearchTest, DirectNvlinks) {
     node.gpus.push_back({.compute_capability = 80, .slot = {.socket = i / 2, .bandwidth = 24}});
     for (int j = i + 1; j < 4; ++j) node.nvlinks.push_back({.a = i, .b = j, .links = 4});
   }
-  const Graphs graphs = FindGraphs(node, 1, Version::kV2_30);
+  const Graphs graphs = FindGraphs(node, 1, Version::kV230);
   EXPECT_EQ(Text(graphs.ring), "12@20/20 NVL/PIX");
 }
 
 // GPUs at one PCIe root of 24: a ring at 20 (24 is no step in one node) leaves nothing for a second
 // one; two of 12 carry more.
 TEST(SearchTest, PcieOnly) {
-  EXPECT_EQ(Text(FindGraphs(PcieNode(4, Cpu::kAmd), 1, Version::kV2_30).ring), "2@12/12 PHB/PIX");
+  EXPECT_EQ(Text(FindGraphs(PcieNode(4, Cpu::kAmd), 1, Version::kV230).ring), "2@12/12 PHB/PIX");
   // Intel's root needs 1.2 of the traffic: 20 x 1.2 = 24. Two of 10 carry no more.
-  EXPECT_EQ(Text(FindGraphs(PcieNode(4, Cpu::kIntelSkylake), 1, Version::kV2_30).ring),
+  EXPECT_EQ(Text(FindGraphs(PcieNode(4, Cpu::kIntelSkylake), 1, Version::kV230).ring),
             "1@20/20 PHB/PIX");
 }
 
 TEST(SearchTest, CollNetNeedsCardsThatReduce) {
   Node node = DgxH100();
-  EXPECT_EQ(Text(FindGraphs(node, 4, Version::kV2_30, true).collnet_direct), "none");
+  EXPECT_EQ(Text(FindGraphs(node, 4, Version::kV230, true).collnet_direct), "none");
   for (Nic& nic : node.nics) nic.reduces = true;
-  const Graphs graphs = FindGraphs(node, 4, Version::kV2_30, true);
+  const Graphs graphs = FindGraphs(node, 4, Version::kV230, true);
   EXPECT_EQ(Text(graphs.collnet_chain), "8@48/48 NVL/PIX");
   EXPECT_EQ(Text(graphs.collnet_direct), "8@48/48 NVL/PIX");
 }
 
 TEST(SearchTest, UsersBoundTheChannels) {
-  const Graphs graphs = FindGraphs(DgxH100(), 1, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(), 1, Version::kV230);
   EXPECT_EQ(ComputeChannels(graphs, 1, 90, {.at_most = 8}), 8);
   EXPECT_EQ(ComputeChannels(graphs, 1, 90, {.at_least = 32}), 32);
   EXPECT_EQ(ComputeChannels(graphs, 1, 90, {.at_least = 32, .parent = 16}), 16);
@@ -173,7 +173,7 @@ RC_GTEST_PROP(SearchProperty, RingsFitTheirLinks, ()) {
   }
   const bool across = *rc::gen::arbitrary<bool>();
   const Fabric fabric = MakeFabric(node, across);
-  const Graph ring = SearchGraph(node, fabric, Version::kV2_30, {.pattern = Pattern::kRing});
+  const Graph ring = SearchGraph(node, fabric, Version::kV230, {.pattern = Pattern::kRing});
   RC_ASSERT(ring.channels >= 1);
   RC_ASSERT(static_cast<int>(ring.paths.size()) == ring.channels);
   if (ring.bw_intra == 0.1) RC_DISCARD("nothing found");

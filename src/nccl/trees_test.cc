@@ -63,7 +63,7 @@ TEST(TreesTest, Depth) {
 RC_GTEST_PROP(TreesProperty, EveryChannelIsATree, ()) {
   const int gpus = *rc::gen::inRange(1, 9);
   const int nodes = *rc::gen::inRange(1, 9);
-  const Graphs graphs = FindGraphs(DgxH100(gpus), nodes, Version::kV2_30);
+  const Graphs graphs = FindGraphs(DgxH100(gpus), nodes, Version::kV230);
   const std::vector<Tree> trees = MakeTrees(graphs.tree, nodes);
   RC_ASSERT(static_cast<int>(trees.size()) == 2 * graphs.tree.channels);
   for (const Tree& tree : trees) {

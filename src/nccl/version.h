@@ -8,11 +8,11 @@
 namespace stepcast::nccl {
 
 // The releases whose tables are known, each by the last of its patch releases that was read:
-// 2.21.5, 2.23.4, 2.27.7, 2.28.9 and 2.30.7. They can be compared: kV2_23 < kV2_27.
-enum class Version : std::uint8_t { kV2_21, kV2_23, kV2_27, kV2_28, kV2_30 };
+// 2.21.5, 2.23.4, 2.27.7, 2.28.9 and 2.30.7. They can be compared: kV223 < kV227.
+enum class Version : std::uint8_t { kV221, kV223, kV227, kV228, kV230 };
 
-inline constexpr std::array kVersions = {Version::kV2_21, Version::kV2_23, Version::kV2_27,
-                                         Version::kV2_28, Version::kV2_30};
+inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version::kV227,
+                                         Version::kV228, Version::kV230};
 
 // "2.27"
 std::string_view Name(Version version);

@@ -10,10 +10,10 @@ TEST(VersionTest, NamesAreRead) {
 }
 
 TEST(VersionTest, AReleaseInBetweenBehavesAsTheOneBefore) {
-  EXPECT_EQ(VersionFromName("2.27.3"), Version::kV2_27);
-  EXPECT_EQ(VersionFromName("2.26"), Version::kV2_23);
-  EXPECT_EQ(VersionFromName("2.29.2"), Version::kV2_28);
-  EXPECT_EQ(VersionFromName("2.31"), Version::kV2_30);
+  EXPECT_EQ(VersionFromName("2.27.3"), Version::kV227);
+  EXPECT_EQ(VersionFromName("2.26"), Version::kV223);
+  EXPECT_EQ(VersionFromName("2.29.2"), Version::kV228);
+  EXPECT_EQ(VersionFromName("2.31"), Version::kV230);
 }
 
 TEST(VersionTest, OtherTextIsNoVersion) {

@@ -13,7 +13,7 @@ constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + 
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version) {
   if (algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain) return most;
-  const std::int64_t least_traffic = version >= Version::kV2_30 ? 32 << 10 : 16 << 10;
+  const std::int64_t least_traffic = version >= Version::kV230 ? 32 << 10 : 16 << 10;
   const bool gathers = Gathers(collective.function);
   std::int64_t traffic_per_byte = gathers                                       ? ranks
                                   : collective.function == Function::kAllReduce ? 2

@@ -9,7 +9,7 @@
 namespace stepcast::nccl {
 namespace {
 
-int Used(Function function, Protocol protocol, Bytes bytes, Version version = Version::kV2_30) {
+int Used(Function function, Protocol protocol, Bytes bytes, Version version = Version::kV230) {
   return ChannelsUsed({.function = function, .bytes = bytes}, Algorithm::kRing, protocol, 8, 24,
                       version);
 }
@@ -34,12 +34,12 @@ TEST(WorkChannelsTest, TrafficDependsOnTheFunction) {
 
 // Cells were half as large.
 TEST(WorkChannelsTest, EarlierReleasesSpreadFarther) {
-  EXPECT_EQ(Used(Function::kAllReduce, Protocol::kSimple, KiB(64), Version::kV2_28), 8);
+  EXPECT_EQ(Used(Function::kAllReduce, Protocol::kSimple, KiB(64), Version::kV228), 8);
 }
 
 TEST(WorkChannelsTest, CollNetUsesAll) {
   EXPECT_EQ(ChannelsUsed({.function = Function::kAllReduce, .bytes = KiB(1)},
-                         Algorithm::kCollNetDirect, Protocol::kSimple, 8, 12, Version::kV2_30),
+                         Algorithm::kCollNetDirect, Protocol::kSimple, 8, 12, Version::kV230),
             12);
 }
 

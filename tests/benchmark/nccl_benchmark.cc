@@ -13,7 +13,7 @@
 namespace stepcast::nccl {
 namespace {
 
-void BM_Choose(benchmark::State& state) {
+void Choose(benchmark::State& state) {
   const CommunicatorModel model(H100(static_cast<int>(state.range(0))));
   std::int64_t bytes = 1;
   for (auto _ : state) {
@@ -22,22 +22,22 @@ void BM_Choose(benchmark::State& state) {
         model.Choose({.function = Function::kAllReduce, .bytes = Bytes(bytes)}));
   }
 }
-BENCHMARK(BM_Choose)->Arg(1)->Arg(16);
+BENCHMARK(Choose)->Arg(1)->Arg(16);
 
-void BM_MakeModel(benchmark::State& state) {
+void MakeModel(benchmark::State& state) {
   const Communicator communicator = H100(4);
   for (auto _ : state) benchmark::DoNotOptimize(CommunicatorModel(communicator));
 }
-BENCHMARK(BM_MakeModel);
+BENCHMARK(MakeModel);
 
 // The graph search, in one node and across nodes.
-void BM_Search(benchmark::State& state) {
+void Search(benchmark::State& state) {
   const Node node = DgxH100();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(FindGraphs(node, static_cast<int>(state.range(0)), Version::kV2_30));
+    benchmark::DoNotOptimize(FindGraphs(node, static_cast<int>(state.range(0)), Version::kV230));
   }
 }
-BENCHMARK(BM_Search)->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond);
+BENCHMARK(Search)->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace stepcast::nccl
