@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
+#include "src/calibration/collective_curves.h"
+#include "src/calibration/collective_law.h"
 
 // A calibration profile: what a GPU type and its software were measured, or published, to achieve.
 // Data, not code: calibration/*.yaml, every figure with its source. Format: docs/formats.md. How
@@ -145,6 +148,9 @@ struct Calibration {
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
+  // What is published for this GPU type, the most trusted first, and the law for what is not.
+  std::vector<std::shared_ptr<const CurveFile>> curves;
+  std::optional<CollectiveLaw> collective_law;
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;

@@ -12,6 +12,8 @@ const char* Name(Provenance provenance) {
       return "interpolated";
     case Provenance::kExtrapolated:
       return "extrapolated";
+    case Provenance::kTransferred:
+      return "transferred";
     case Provenance::kModelled:
       return "modelled";
   }

@@ -22,6 +22,7 @@ enum class Provenance : std::uint8_t {
   kMeasured,      // a measured point of a profile
   kInterpolated,  // between measured points
   kExtrapolated,  // below the first or beyond the last measured point
+  kTransferred,   // measured on a group of another shape, or as a collective of the same pattern
   kModelled,      // a formula with sourced constants
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...

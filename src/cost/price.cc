@@ -14,6 +14,8 @@
 #include "src/cost/copy_price.h"
 #include "src/cost/exact_time.h"
 #include "src/cost/kernel_price.h"
+#include "src/cost/nccl_price.h"
+#include "src/cost/nccl_setting.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
@@ -51,6 +53,7 @@ class Pricer {
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
       if (scenario.gpu && scenario.calibration->kernels) kernels_ = &*scenario.calibration->kernels;
     }
+    if (const auto setting = NcclSettingOf(scenario)) nccl_.emplace(*setting);
     reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
   }
 
@@ -193,6 +196,14 @@ class Pricer {
     return *path;
   }
 
+  const GroupShape& ShapeOfGroup(Index communicator) {
+    const Index group = program_.communicators[communicator].group;
+    if (shapes_.empty()) shapes_.resize(program_.groups.size());
+    std::optional<GroupShape>& shape = shapes_[group];
+    if (!shape) shape = ShapeOf(program_.groups[group].ranks, scenario_.cluster->gpus_per_node());
+    return *shape;
+  }
+
   void PriceCollectives() {
     prices_.collectives.reserve(program_.collectives.size());
     for (const program::Collective& collective : program_.collectives) {
@@ -209,7 +220,12 @@ class Pricer {
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
-        return PriceTabulatedCollective(collective.bytes, path, links_, *table);
+        CollectivePrice price = PriceTabulatedCollective(collective.bytes, path, links_, *table);
+        if (nccl_) {
+          nccl_->AddShares(collective.kind, collective.bytes, path,
+                           ShapeOfGroup(collective.communicator), price);
+        }
+        return price;
       }
       if (path.ring_bandwidth == Bandwidth()) {
         Report("cost.no-link", scenario_.cluster_location,
@@ -225,9 +241,22 @@ class Pricer {
                                       path.ranks, path.nodes));
         return {};
       }
+      if (nccl_) return PriceByNccl(collective, path);
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
                                    scenario_.algorithm);
+  }
+
+  CollectivePrice PriceByNccl(const program::Collective& collective,
+                              const CommunicationPath& path) {
+    const auto price = nccl_->Price(collective.kind, collective.bytes, path,
+                                    ShapeOfGroup(collective.communicator));
+    if (price) return *price;
+    Report("cost.no-algorithm", scenario_.communication_location,
+           fmt::format("the settings leave NCCL nothing for {} over {} ranks on {} nodes",
+                       Name(collective.kind), path.ranks, path.nodes),
+           "name the function that a list is for ('allreduce:tree'), or allow ring");
+    return {};
   }
 
   void ReportNoLinkCosts(const std::string& what) {
@@ -321,7 +350,9 @@ class Pricer {
   bool reference_ = false;
   std::array<bool, 4> products_checked_{};  // by DataType
   std::array<bool, 4> products_believed_{};
+  std::optional<NcclPricer> nccl_;                       // none: textbook, or hop by hop
   std::vector<std::optional<CommunicationPath>> paths_;  // by group
+  std::vector<std::optional<GroupShape>> shapes_;        // by group
   std::optional<HostLink> host_link_;
   Diagnostics diagnostics_;
   Prices prices_;

@@ -10,8 +10,10 @@
 //   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
 //                                      roofline with its efficiencies
 //   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
-//                                      the group, when it has one (collective_table.h); else ring
-//                                      or tree over the links that the group has between its ranks
+//                                      the group, when it has one (collective_table.h); on CUDA
+//                                      devices in a real topology NCCL's choices, with the time
+//                                      from published curves or the profile's law (nccl_price.h);
+//                                      else ring or tree over the links between the ranks
 //   copies        copy_price.h         the profile's curves, else memory or PCIe bandwidth
 //   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
 //                 collective: what an eager framework's CPU spends before it goes on
@@ -34,6 +36,7 @@
 //   cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
 //                             a profile that has neither `links` nor table
 //   cost.no-host-link         a copy from or to the host where the cluster joins neither
+//   cost.no-algorithm         nccl_algo and nccl_proto leave NCCL nothing for a collective
 //   cost.faster-than-wire     a table with a point that the links cannot carry in that time
 //   cost.too-long             an operation of a day or more: some bandwidth is far too small
 namespace stepcast::cost {

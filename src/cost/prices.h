@@ -10,7 +10,11 @@ namespace stepcast::cost {
 
 struct CollectivePrice {
   Demand demand;
-  const char* algorithm = "ring";  // "ring", "tree", "table", "none" (one rank)
+  // "ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain", "pat"; "table": a table
+  // of the profile, whatever ran; "none": one rank.
+  const char* algorithm = "ring";
+  const char* protocol = "";  // NCCL's: "LL", "LL128", "Simple"; empty where NCCL is not modelled
+  int channels = 0;           // thread blocks, each on a multiprocessor; 0 where not modelled
   // Bytes that a rank sends on the wire, mean over the group; what the textbook algorithm sends.
   double wire_bytes_per_rank = 0;
   // What the busiest rank must send or receive, over what it can; see BandwidthBound. Checked.

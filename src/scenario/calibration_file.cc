@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "fmt/format.h"
 #include "src/base/data_type.h"
 #include "src/calibration/plausible.h"
+#include "src/scenario/curve_file.h"
+#include "src/scenario/data_root.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -375,6 +378,52 @@ calibration::LinkCosts ReadLinks(MappingReader& section) {
   return costs;
 }
 
+calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
+  constexpr DecimalRange kStretch = {0, 1000};
+  constexpr DecimalRange kEfficiency = {0.01, 2};
+  calibration::CollectiveLaw law;
+  law.launch = Duration(section, "launch");
+  for (calibration::WireClass wire : calibration::kWireClasses) {
+    auto figures = section.ReadMapping(Name(wire), Need::kRequired);
+    if (!figures) continue;
+    calibration::CollectiveLaw::Ramp& ramp = law.ramp[static_cast<std::size_t>(wire)];
+    ramp.stretch = figures->ReadDecimal("stretch", Need::kRequired, kStretch).value_or(0);
+    const auto half = figures->ReadBytes("half", Need::kRequired, Zero::kRefused);
+    ramp.half = half ? static_cast<double>(half->count()) : 1;
+    ramp.efficiency = figures->ReadDecimal("efficiency", Need::kRequired, kEfficiency).value_or(1);
+    figures->Finish();
+  }
+  section.Finish();
+  return law;
+}
+
+// The files that a profile names under `curves`.
+std::vector<std::shared_ptr<const calibration::CurveFile>> ReadCurveFiles(
+    MappingReader& reader, Diagnostics& diagnostics) {
+  std::vector<std::shared_ptr<const calibration::CurveFile>> files;
+  const auto names = reader.ReadSequence("curves", Need::kOptional);
+  if (!names) return files;
+  for (const Node& node : *names) {
+    const auto name = ReadText(node, diagnostics);
+    if (!name) continue;
+    const std::optional<std::string> path = FindInput(*name, FolderOf(node.file()));
+    if (!path) {
+      diagnostics.push_back({"file.not-found", node.location(),
+                             fmt::format("{} names a file that does not exist: {}",
+                                         Quoted(node.path()), Quoted(*name)),
+                             PlacesTried(*name, FolderOf(node.file()))});
+      continue;
+    }
+    auto file = LoadCurves(*path);
+    if (file) {
+      files.push_back(std::make_shared<const calibration::CurveFile>(*std::move(file)));
+    } else {
+      diagnostics.insert(diagnostics.end(), file.error().begin(), file.error().end());
+    }
+  }
+  return files;
+}
+
 calibration::MemoryCosts ReadMemory(MappingReader& section) {
   calibration::MemoryCosts costs;
   costs.context = Size(section, "context");
@@ -462,6 +511,10 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
       const int index = static_cast<int>(calibration.collectives.size());
       calibration.collectives.push_back(ReadTable(table, index, diagnostics));
     }
+  }
+  calibration.curves = ReadCurveFiles(reader, diagnostics);
+  if (auto section = reader.ReadMapping("collective_law", Need::kOptional)) {
+    calibration.collective_law = ReadCollectiveLaw(*section);
   }
   if (auto section = reader.ReadMapping("copies", Need::kOptional)) {
     calibration.copies = ReadCopies(*section, diagnostics);

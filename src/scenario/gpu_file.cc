@@ -51,6 +51,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
   const auto multiprocessors =
       reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
+  const auto capability = reader.ReadVersion("compute_capability", Need::kOptional);
   if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
     bool any = false;
     for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
@@ -70,6 +71,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   gpu.memory = *memory;
   gpu.memory_bandwidth = *bandwidth;
   gpu.multiprocessors = static_cast<int>(*multiprocessors);
+  if (capability) gpu.compute_capability = 10 * capability->first + capability->second;
   return gpu;
 }
 

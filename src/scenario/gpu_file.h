@@ -15,6 +15,7 @@
 //   memory: 79.11 GiB             # what the driver lets a process allocate
 //   memory_bandwidth: 3350 GB/s
 //   multiprocessors: 132
+//   compute_capability: "9.0"     # of CUDA devices alone; collectives are then those of NCCL
 //   peak:                         # dense; types that the device cannot compute in are left out
 //     {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //

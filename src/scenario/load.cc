@@ -112,6 +112,10 @@ class Loader {
     scenario_.name = file.name.value_or(DefaultName());
     scenario_.algorithm = file.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
+    scenario_.nccl_algo = file.nccl_algo.value_or("");
+    scenario_.nccl_proto = file.nccl_proto.value_or("");
+    scenario_.nccl_overrides = file.nccl_overrides;
+    scenario_.communication_location = LocationOf(root_, "communication");
     scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
     Warn(file);
     scenario_.resolved = Resolve(scenario_, sources_);
@@ -281,7 +285,11 @@ class Loader {
         }
       }
       if (!filled->kernels.has_value()) filled->kernels = defaults->kernels;
-      if (!filled->links.has_value()) filled->links = defaults->links;
+      if (!filled->links.has_value()) {
+        filled->links = defaults->links;
+        filled->collective_law = defaults->collective_law;
+        filled->curves = defaults->curves;
+      }
       if (!filled->memory.has_value()) filled->memory = defaults->memory;
     }
     const std::vector<std::string_view> lacking = missing(*filled);
@@ -400,6 +408,13 @@ class Loader {
     scenario_.cluster_location = LocationOf(root_, "cluster.topology");
     for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
       scenario_.warnings.push_back(std::move(sentence));
+    }
+    const bool nccl = file.nccl_algo.has_value() || file.nccl_proto.has_value();
+    if (nccl && (!scenario_.gpu.has_value() || scenario_.gpu->compute_capability == 0 ||
+                 scenario_.cluster->flat())) {
+      scenario_.warnings.emplace_back(
+          "communication.nccl_algo and nccl_proto have no effect here: NCCL is modelled on CUDA "
+          "devices in a topology that is not flat");
     }
     if (!scenario_.model->is_layer_list()) return;
     const auto warn = [&](bool given, std::string_view key) {

@@ -156,6 +156,15 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   if (sources.calibration.has_value()) root.emplace_back("calibration", *sources.calibration);
   root.emplace_back("software", Resolved{Mapping{{"torch", VersionText(plan.software.torch)},
                                                  {"nccl", VersionText(plan.software.nccl)}}});
+  Mapping communication;
+  if (!scenario.nccl_algo.empty())
+    communication.emplace_back("nccl_algo", Text(scenario.nccl_algo));
+  if (!scenario.nccl_proto.empty()) {
+    communication.emplace_back("nccl_proto", Text(scenario.nccl_proto));
+  }
+  if (!communication.empty()) {
+    root.emplace_back("communication", Resolved{std::move(communication)});
+  }
   root.emplace_back("training", Resolved{Training(plan.training, scenario.model->is_layer_list())});
   root.emplace_back("parallelism",
                     Resolved{Mapping{{"data", Integer(plan.parallelism.data)},

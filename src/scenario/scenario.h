@@ -8,6 +8,7 @@
 #include "src/base/diagnostic.h"
 #include "src/calibration/calibration.h"
 #include "src/model/model.h"
+#include "src/nccl/overrides.h"
 #include "src/plan/plan.h"
 #include "src/scenario/resolved.h"
 #include "src/topology/cluster.h"
@@ -27,10 +28,14 @@ struct Scenario {
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without one
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
+  // communication.nccl_algo and nccl_proto, as written and as NCCL understands them.
+  std::string nccl_algo, nccl_proto;
+  nccl::Overrides nccl_overrides;
+  Location communication_location;
   plan::Plan plan;
-  Resolved resolved;           // the scenario with every default filled in
+  Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
-  Location cluster_location;   // of cluster.topology, for what only shows when costs are asked for
+  Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for
 };
 
 }  // namespace stepcast::scenario

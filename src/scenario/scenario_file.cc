@@ -62,6 +62,28 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   reader.Finish();
 }
 
+// NCCL's environment variables, as keys of the scenario.
+void ReadCommunication(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
+  const auto take = [&](auto parsed, auto& allowed) {
+    if (parsed) {
+      allowed = *std::move(parsed);
+    } else {
+      diagnostics.insert(diagnostics.end(), parsed.error().begin(), parsed.error().end());
+    }
+  };
+  file.nccl_algo = reader.ReadText("nccl_algo", Need::kOptional);
+  if (file.nccl_algo) {
+    take(nccl::ParseAlgorithms(*file.nccl_algo, reader.LocationOf("nccl_algo")),
+         file.nccl_overrides.algorithms);
+  }
+  file.nccl_proto = reader.ReadText("nccl_proto", Need::kOptional);
+  if (file.nccl_proto) {
+    take(nccl::ParseProtocols(*file.nccl_proto, reader.LocationOf("nccl_proto")),
+         file.nccl_overrides.protocols);
+  }
+  reader.Finish();
+}
+
 std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> numbers) {
   if (!numbers.has_value()) return std::nullopt;
   return plan::Version{numbers->first, numbers->second};
@@ -192,6 +214,9 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
   file.calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
   if (auto software = reader.ReadMapping("software", Need::kOptional)) {
     ReadSoftware(*software, file.request);
+  }
+  if (auto communication = reader.ReadMapping("communication", Need::kOptional)) {
+    ReadCommunication(*communication, file, diagnostics);
   }
   if (auto training = reader.ReadMapping("training", Need::kRequired)) {
     ReadTraining(*training, file.request);

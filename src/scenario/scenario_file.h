@@ -21,6 +21,8 @@ struct ScenarioFile {
   std::optional<Node> calibration;
   std::optional<std::int64_t> nodes;
   std::optional<CollectiveAlgorithm> algorithm;
+  std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, NCCL's syntax
+  nccl::Overrides nccl_overrides;
   plan::Request request;
 };
 

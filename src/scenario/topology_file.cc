@@ -125,6 +125,17 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
     gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
   }
+  if (const auto processor = reader.ReadWord<topology::Processor>(
+          "processor", Need::kOptional,
+          {{"intel-broadwell", topology::Processor::kIntelBroadwell},
+           {"intel-skylake", topology::Processor::kIntelSkylake},
+           {"intel-sapphire-rapids", topology::Processor::kIntelSapphireRapids},
+           {"intel-emerald-rapids", topology::Processor::kIntelEmeraldRapids},
+           {"amd", topology::Processor::kAmd},
+           {"arm", topology::Processor::kArm},
+           {"power9", topology::Processor::kPower9}})) {
+    node_type.processor = *processor;
+  }
   bool devices_are_right = false;
   if (auto devices = reader.ReadMapping("devices", Need::kRequired)) {
     for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {

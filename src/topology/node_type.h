@@ -51,6 +51,18 @@ struct LinkRule {
 // A rule without faults has at least one.
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
 
+// The processors that matter to communication libraries: by them NCCL knows what two sockets
+// exchange, and picks rows of its tables.
+enum class Processor : std::uint8_t {
+  kIntelBroadwell,
+  kIntelSkylake,
+  kIntelSapphireRapids,
+  kIntelEmeraldRapids,
+  kAmd,
+  kArm,
+  kPower9,
+};
+
 // One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
 struct NodeType {
   std::string name;                             // "DGX H100"
@@ -58,6 +70,7 @@ struct NodeType {
   Bytes gpu_memory;                             // of each GPU, from that file
   std::array<int, kNodeDeviceKinds> devices{};  // how many, indexed by DeviceKind
   std::vector<LinkRule> links;
+  Processor processor = Processor::kIntelSapphireRapids;
 
   int Count(DeviceKind kind) const { return devices[static_cast<std::size_t>(kind)]; }
 };

@@ -1,0 +1,134 @@
+#include "src/cost/nccl_node.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "src/nccl/cpu.h"
+
+namespace stepcast::cost {
+namespace {
+
+using topology::DeviceKind;
+using topology::LinkKind;
+using topology::LinkRule;
+
+// What NCCL takes a PCIe link to carry of its raw bandwidth (NVIDIA/nccl, src/graph/topo.cc: 12,
+// 24, 48 GB/s for generations 3, 4, 5 with 16 lanes).
+constexpr double kPciePart = 0.75;
+
+double Gigabytes(Bandwidth bandwidth) {
+  return static_cast<double>(bandwidth.bytes_per_second()) / 1e9;
+}
+
+nccl::Cpu CpuOf(topology::Processor processor) {
+  switch (processor) {
+    case topology::Processor::kIntelBroadwell:
+      return nccl::Cpu::kIntelBroadwell;
+    case topology::Processor::kIntelSkylake:
+      return nccl::Cpu::kIntelSkylake;
+    case topology::Processor::kIntelSapphireRapids:
+      return nccl::Cpu::kIntelSapphireRapids;
+    case topology::Processor::kIntelEmeraldRapids:
+      return nccl::Cpu::kIntelEmeraldRapids;
+    case topology::Processor::kAmd:
+      return nccl::Cpu::kAmd;
+    case topology::Processor::kArm:
+      return nccl::Cpu::kArm;
+    case topology::Processor::kPower9:
+      return nccl::Cpu::kPower9;
+  }
+  return nccl::Cpu::kIntelSapphireRapids;
+}
+
+// One end of a link that a rule makes, as seen from a device of kind `kind`.
+struct Neighbour {
+  int self = 0;
+  int other = 0;
+};
+
+// The links between devices of two kinds, in either direction of writing.
+std::vector<Neighbour> LinksBetween(const LinkRule& rule, DeviceKind self, DeviceKind other) {
+  std::vector<Neighbour> links;
+  if (rule.from.kind == self && rule.to.kind == other) {
+    for (const auto& [a, b] : topology::PairsOf(rule)) links.push_back({a, b});
+  } else if (rule.from.kind == other && rule.to.kind == self) {
+    for (const auto& [a, b] : topology::PairsOf(rule)) links.push_back({b, a});
+  }
+  return links;
+}
+
+// Where devices of a kind are plugged in, by index.
+std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind kind) {
+  std::vector<std::optional<nccl::PcieSlot>> slots(static_cast<std::size_t>(node.Count(kind)));
+  for (const LinkRule& rule : node.links) {
+    const double part = rule.kind == LinkKind::kPcie ? kPciePart : 1;
+    const double bandwidth = part * rule.count * Gigabytes(rule.link.bandwidth);
+    for (const Neighbour& link : LinksBetween(rule, kind, DeviceKind::kPcieSwitch)) {
+      auto& slot = slots[static_cast<std::size_t>(link.self)];
+      if (!slot) slot = {.pcie_switch = link.other, .socket = 0, .bandwidth = bandwidth};
+    }
+    for (const Neighbour& link : LinksBetween(rule, kind, DeviceKind::kCpu)) {
+      auto& slot = slots[static_cast<std::size_t>(link.self)];
+      if (!slot) slot = {.pcie_switch = -1, .socket = link.other, .bandwidth = bandwidth};
+    }
+  }
+  // A topology may leave out what joins its GPUs to processors: generation 5 of PCIe, 16 lanes.
+  constexpr double kDefault = 48;
+  std::vector<nccl::PcieSlot> result;
+  result.reserve(slots.size());
+  for (const auto& slot : slots) {
+    result.push_back(slot.value_or(nccl::PcieSlot{.bandwidth = kDefault}));
+  }
+  return result;
+}
+
+}  // namespace
+
+nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
+                    std::span<const int> gpus) {
+  nccl::Node result;
+  result.cpu = CpuOf(node.processor);
+  const auto switches = static_cast<std::size_t>(node.Count(DeviceKind::kPcieSwitch));
+  result.switches.resize(switches);
+  std::vector<int> to_nvswitch(static_cast<std::size_t>(node.Count(DeviceKind::kGpu)));
+  std::vector<int> position(to_nvswitch.size(), -1);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    position[static_cast<std::size_t>(gpus[i])] = static_cast<int>(i);
+  }
+  for (const LinkRule& rule : node.links) {
+    for (const Neighbour& link : LinksBetween(rule, DeviceKind::kGpu, DeviceKind::kNvSwitch)) {
+      to_nvswitch[static_cast<std::size_t>(link.self)] += rule.count;
+    }
+    for (const Neighbour& link : LinksBetween(rule, DeviceKind::kPcieSwitch, DeviceKind::kCpu)) {
+      nccl::PcieSwitch& pcie = result.switches[static_cast<std::size_t>(link.self)];
+      if (pcie.bandwidth > 0) continue;
+      pcie.socket = link.other;
+      pcie.bandwidth = kPciePart * rule.count * Gigabytes(rule.link.bandwidth);
+    }
+    if (rule.kind == LinkKind::kNvLink && rule.from.kind == DeviceKind::kGpu &&
+        rule.to.kind == DeviceKind::kGpu) {
+      for (const auto& [a, b] : topology::PairsOf(rule)) {
+        const int from = position[static_cast<std::size_t>(a)];
+        const int to = position[static_cast<std::size_t>(b)];
+        if (from >= 0 && to >= 0) result.nvlinks.push_back({from, to, rule.count});
+      }
+    }
+  }
+  const std::vector<nccl::PcieSlot> gpu_slots = SlotsOf(node, DeviceKind::kGpu);
+  for (int gpu : gpus) {
+    const auto at = static_cast<std::size_t>(gpu);
+    result.gpus.push_back({.compute_capability = compute_capability,
+                           .nvswitch_links = to_nvswitch[at],
+                           .slot = gpu_slots[at]});
+  }
+  if (port > Bandwidth()) {
+    for (const nccl::PcieSlot& slot : SlotsOf(node, DeviceKind::kNic)) {
+      result.nics.push_back({.bandwidth = Gigabytes(port), .slot = slot});
+    }
+  }
+  return result;
+}
+
+}  // namespace stepcast::cost

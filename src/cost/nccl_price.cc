@@ -1,0 +1,347 @@
+#include "src/cost/nccl_price.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/cost/collective_bounds.h"
+#include "src/cost/collective_price.h"
+#include "src/cost/curve_time.h"
+#include "src/cost/exact_time.h"
+#include "src/cost/nccl_communicators.h"
+#include "src/cost/nccl_node.h"
+#include "src/nccl/terms.h"
+#include "src/nccl/work_channels.h"
+
+namespace stepcast::cost {
+namespace {
+
+using calibration::CollectiveCurve;
+using calibration::WireClass;
+using topology::CommunicationPath;
+
+nccl::Function FunctionOf(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return nccl::Function::kAllReduce;
+    case CollectiveKind::kReduceScatter:
+      return nccl::Function::kReduceScatter;
+    case CollectiveKind::kAllGather:
+      return nccl::Function::kAllGather;
+    case CollectiveKind::kBroadcast:
+      return nccl::Function::kBroadcast;
+  }
+  return nccl::Function::kAllReduce;
+}
+
+const char* ProtocolName(nccl::Protocol protocol) { return nccl::Name(protocol).data(); }
+
+WireClass ClassOf(nccl::Algorithm algorithm, nccl::Protocol protocol) {
+  if (algorithm == nccl::Algorithm::kNvls || algorithm == nccl::Algorithm::kNvlsTree) {
+    return WireClass::kSwitch;
+  }
+  switch (protocol) {
+    case nccl::Protocol::kLl:
+      return WireClass::kLl;
+    case nccl::Protocol::kLl128:
+      return WireClass::kLl128;
+    case nccl::Protocol::kSimple:
+      return WireClass::kSimple;
+  }
+  return WireClass::kSimple;
+}
+
+// The collective that sends the same bytes in the same steps.
+std::optional<CollectiveKind> TwinOf(CollectiveKind kind) {
+  if (kind == CollectiveKind::kAllGather) return CollectiveKind::kReduceScatter;
+  if (kind == CollectiveKind::kReduceScatter) return CollectiveKind::kAllGather;
+  return std::nullopt;
+}
+
+// What the user's settings leave NCCL for a function, as curves state it: "" when they say nothing,
+// a name when they leave one algorithm; none when no curve can be like that.
+std::optional<std::string> ForcedAlgorithm(const nccl::Overrides& overrides,
+                                           nccl::Function function) {
+  if (!overrides.protocols.is_default(function)) return std::nullopt;
+  if (overrides.algorithms.is_default(function)) return std::string();
+  std::optional<std::string> only;
+  for (nccl::Algorithm algorithm : nccl::kAlgorithms) {
+    if (!overrides.algorithms.allows(function, algorithm)) continue;
+    if (only) return std::nullopt;
+    only = AlgorithmName(algorithm);
+  }
+  return only;
+}
+
+Time FromMicroseconds(double us) {
+  constexpr double kLongest = 8.6e10;  // a day: Price() reports what comes near it
+  return Picoseconds(static_cast<std::int64_t>(std::llround(std::min(us, kLongest) * 1e6)));
+}
+
+bool Alike(Bandwidth a, Bandwidth b) {
+  constexpr double kTolerance = 0.1;
+  const double x = a.gigabytes_per_second();
+  const double y = b.gigabytes_per_second();
+  return std::abs(x - y) <= kTolerance * std::max(x, y);
+}
+
+int LocalRanks(const CollectiveCurve& curve) { return curve.ranks / curve.nodes; }
+
+}  // namespace
+
+const char* AlgorithmName(nccl::Algorithm algorithm) {
+  constexpr const char* kNames[] = {"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
+                                    "nvls_tree", "pat"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
+
+GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
+  std::map<int, std::vector<int>> by_node;
+  for (int rank : ranks) by_node[rank / gpus_per_node].push_back(rank % gpus_per_node);
+  GroupShape shape{.ranks = static_cast<int>(ranks.size()),
+                   .nodes = static_cast<int>(by_node.size()),
+                   .gpus = {}};
+  for (const auto& [node, gpus] : by_node) {
+    if (gpus.size() > shape.gpus.size()) shape.gpus = gpus;
+  }
+  std::sort(shape.gpus.begin(), shape.gpus.end());
+  return shape;
+}
+
+// A choice of the tuner with the law's time for it, in microseconds.
+struct NcclPricer::Estimate {
+  nccl::Choice choice;
+  int channels = 1;
+  double launch = 0;
+  double latency = 0;   // of the tuner
+  double stretch = 1;   // of the latency
+  double transfer = 0;  // by the law
+  double total() const { return launch + latency * stretch + transfer; }
+};
+
+NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
+  STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
+                     setting_.links != nullptr && setting_.law != nullptr,
+                 "NCCL needs a machine and its costs");
+}
+
+const nccl::CommunicatorModel& NcclPricer::ModelOf(const GroupShape& shape) {
+  const auto found = models_.find(shape);
+  if (found != models_.end()) return found->second;
+  const topology::Fabric* fabric = setting_.cluster->fabric();
+  const Bandwidth port =
+      fabric != nullptr && shape.nodes > 1 ? fabric->link.bandwidth : Bandwidth();
+  const nccl::Node node =
+      NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
+  nccl::Communicator communicator = FindCommunicator(node, shape.nodes, setting_.version);
+  communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
+  return models_.emplace(shape, nccl::CommunicatorModel(communicator, setting_.overrides))
+      .first->second;
+}
+
+std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
+                                                           const GroupShape& shape) {
+  const nccl::CommunicatorModel& model = ModelOf(shape);
+  const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
+  const std::optional<nccl::Choice> choice = model.Choose(collective);
+  if (!choice) return std::nullopt;
+  Estimate estimate;
+  estimate.choice = *choice;
+  estimate.channels = nccl::ChannelsUsed(collective, choice->algorithm, choice->protocol,
+                                         shape.ranks, choice->channels, setting_.version);
+  const calibration::CollectiveLaw& law = *setting_.law;
+  const calibration::CollectiveLaw::Ramp& ramp =
+      law.Of(ClassOf(choice->algorithm, choice->protocol));
+  estimate.launch = law.launch.microseconds();
+  estimate.latency =
+      std::min(model.latency(collective.function, choice->algorithm, choice->protocol),
+               choice->predicted_time);
+  const double per_channel = static_cast<double>(bytes.count()) / std::max(1, choice->channels);
+  estimate.stretch = 1 + ramp.stretch * per_channel / (per_channel + ramp.half);
+  estimate.transfer = (choice->predicted_time - estimate.latency) / ramp.efficiency;
+  return estimate;
+}
+
+const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const CommunicationPath& path,
+                                             const GroupShape& shape) {
+  const auto [entry, added] = groups_.try_emplace({kind, shape});
+  Group& group = entry->second;
+  if (!added) return group;
+  const std::optional<std::string> forced = ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
+  if (!forced) return group;
+  const int local = static_cast<int>(shape.gpus.size());
+  // Groups whose nodes hold different numbers of ranks are nobody's shape.
+  if (local * shape.nodes != shape.ranks) return group;
+  const std::optional<CollectiveKind> twin = TwinOf(kind);
+  const auto consider = [&](CollectiveKind wanted, auto use) {
+    for (const auto& file : setting_.curves) {
+      if (path.ranks_per_node > 1 && file->nvlink != path.intra_is_nvlink) continue;
+      if (path.nodes > 1 && !Alike(file->network, path.inter_bandwidth)) continue;
+      for (const CollectiveCurve& curve : file->curves) {
+        if (curve.collective != wanted || curve.algorithm != *forced || curve.fit.empty()) continue;
+        use(curve);
+      }
+    }
+  };
+  const auto exact_of = [&](CollectiveKind wanted) {
+    const CollectiveCurve* found = nullptr;
+    consider(wanted, [&](const CollectiveCurve& curve) {
+      if (found == nullptr && curve.ranks == shape.ranks && curve.nodes == shape.nodes) {
+        found = &curve;
+      }
+    });
+    return found;
+  };
+  group.exact = exact_of(kind);
+  if (group.exact == nullptr && twin) group.twin = exact_of(*twin);
+  if (group.exact != nullptr || group.twin != nullptr) return group;
+  const auto neighbours_of = [&](CollectiveKind wanted) {
+    consider(wanted, [&](const CollectiveCurve& curve) {
+      if ((curve.nodes > 1) != (shape.nodes > 1)) return;
+      if (shape.nodes > 1 && LocalRanks(curve) != local) return;
+      if (curve.ranks < shape.ranks &&
+          (group.below == nullptr || curve.ranks > group.below->ranks)) {
+        group.below = &curve;
+      }
+      if (curve.ranks > shape.ranks &&
+          (group.above == nullptr || curve.ranks < group.above->ranks)) {
+        group.above = &curve;
+      }
+    });
+  };
+  neighbours_of(kind);
+  if (group.below == nullptr && group.above == nullptr && twin) neighbours_of(*twin);
+  return group;
+}
+
+std::optional<double> NcclPricer::CorrectionOf(const CollectiveCurve& curve, Bytes bytes) {
+  GroupShape shape{.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}};
+  const int local = LocalRanks(curve);
+  if (local > setting_.cluster->gpus_per_node()) return std::nullopt;
+  shape.gpus.resize(static_cast<std::size_t>(local));
+  std::iota(shape.gpus.begin(), shape.gpus.end(), 0);
+  const Bytes inside = std::clamp(bytes, curve.fit.front().first, curve.fit.back().first);
+  const std::optional<Estimate> law = EstimateOf(curve.collective, inside, shape);
+  if (!law) return std::nullopt;
+  return TimeOnCurve(curve.fit, static_cast<double>(inside.count())).microseconds / law->total();
+}
+
+void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
+                           const Estimate& estimate, CollectivePrice& price) const {
+  price.protocol = ProtocolName(estimate.choice.protocol);
+  price.channels = estimate.channels;
+  Demand& demand = price.demand;
+  if (demand.work == Time()) return;
+  const LinkTimes links = FastestLinkTimes(kind, estimate.choice.algorithm, bytes, path);
+  const double seconds = demand.work.seconds();
+  const auto set = [&](Resource resource, double part) {
+    demand.share[static_cast<std::size_t>(resource)] = std::clamp(part, 0.0, 1.0);
+  };
+  const auto achieved = [](Time raw, double efficiency) { return raw.seconds() / efficiency; };
+  const calibration::LinkCosts& costs = *setting_.links;
+  set(Resource::kCompute, static_cast<double>(estimate.channels) / setting_.gpu->multiprocessors);
+  const bool in_switch =
+      ClassOf(estimate.choice.algorithm, estimate.choice.protocol) == WireClass::kSwitch;
+  const double memory_bytes = in_switch ? 2 * static_cast<double>(bytes.count())
+                                        : 3 * WireBytesPerRank(kind, bytes, path.ranks);
+  set(Resource::kMemory,
+      memory_bytes /
+          (seconds * static_cast<double>(setting_.gpu->memory_bandwidth.bytes_per_second())));
+  set(Resource::kScaleUp, achieved(links.intra, path.intra_is_nvlink ? costs.nvlink_efficiency
+                                                                     : costs.pcie_efficiency) /
+                              seconds);
+  set(Resource::kNetwork, achieved(links.inter, costs.network_efficiency) / seconds);
+}
+
+std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes bytes,
+                                                     const CommunicationPath& path,
+                                                     const GroupShape& shape, bool use_curves) {
+  STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group talks to somebody");
+  std::optional<Estimate> estimate = EstimateOf(kind, bytes, shape);
+  if (!estimate) return std::nullopt;
+  const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
+  // What the fabric does to a transfer, whether or not NCCL knows.
+  const calibration::LinkCosts& costs = *setting_.links;
+  const double wire =
+      std::max(links.intra.microseconds() /
+                   (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
+               links.inter.microseconds() / costs.network_efficiency);
+  Estimate physical = *estimate;
+  physical.transfer = std::max(physical.transfer, wire);
+  physical.latency = std::max(physical.latency, links.latency.microseconds());
+
+  double time = physical.total();
+  Provenance provenance = Provenance::kModelled;
+  if (use_curves) {
+    const Group& group = GroupOf(kind, path, shape);
+    const auto size = static_cast<double>(bytes.count());
+    if (group.exact != nullptr) {
+      const CurveTime measured = TimeOnCurve(group.exact->fit, size);
+      time = measured.microseconds;
+      provenance = measured.provenance;
+    } else if (group.twin != nullptr) {
+      time = TimeOnCurve(group.twin->fit, size).microseconds;
+      provenance = Provenance::kTransferred;
+    } else {
+      const auto correction = [&](const CollectiveCurve* curve) -> std::optional<double> {
+        return curve == nullptr ? std::nullopt : CorrectionOf(*curve, bytes);
+      };
+      const std::optional<double> below = correction(group.below);
+      const std::optional<double> above = correction(group.above);
+      if (below && above) {
+        const double part = std::log(static_cast<double>(shape.ranks) / group.below->ranks) /
+                            std::log(static_cast<double>(group.above->ranks) / group.below->ranks);
+        time *= std::exp(std::log(*below) * (1 - part) + std::log(*above) * part);
+        provenance = Provenance::kTransferred;
+      } else if (below || above) {
+        time *= below ? *below : *above;
+        provenance = Provenance::kTransferred;
+      }
+    }
+  }
+
+  CollectivePrice price;
+  price.algorithm = AlgorithmName(estimate->choice.algorithm);
+  price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
+  // What was measured may have run by another algorithm than the tuner of this release takes.
+  price.bandwidth_bound =
+      provenance == Provenance::kModelled
+          ? links.bandwidth_bound()
+          : std::min(MeasurementBound(kind, bytes, path), links.bandwidth_bound());
+  const Time total = std::max({FromMicroseconds(time), price.bandwidth_bound, links.latency});
+  price.demand.latency = std::min(total, setting_.law->launch);
+  price.demand.work = total - price.demand.latency;
+  price.demand.provenance = provenance;
+  SetShares(kind, bytes, path, *estimate, price);
+  STEPCAST_CHECK(
+      price.demand.alone() >= price.bandwidth_bound && price.demand.alone() >= links.latency,
+      "no collective is faster than its links");
+  return price;
+}
+
+std::optional<CollectivePrice> NcclPricer::Price(CollectiveKind kind, Bytes bytes,
+                                                 const CommunicationPath& path,
+                                                 const GroupShape& shape) {
+  return PriceWith(kind, bytes, path, shape, true);
+}
+
+std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes bytes,
+                                                      const CommunicationPath& path,
+                                                      const GroupShape& shape) {
+  return PriceWith(kind, bytes, path, shape, false);
+}
+
+void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
+                           const GroupShape& shape, CollectivePrice& price) {
+  if (const auto estimate = EstimateOf(kind, bytes, shape)) {
+    SetShares(kind, bytes, path, *estimate, price);
+    price.protocol = "";  // whatever ran is in the table
+  }
+}
+
+}  // namespace stepcast::cost

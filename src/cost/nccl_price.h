@@ -1,0 +1,126 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/prices.h"
+#include "src/nccl/communicator_model.h"
+#include "src/nccl/overrides.h"
+#include "src/nccl/version.h"
+#include "src/topology/cluster.h"
+#include "src/topology/communication_path.h"
+#include "src/topology/gpu.h"
+
+// Collectives as NCCL runs them on CUDA devices in a real topology.
+//
+// Algorithm, protocol and channels are the tuner's choice (src/nccl) for a communicator of the
+// group's shape, with the user's NCCL_ALGO and NCCL_PROTO. The time, best source first:
+//
+//   1  a published curve of the profile with exactly this collective, ranks and nodes
+//                                                     measured, interpolated or extrapolated
+//   2  the same over exactly this group, as all-gather for reduce-scatter and the other way round:
+//      both send the same bytes in the same steps                                transferred
+//   3  a curve of this collective (then of its twin) over another number of ranks: the law's time
+//      (5) times what was measured over what the law says there, at the same size. Between two
+//      numbers of ranks that factor is interpolated over the logarithm of the ranks; beyond the
+//      last it stays as it is, and beyond a curve's sizes as at its end. One node says nothing
+//      about several; of groups on several nodes only those with as many ranks to a node count
+//                                                                                transferred
+//   4, 5  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth
+//                                                                                modelled
+//
+// A curve counts where the user lets NCCL choose as when it was measured, GPUs of a node meet over
+// the same kind of link, and the network between nodes is within 10 % of that of its machine.
+//
+// No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
+// transfers count at least what the links take at the profile's efficiencies, so that a network
+// that NCCL does not see (a spine that is too narrow) slows them.
+//
+// Shares: from launch to end a collective holds one multiprocessor for each of its channels; it
+// reads and writes 3 bytes of device memory for each byte that a rank sends through rings and trees
+// (the neighbour's data arrive in a buffer, are read there, and are combined with or copied to the
+// rank's own), and 2 for each byte of the buffer where a switch reduces; links as far as they are
+// needed.
+namespace stepcast::cost {
+
+// The members of a group: how many ranks on how many nodes, and which GPUs of the fullest node.
+struct GroupShape {
+  int ranks = 1;
+  int nodes = 1;
+  std::vector<int> gpus;
+
+  friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
+};
+// `ranks` as a program's groups have them, placed on nodes of `gpus_per_node` in order.
+GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node);
+
+struct NcclSetting {
+  const topology::Cluster* cluster = nullptr;  // not flat
+  const topology::Gpu* gpu = nullptr;          // a CUDA device
+  const calibration::LinkCosts* links = nullptr;
+  const calibration::CollectiveLaw* law = nullptr;
+  std::span<const std::shared_ptr<const calibration::CurveFile>> curves;
+  nccl::Version version = nccl::Version::kV230;
+  nccl::Overrides overrides;
+};
+
+// Keeps what it has found out about groups; one for each thread.
+class NcclPricer {
+ public:
+  explicit NcclPricer(NcclSetting setting);
+
+  // None when the user's settings exclude every algorithm or protocol that could do it. Requires
+  // path.ranks > 1, and `shape` of the same group.
+  std::optional<CollectivePrice> Price(CollectiveKind kind, Bytes bytes,
+                                       const topology::CommunicationPath& path,
+                                       const GroupShape& shape);
+
+  // What the law says alone, without curves.
+  std::optional<CollectivePrice> PriceByLaw(CollectiveKind kind, Bytes bytes,
+                                            const topology::CommunicationPath& path,
+                                            const GroupShape& shape);
+
+  // Channels, and the shares of what they hold, for a price that came from elsewhere: a table of
+  // the user's. Leaves it as it is where NCCL could not do the collective.
+  void AddShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
+                 const GroupShape& shape, CollectivePrice& price);
+
+ private:
+  struct Estimate;
+  // The curves that speak for a group.
+  struct Group {
+    const calibration::CollectiveCurve* exact = nullptr;
+    const calibration::CollectiveCurve* twin = nullptr;
+    // Of other numbers of ranks, the nearest below and above.
+    const calibration::CollectiveCurve* below = nullptr;
+    const calibration::CollectiveCurve* above = nullptr;
+  };
+
+  const nccl::CommunicatorModel& ModelOf(const GroupShape& shape);
+  std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
+  const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
+                       const GroupShape& shape);
+  std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
+                                           const topology::CommunicationPath& path,
+                                           const GroupShape& shape, bool use_curves);
+  // The factor by which a curve differs from the law at a size.
+  std::optional<double> CorrectionOf(const calibration::CollectiveCurve& curve, Bytes bytes);
+  void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
+                 const Estimate& estimate, CollectivePrice& price) const;
+
+  NcclSetting setting_;
+  std::map<GroupShape, nccl::CommunicatorModel> models_;
+  std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
+};
+
+// What forecasts call NCCL's algorithms: "ring", "nvls_tree".
+const char* AlgorithmName(nccl::Algorithm algorithm);
+
+}  // namespace stepcast::cost
