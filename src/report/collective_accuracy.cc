@@ -1,0 +1,222 @@
+#include "src/report/collective_accuracy.h"
+
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/csv.h"
+#include "src/report/json_values.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+using validate::CollectiveAccuracy;
+using validate::CollectivePoint;
+using validate::CollectiveSource;
+using validate::ErrorSummary;
+using validate::Role;
+using validate::SizeBand;
+
+constexpr Role kRoles[] = {Role::kFit, Role::kHeldBack, Role::kUncertain};
+
+struct Row {
+  std::size_t source = 0;
+  SizeBand band = SizeBand::kTiny;
+  Role role = Role::kFit;
+  ErrorSummary forecast, law;
+};
+
+// By source, band and role, where there are points.
+std::vector<Row> RowsOf(const CollectiveAccuracy& accuracy) {
+  std::vector<Row> rows;
+  for (std::size_t source = 0; source < accuracy.sources.size(); ++source) {
+    for (SizeBand band : validate::kSizeBands) {
+      for (Role role : kRoles) {
+        std::vector<double> forecast, law;
+        for (const CollectivePoint& point : accuracy.points) {
+          if (point.source != source || point.role != role ||
+              validate::BandOf(point.size) != band) {
+            continue;
+          }
+          forecast.push_back(point.error());
+          law.push_back(point.law_error());
+        }
+        if (forecast.empty()) continue;
+        rows.push_back({source, band, role, validate::Summarise(std::move(forecast)),
+                        validate::Summarise(std::move(law))});
+      }
+    }
+  }
+  return rows;
+}
+
+std::string PerCent(double part) { return fmt::format("{:.1f}", 100 * part); }
+std::string Signed(double part) { return fmt::format("{:+.1f}", 100 * part); }
+
+std::string NameOf(const CollectiveSource& source) {
+  return source.counts() ? source.name : source.name + " (not counted)";
+}
+
+std::string ChoiceOf(const std::string& algorithm, const std::string& protocol) {
+  return protocol.empty() ? algorithm : algorithm + " " + protocol;
+}
+
+std::string TotalSentence(const CollectiveAccuracy& accuracy, Role role) {
+  const ErrorSummary total = accuracy.Total(role);
+  const ErrorSummary law = accuracy.TotalByLaw(role);
+  return fmt::format(
+      "{}, 32 KiB to 16 GiB: {} points, median error {} %, nine of ten within {} %, mean {} %; "
+      "without curves {} %, {} %, {} %.\n",
+      role == Role::kHeldBack ? "Held back" : "Fit", total.points, PerCent(total.median),
+      PerCent(total.p90), Signed(total.bias), PerCent(law.median), PerCent(law.p90),
+      Signed(law.bias));
+}
+
+std::string Choices(const CollectiveAccuracy& accuracy) {
+  std::string out = fmt::format("Algorithms: {} of {} as documented.\n", accuracy.as_documented(),
+                                accuracy.documented());
+  for (const CollectivePoint& point : accuracy.points) {
+    if (!point.documented() || point.as_documented()) continue;
+    out +=
+        fmt::format("  {}: {} of {} over {} ranks: {}, documented {}\n",
+                    accuracy.sources[point.source].name, Name(point.collective),
+                    FormatBytes(point.size), point.ranks, ChoiceOf(point.algorithm, point.protocol),
+                    ChoiceOf(point.documented_algorithm, point.documented_protocol));
+  }
+  return out;
+}
+
+std::string Targets(const CollectiveAccuracy& accuracy) {
+  return fmt::format(
+      "Aimed at on held-back points: median at most {:.0f} %, nine of ten within {:.0f} %, every "
+      "documented choice: {}.\n",
+      100 * CollectiveAccuracy::kMedianTarget, 100 * CollectiveAccuracy::kP90Target,
+      accuracy.MeetsTargets() ? "met" : "not met");
+}
+
+Json SummaryJson(const ErrorSummary& summary) {
+  return Json{{"points", summary.points},
+              {"median", summary.median},
+              {"p90", summary.p90},
+              {"bias", summary.bias}};
+}
+
+}  // namespace
+
+std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
+  Table table({{"source", Align::kLeft},
+               {"sizes", Align::kLeft},
+               {"points are", Align::kLeft},
+               {"points", Align::kRight},
+               {"median %", Align::kRight},
+               {"p90 %", Align::kRight},
+               {"mean %", Align::kRight},
+               {"law median %", Align::kRight},
+               {"law p90 %", Align::kRight}});
+  for (const Row& row : RowsOf(accuracy)) {
+    table.AddRow({NameOf(accuracy.sources[row.source]), std::string(Name(row.band)),
+                  std::string(Name(row.role)), fmt::format("{}", row.forecast.points),
+                  PerCent(row.forecast.median), PerCent(row.forecast.p90),
+                  Signed(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90)});
+  }
+  return fmt::format(
+      "Errors are forecast minus measured, per cent of measured; median and p90 of their sizes,\n"
+      "mean with its sign. law: what is forecast without any curve.\n\n{}\n{}{}{}{}",
+      table.ToString(), TotalSentence(accuracy, Role::kFit),
+      TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
+}
+
+std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
+  std::string out =
+      "| source | sizes | points are | points | median % | p90 % | mean % | law median % | law p90 "
+      "% |\n"
+      "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
+  for (const Row& row : RowsOf(accuracy)) {
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                       NameOf(accuracy.sources[row.source]), Name(row.band), Name(row.role),
+                       row.forecast.points, PerCent(row.forecast.median), PerCent(row.forecast.p90),
+                       Signed(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90));
+  }
+  out +=
+      fmt::format("\n{}\n{}\n{}\n{}\n", TotalSentence(accuracy, Role::kFit),
+                  TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
+  for (const CollectiveSource& source : accuracy.sources) {
+    out += fmt::format("- {}: {}. {}. Rule: {}.{}\n", source.name, source.source, source.machine,
+                       source.rule,
+                       source.counts() ? "" : " Not counted: " + source.not_counted + ".");
+  }
+  return out;
+}
+
+std::string CollectiveAccuracyJson(const CollectiveAccuracy& accuracy) {
+  Json sources = Json::array();
+  for (const CollectiveSource& source : accuracy.sources) {
+    sources.push_back(Json{{"name", source.name},
+                           {"source", source.source},
+                           {"machine", source.machine},
+                           {"rule", source.rule},
+                           {"counted", source.counts()},
+                           {"not_counted", source.not_counted}});
+  }
+  Json bands = Json::array();
+  for (const Row& row : RowsOf(accuracy)) {
+    bands.push_back(Json{{"source", accuracy.sources[row.source].name},
+                         {"sizes", Name(row.band)},
+                         {"role", Name(row.role)},
+                         {"error", SummaryJson(row.forecast)},
+                         {"law_error", SummaryJson(row.law)}});
+  }
+  Json points = Json::array();
+  for (const CollectivePoint& point : accuracy.points) {
+    points.push_back(Json{{"source", accuracy.sources[point.source].name},
+                          {"collective", Name(point.collective)},
+                          {"ranks", point.ranks},
+                          {"nodes", point.nodes},
+                          {"forced_algorithm", point.forced.empty() ? Json() : Json(point.forced)},
+                          {"bytes", point.size.count()},
+                          {"role", Name(point.role)},
+                          {"measured_s", JsonSeconds(point.measured)},
+                          {"forecast_s", JsonSeconds(point.forecast)},
+                          {"law_s", JsonSeconds(point.by_law)},
+                          {"algorithm", point.algorithm},
+                          {"protocol", point.protocol},
+                          {"channels", point.channels},
+                          {"provenance", cost::Name(point.provenance)}});
+  }
+  const auto total = [&](Role role) {
+    return Json{{"error", SummaryJson(accuracy.Total(role))},
+                {"law_error", SummaryJson(accuracy.TotalByLaw(role))}};
+  };
+  return Text(Json{{"fit", total(Role::kFit)},
+                   {"held_back", total(Role::kHeldBack)},
+                   {"documented_choices", accuracy.documented()},
+                   {"choices_as_documented", accuracy.as_documented()},
+                   {"targets_met", accuracy.MeetsTargets()},
+                   {"bands", std::move(bands)},
+                   {"sources", std::move(sources)},
+                   {"points", std::move(points)}});
+}
+
+std::string CollectiveAccuracyCsv(const CollectiveAccuracy& accuracy) {
+  std::string out =
+      CsvRecord({"source", "collective", "ranks", "nodes", "forced_algorithm", "bytes", "role",
+                 "counted", "measured_us", "forecast_us", "law_us", "algorithm", "protocol",
+                 "channels", "provenance", "documented_algorithm", "documented_protocol"});
+  for (const CollectivePoint& point : accuracy.points) {
+    const CollectiveSource& source = accuracy.sources[point.source];
+    out += CsvRecord(
+        {source.name, std::string(Name(point.collective)), fmt::format("{}", point.ranks),
+         fmt::format("{}", point.nodes), point.forced, fmt::format("{}", point.size.count()),
+         std::string(Name(point.role)), source.counts() ? "true" : "false",
+         fmt::format("{:.3f}", point.measured.microseconds()),
+         fmt::format("{:.3f}", point.forecast.microseconds()),
+         fmt::format("{:.3f}", point.by_law.microseconds()), point.algorithm, point.protocol,
+         fmt::format("{}", point.channels), cost::Name(point.provenance),
+         point.documented_algorithm, point.documented_protocol});
+  }
+  return out;
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/cost/demand.h"
+
+// Every published measurement of a collective against the forecast of the same machine.
+//
+// A source is forecast with the profile of its GPU type, its own fit points before those of other
+// sources: so would somebody who had measured half of it. Points that are held back are read by
+// nothing, here or elsewhere.
+namespace stepcast::validate {
+
+enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
+constexpr std::string_view Name(Role role) {
+  constexpr std::string_view kNames[] = {"fit", "held back", "uncertain"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+// By size; the first is below what the targets are for.
+enum class SizeBand : std::uint8_t { kTiny, kSmall, kMedium, kLarge };
+inline constexpr std::array kSizeBands = {SizeBand::kTiny, SizeBand::kSmall, SizeBand::kMedium,
+                                          SizeBand::kLarge};
+constexpr std::string_view Name(SizeBand band) {
+  constexpr std::string_view kNames[] = {"below 32 KiB", "32 KiB to 1 MiB", "1 to 64 MiB",
+                                         "above 64 MiB"};
+  return kNames[static_cast<std::size_t>(band)];
+}
+SizeBand BandOf(Bytes size);
+
+struct CollectivePoint {
+  std::size_t source = 0;  // in CollectiveAccuracy::sources
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  int ranks = 0;
+  int nodes = 0;
+  std::string forced;  // algorithm that the user asked for; empty: NCCL chose
+  Bytes size;
+  Role role = Role::kFit;
+  Time measured;
+  Time forecast;
+  Time by_law;  // without any curve
+  std::string algorithm, protocol;
+  int channels = 0;
+  cost::Provenance provenance = cost::Provenance::kModelled;
+  // What the source says ran; empty: nothing.
+  std::string documented_algorithm, documented_protocol;
+
+  // (forecast - measured) / measured
+  double error() const { return forecast / measured - 1; }
+  double law_error() const { return by_law / measured - 1; }
+  bool documented() const { return !documented_algorithm.empty(); }
+  bool as_documented() const {
+    return algorithm == documented_algorithm &&
+           (documented_protocol.empty() || protocol == documented_protocol);
+  }
+};
+
+struct CollectiveSource {
+  std::string name, source, machine, rule, not_counted;
+  bool counts() const { return not_counted.empty(); }
+};
+
+// Of absolute errors; bias is the mean of the signed ones.
+struct ErrorSummary {
+  std::size_t points = 0;
+  double median = 0;
+  double p90 = 0;
+  double bias = 0;
+};
+ErrorSummary Summarise(std::vector<double> errors);
+
+struct CollectiveAccuracy {
+  std::vector<CollectiveSource> sources;
+  std::vector<CollectivePoint> points;
+
+  // Points of one role in sources that count, from 32 KiB to 16 GiB.
+  ErrorSummary Total(Role role) const;
+  ErrorSummary TotalByLaw(Role role) const;
+  std::size_t documented() const;
+  std::size_t as_documented() const;
+
+  // What is aimed at, on held-back points: median at most 5 %, nine of ten within 15 %, and every
+  // documented choice.
+  static constexpr double kMedianTarget = 0.05;
+  static constexpr double kP90Target = 0.15;
+  bool MeetsTargets() const;
+};
+
+// Of all calibration/collectives/*.yaml of the data root. Errors are those of the files.
+Result<CollectiveAccuracy> CompareCollectives();
+
+}  // namespace stepcast::validate
