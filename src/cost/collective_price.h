@@ -32,8 +32,8 @@
 // Flat cluster: exactly these formulas, with depth = ceil(log2 N), a = the link's latency per step
 // and B = its bandwidth. Nothing of the profile applies.
 //
-// Real topology: what NCCL's own model has for its Simple protocol (NVIDIA/nccl 2.30.7,
-// src/graph/tuning.cc), with the profile's constants:
+// Real topology of devices that are not CUDA's (nccl_price.h has those): hop by hop, as NCCL's
+// Simple protocol reckons (NVIDIA/nccl 2.30.7, src/graph/tuning.cc), with the profile's constants:
 //   B               = min(intra bandwidth x NVLink or PCIe efficiency,
 //                         inter bandwidth x network efficiency), what exists of them
 //   intra hop       = ring_nvlink_hop or ring_pcie_hop, at least the wire's latency; tree alike
@@ -45,8 +45,7 @@
 //                     trees 0.92 of the ring's bus bandwidth, and half of a bus bandwidth is the
 //                     algorithm bandwidth
 //   broadcast       = ring: NCCL has no other
-// NCCL's LL and LL128 protocols, NVLS and in-network reduction are not modelled; small messages and
-// all-reduce inside NVSwitch nodes therefore come out too slow.
+// Protocols for small messages and reduction in switches are not modelled here.
 //
 // kAuto takes the faster of the two where there is a tree, the ring on a tie. (A scenario on a flat
 // cluster asks for the ring unless it says otherwise.)

@@ -15,6 +15,7 @@
 #include "src/cost/exact_time.h"
 #include "src/cost/nccl_communicators.h"
 #include "src/cost/nccl_node.h"
+#include "src/nccl/path_type.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/work_channels.h"
 
@@ -130,9 +131,9 @@ NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
                  "NCCL needs a machine and its costs");
 }
 
-const nccl::CommunicatorModel& NcclPricer::ModelOf(const GroupShape& shape) {
-  const auto found = models_.find(shape);
-  if (found != models_.end()) return found->second;
+const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
+  const auto found = communicators_.find(shape);
+  if (found != communicators_.end()) return found->second;
   const topology::Fabric* fabric = setting_.cluster->fabric();
   const Bandwidth port =
       fabric != nullptr && shape.nodes > 1 ? fabric->link.bandwidth : Bandwidth();
@@ -140,13 +141,26 @@ const nccl::CommunicatorModel& NcclPricer::ModelOf(const GroupShape& shape) {
       NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
   nccl::Communicator communicator = FindCommunicator(node, shape.nodes, setting_.version);
   communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
-  return models_.emplace(shape, nccl::CommunicatorModel(communicator, setting_.overrides))
+  const bool nvlink = communicator.graphs.ring.type_intra <= nccl::PathType::kNvlinkBridge;
+  return communicators_
+      .emplace(shape,
+               Communicator{nccl::CommunicatorModel(communicator, setting_.overrides), nvlink})
       .first->second;
+}
+
+CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const GroupShape& shape) {
+  CommunicationPath links = path;
+  if (path.ranks_per_node > 1 && !path.intra_is_nvlink && CommunicatorOf(shape).nvlink) {
+    links.intra_is_nvlink = true;
+    links.intra_bandwidth = Bandwidth();
+    links.intra_latency = Time();
+  }
+  return links;
 }
 
 std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
                                                            const GroupShape& shape) {
-  const nccl::CommunicatorModel& model = ModelOf(shape);
+  const nccl::CommunicatorModel& model = CommunicatorOf(shape).model;
   const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
   const std::optional<nccl::Choice> choice = model.Choose(collective);
   if (!choice) return std::nullopt;
@@ -327,19 +341,19 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
 std::optional<CollectivePrice> NcclPricer::Price(CollectiveKind kind, Bytes bytes,
                                                  const CommunicationPath& path,
                                                  const GroupShape& shape) {
-  return PriceWith(kind, bytes, path, shape, true);
+  return PriceWith(kind, bytes, LinksOf(path, shape), shape, true);
 }
 
 std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes bytes,
                                                       const CommunicationPath& path,
                                                       const GroupShape& shape) {
-  return PriceWith(kind, bytes, path, shape, false);
+  return PriceWith(kind, bytes, LinksOf(path, shape), shape, false);
 }
 
 void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
                            const GroupShape& shape, CollectivePrice& price) {
   if (const auto estimate = EstimateOf(kind, bytes, shape)) {
-    SetShares(kind, bytes, path, *estimate, price);
+    SetShares(kind, bytes, LinksOf(path, shape), *estimate, price);
     price.protocol = "";  // whatever ran is in the table
   }
 }

@@ -43,6 +43,9 @@
 // transfers count at least what the links take at the profile's efficiencies, so that a network
 // that NCCL does not see (a spine that is too narrow) slows them.
 //
+// Where NVLink joins GPUs directly and not all with each other, NCCL passes data through GPUs in
+// between, which the topology's rings do not: the links inside the node then set no bound.
+//
 // Shares: from launch to end a collective holds one multiprocessor for each of its channels; it
 // reads and writes 3 bytes of device memory for each byte that a rank sends through rings and trees
 // (the neighbour's data arrive in a buffer, are read there, and are combined with or copied to the
@@ -103,7 +106,15 @@ class NcclPricer {
     const calibration::CollectiveCurve* above = nullptr;
   };
 
-  const nccl::CommunicatorModel& ModelOf(const GroupShape& shape);
+  // A group's tuner.
+  struct Communicator {
+    nccl::CommunicatorModel model;
+    bool nvlink = false;  // rings stay on NVLink, be it through GPUs in between
+  };
+
+  const Communicator& CommunicatorOf(const GroupShape& shape);
+  topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
+                                      const GroupShape& shape);
   std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
   const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                        const GroupShape& shape);
@@ -116,7 +127,7 @@ class NcclPricer {
                  const Estimate& estimate, CollectivePrice& price) const;
 
   NcclSetting setting_;
-  std::map<GroupShape, nccl::CommunicatorModel> models_;
+  std::map<GroupShape, Communicator> communicators_;
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };
 

@@ -128,7 +128,16 @@ void SummariseTime(const Run& run, const SteadyState& steady, bool barrier, Fore
 void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& forecast) {
   struct Sum {
     CollectiveSummary summary;
-    std::vector<std::string> algorithms;
+    std::vector<std::string> algorithms, protocols;
+  };
+  const auto note = [](const char* name, std::vector<std::string>& names) {
+    if (*name != '\0' && std::find(names.begin(), names.end(), name) == names.end()) {
+      names.emplace_back(name);
+    }
+  };
+  const auto joined = [](std::vector<std::string>& names) {
+    std::sort(names.begin(), names.end());
+    return fmt::format("{}", fmt::join(names, "+"));
   };
   std::map<std::pair<CollectiveKind, program::Index>, Sum> sums;  // by kind, communicator
   const Program& program = run.program;
@@ -142,11 +151,9 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
     const bool first = sum.summary.calls == 1;
     sum.summary.provenance =
         first ? price.demand.provenance : std::max(sum.summary.provenance, price.demand.provenance);
-    const std::string algorithm = price.algorithm;
-    if (std::find(sum.algorithms.begin(), sum.algorithms.end(), algorithm) ==
-        sum.algorithms.end()) {
-      sum.algorithms.push_back(algorithm);
-    }
+    note(price.algorithm, sum.algorithms);
+    note(price.protocol, sum.protocols);
+    sum.summary.channels = std::max(sum.summary.channels, price.channels);
   }
   for (const program::OperationRecord& record : run.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
@@ -158,8 +165,8 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
     sum.summary.collective = key.first;
     const program::Communicator& communicator = program.communicators[key.second];
     sum.summary.group = program.groups[communicator.group].name;
-    std::sort(sum.algorithms.begin(), sum.algorithms.end());
-    sum.summary.algorithm = fmt::format("{}", fmt::join(sum.algorithms, "+"));
+    sum.summary.algorithm = joined(sum.algorithms);
+    sum.summary.protocol = joined(sum.protocols);
     forecast.collectives.push_back(std::move(sum.summary));
   }
   std::sort(forecast.collectives.begin(), forecast.collectives.end(),

@@ -31,7 +31,9 @@ struct CollectiveSummary {
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
-  std::string algorithm;                                      // several are joined with '+'
+  std::string algorithm;  // several are joined with '+'
+  std::string protocol;   // NCCL's, likewise; empty where NCCL is not modelled
+  int channels = 0;       // the most that a call uses; 0 where NCCL is not modelled
   cost::Provenance provenance = cost::Provenance::kModelled;  // the worst of the calls
   Time total;
 };

@@ -34,6 +34,8 @@ Json CommunicationJson(const forecast::Forecast& forecast) {
         {"calls", summary.calls},
         {"bytes_per_rank", JsonNumber(summary.wire_bytes_per_rank)},
         {"algorithm", summary.algorithm},
+        {"protocol", summary.protocol.empty() ? Json() : Json(summary.protocol)},
+        {"channels", summary.channels == 0 ? Json() : Json(summary.channels)},
         {"total_s", JsonSeconds(summary.total)},
         {"provenance", cost::Name(summary.provenance)},
     });

@@ -125,11 +125,15 @@ std::string CollectiveTable(const forecast::Forecast& forecast) {
                {fmt::format("sent {}/rank", unit.name), Align::kRight},
                {"total ms", Align::kRight},
                {"algorithm", Align::kLeft},
+               {"channels", Align::kRight},
                {"cost is", Align::kLeft}});
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
-    table.AddRow({std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
-                  In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
-                  summary.algorithm, cost::Name(summary.provenance)});
+    table.AddRow(
+        {std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
+         In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
+         summary.protocol.empty() ? summary.algorithm : summary.algorithm + " " + summary.protocol,
+         summary.channels == 0 ? std::string("-") : fmt::format("{}", summary.channels),
+         cost::Name(summary.provenance)});
   }
   std::string out = table.ToString();
   out += fmt::format("under way {} ms of the step, exposed {} ms\n",

@@ -1,0 +1,54 @@
+#include "src/validate/collectives.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::validate {
+namespace {
+
+TEST(Summarise, TakesMedianAndNinthDecileOfSizesAndTheMeanWithItsSign) {
+  const ErrorSummary summary = Summarise({-0.1, 0.2, -0.3, 0.4, 0, 0, 0, 0, 0, -1.0});
+  EXPECT_EQ(summary.points, 10U);
+  EXPECT_DOUBLE_EQ(summary.median, 0);  // the fifth of ten
+  EXPECT_DOUBLE_EQ(summary.p90, 0.4);   // the ninth
+  EXPECT_NEAR(summary.bias, -0.08, 1e-12);
+  EXPECT_EQ(Summarise({}).points, 0U);
+}
+
+TEST(BandOf, CountsItsLowerEnd) {
+  EXPECT_EQ(BandOf(KiB(32) - Bytes(1)), SizeBand::kTiny);
+  EXPECT_EQ(BandOf(KiB(32)), SizeBand::kSmall);
+  EXPECT_EQ(BandOf(MiB(1)), SizeBand::kMedium);
+  EXPECT_EQ(BandOf(MiB(64)), SizeBand::kMedium);
+  EXPECT_EQ(BandOf(MiB(64) + Bytes(1)), SizeBand::kLarge);
+}
+
+// What docs/accuracy.md promises of the data at hand.
+TEST(CompareCollectives, MeetsItsTargets) {
+  const auto accuracy = CompareCollectives();
+  ASSERT_TRUE(accuracy) << Format(accuracy.error());
+  const ErrorSummary held_back = accuracy->Total(Role::kHeldBack);
+  EXPECT_GT(held_back.points, 300U);
+  EXPECT_LE(held_back.median, CollectiveAccuracy::kMedianTarget);
+  EXPECT_LE(held_back.p90, CollectiveAccuracy::kP90Target);
+  EXPECT_GT(accuracy->documented(), 30U);
+  EXPECT_EQ(accuracy->as_documented(), accuracy->documented());
+  // The law alone, where nothing was measured.
+  EXPECT_LE(accuracy->TotalByLaw(Role::kHeldBack).median, 0.12);
+}
+
+// A curve that was read gives back its own points; one that was held back was not read.
+TEST(CompareCollectives, ReadsFitPointsAlone) {
+  const auto accuracy = CompareCollectives();
+  ASSERT_TRUE(accuracy);
+  for (const CollectivePoint& point : accuracy->points) {
+    if (point.role == Role::kFit) {
+      EXPECT_NEAR(point.error(), 0, 1e-6);
+    } else {
+      EXPECT_NE(point.provenance, cost::Provenance::kMeasured)
+          << accuracy->sources[point.source].name << " " << point.size.count();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::validate
