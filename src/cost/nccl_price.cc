@@ -36,6 +36,8 @@ nccl::Function FunctionOf(CollectiveKind kind) {
       return nccl::Function::kAllGather;
     case CollectiveKind::kBroadcast:
       return nccl::Function::kBroadcast;
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
   }
   return nccl::Function::kAllReduce;
 }
