@@ -40,9 +40,9 @@ forecast::Forecast Forecast() {
   forecast.time.exposed_communication = Milliseconds(4);
   forecast.time.idle = Milliseconds(1);
   forecast.communication_total = Milliseconds(9);
-  forecast.collectives = {{CollectiveKind::kAllReduce, "data", 2, 3145728.0, "ring",
+  forecast.collectives = {{CollectiveKind::kAllReduce, "data", 2, 3145728.0, "ring", "LL128", 24,
                            cost::Provenance::kModelled, Milliseconds(9)},
-                          {CollectiveKind::kAllGather, "data", 1, 0.5, "table",
+                          {CollectiveKind::kAllGather, "data", 1, 0.5, "table", "", 0,
                            cost::Provenance::kExtrapolated, Microseconds(10)}};
   forecast.memory.rank = 1;
   forecast.memory.at_peak = {GiB(2), GiB(2), GiB(12), GiB(1), MiB(512), Bytes(0)};
@@ -55,51 +55,53 @@ forecast::Forecast Forecast() {
 }
 
 TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
-  EXPECT_EQ(SimulateText(Scenario(), Forecast()),
-            "toy\n"
-            "\n"
-            "model      two blocks, 1,001,000 parameters\n"
-            "cluster    4 x device behind one switch\n"
-            "plan       reference, ZeRO stage 0, 4 data-parallel ranks, buckets of 25 MiB\n"
-            "batch      24 x 1,024 tokens: micro-batch 2 x accumulation 3 x 4 ranks\n"
-            "precision  bf16; parameters bf16, gradients bf16, reduced in bf16; adamw (fused)\n"
-            "\n"
-            "step time  20 ms\n"
-            "throughput 1,228,800 tokens/s, 307,200.0 tokens/s per GPU\n"
-            "\n"
-            "where the time goes        ms      %\n"
-            "------------------------------------\n"
-            "forward                 6.000   30.0\n"
-            "backward                8.000   40.0\n"
-            "optimizer               1.000    5.0\n"
-            "exposed communication   4.000   20.0\n"
-            "idle                    1.000    5.0\n"
-            "------------------------------------\n"
-            "step                   20.000  100.0\n"
-            "\n"
-            "collective  group  calls  sent MiB/rank  total ms  algorithm  cost is\n"
-            "--------------------------------------------------------------------------\n"
-            "all_reduce  data       2           3.00     9.000  ring       modelled\n"
-            "all_gather  data       1          <0.01     0.010  table      extrapolated\n"
-            "under way 9.000 ms of the step, exposed 4.000 ms\n"
-            "\n"
-            "memory of rank 1             GiB\n"
-            "--------------------------------\n"
-            "parameters                  2.00\n"
-            "gradients                   2.00\n"
-            "optimizer                  12.00\n"
-            "activations                 1.00\n"
-            "communication               0.50\n"
-            "workspace                   0.00\n"
-            "--------------------------------\n"
-            "peak allocated             17.50\n"
-            "reserved by the allocator  18.00\n"
-            "outside the allocator       1.00\n"
-            "capacity                   80.00\n"
-            "headroom                   61.00\n"
-            "2 KiB of the peak only pad shards to equal length\n"
-            "\n"
-            "fits: 61 GiB of 80 GiB are left\n");
+  EXPECT_EQ(
+      SimulateText(Scenario(), Forecast()),
+      "toy\n"
+      "\n"
+      "model      two blocks, 1,001,000 parameters\n"
+      "cluster    4 x device behind one switch\n"
+      "plan       reference, ZeRO stage 0, 4 data-parallel ranks, buckets of 25 MiB\n"
+      "batch      24 x 1,024 tokens: micro-batch 2 x accumulation 3 x 4 ranks\n"
+      "precision  bf16; parameters bf16, gradients bf16, reduced in bf16; adamw (fused)\n"
+      "\n"
+      "step time  20 ms\n"
+      "throughput 1,228,800 tokens/s, 307,200.0 tokens/s per GPU\n"
+      "\n"
+      "where the time goes        ms      %\n"
+      "------------------------------------\n"
+      "forward                 6.000   30.0\n"
+      "backward                8.000   40.0\n"
+      "optimizer               1.000    5.0\n"
+      "exposed communication   4.000   20.0\n"
+      "idle                    1.000    5.0\n"
+      "------------------------------------\n"
+      "step                   20.000  100.0\n"
+      "\n"
+      "collective  group  calls  sent MiB/rank  total ms  algorithm   channels  cost is\n"
+      "-------------------------------------------------------------------------------------\n"
+      "all_reduce  data       2           3.00     9.000  ring LL128        24  modelled\n"
+      "all_gather  data       1          <0.01     0.010  table              -  "
+      "extrapolated\n"
+      "under way 9.000 ms of the step, exposed 4.000 ms\n"
+      "\n"
+      "memory of rank 1             GiB\n"
+      "--------------------------------\n"
+      "parameters                  2.00\n"
+      "gradients                   2.00\n"
+      "optimizer                  12.00\n"
+      "activations                 1.00\n"
+      "communication               0.50\n"
+      "workspace                   0.00\n"
+      "--------------------------------\n"
+      "peak allocated             17.50\n"
+      "reserved by the allocator  18.00\n"
+      "outside the allocator       1.00\n"
+      "capacity                   80.00\n"
+      "headroom                   61.00\n"
+      "2 KiB of the peak only pad shards to equal length\n"
+      "\n"
+      "fits: 61 GiB of 80 GiB are left\n");
 }
 
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
@@ -172,6 +174,8 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
         "calls": 2,
         "bytes_per_rank": 3145728,
         "algorithm": "ring",
+        "protocol": "LL128",
+        "channels": 24,
         "total_s": 0.009,
         "provenance": "modelled"
       },
@@ -181,6 +185,8 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
         "calls": 1,
         "bytes_per_rank": 0.5,
         "algorithm": "table",
+        "protocol": null,
+        "channels": null,
         "total_s": 1e-05,
         "provenance": "extrapolated"
       }
