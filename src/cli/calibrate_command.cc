@@ -289,7 +289,8 @@ Outcome RunThreads(const CalibrateOptions& options) {
   return outcome;
 }
 
-Outcome RunMember(const CalibrateOptions& options, Member& member) {
+Outcome RunMember(const CalibrateOptions& options, Member& member,
+                  std::unique_ptr<runtime::StartLimit> limit) {
   const Stopwatch stopwatch;
   auto setting = Prepare(options);
   runtime::WatchOptions watch_options;
@@ -297,6 +298,7 @@ Outcome RunMember(const CalibrateOptions& options, Member& member) {
   if (auto watched = member.StartWatch(watch_options); !watched) {
     return Failed(watched.error().message);
   }
+  limit.reset();
   const std::string host = member.job().place().host;
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
@@ -321,10 +323,11 @@ Outcome Calibrate(const CalibrateOptions& options) {
           fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
           "leave --ranks out: all ranks that were launched take part"}});
   }
+  auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
   auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, *member);
+  Outcome outcome = RunMember(options, *member, std::move(limit));
   if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
   return outcome;
 }

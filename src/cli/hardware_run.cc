@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
 #include "src/lowering/lowering.h"
+#include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/runtime/byte_stream.h"
@@ -41,13 +43,28 @@ struct Setting {
   std::unique_ptr<runtime::Backend> backend;
 };
 
+runtime::WatchOptions WatchOptionsOf(const HardwareOptions& options) {
+  runtime::WatchOptions watch;
+  if (const auto timeout = ReadTimeout(options.timeout)) watch.timeout = *timeout;
+  return watch;
+}
+
 void Append(Diagnostics& all, Diagnostics some) { all.insert(all.end(), some.begin(), some.end()); }
 
 Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& launch) {
-  Diagnostics faults;
+  Diagnostics faults = options.faults;
+  if (const auto timeout = ReadTimeout(options.timeout); !timeout) {
+    Append(faults, timeout.error());
+  }
   Setting setting;
   auto backend = MakeBackend(options.backend);
   if (!backend) Append(faults, backend.error());
+  if (backend && options.graph && options.backend == "host") {
+    faults.push_back({.code = "command.no-graph",
+                      .location = {"--graph", 0, 0},
+                      .message = "the host backend cannot capture a step and replay it",
+                      .hint = "leave --graph out, or use --backend cuda"});
+  }
   std::vector<std::string> set = options.set;
   if (options.barrier) set.emplace_back("training.step_barrier=true");
   scenario::InputCache cache;
@@ -187,6 +204,13 @@ program::Program LowerFor(const Setting& setting, int rank) {
   return program;
 }
 
+// Of what all ranks must agree on, lest they wait for each other with different things in mind:
+// the program, of rank 0 because the ranks' own differ, and how often it is run.
+std::string Fingerprint(const HardwareOptions& options, const program::Program& of_rank_0) {
+  return fmt::format("{:x} {} {} {} {} {}", std::hash<std::string>()(program::Dump(of_rank_0)),
+                     options.backend, options.steps, options.warmup, options.check, options.graph);
+}
+
 // A sentence when the plan did not train as plain data parallelism does; else what was compared.
 tl::expected<std::string, std::string> Check(const HardwareOptions& options, const Setting& setting,
                                              const std::vector<Yield>& yields) {
@@ -259,10 +283,11 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
 
 Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
                   const runtime::Launch& launch, const runtime::WatchOptions& watch_options,
-                  Member& member) {
+                  Member& member, std::unique_ptr<runtime::StartLimit> limit) {
   if (auto watched = member.StartWatch(watch_options); !watched) {
     return Failed(watched.error().message);
   }
+  limit.reset();
   auto setting = Prepare(options, launch);
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
@@ -270,6 +295,17 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
   if (end = member.Agree(end); end) return std::move(*end);
 
   const program::Program& program = member.SetProgram(LowerFor(*setting, member.rank()));
+  const std::string other = member.FirstThatDiffers(
+      Fingerprint(options, member.rank() == 0 ? program : LowerFor(*setting, 0)));
+  if (!other.empty()) {
+    end = WrongInput(
+        {{.code = "launch.different-plans",
+          .location = {options.scenario, 0, 0},
+          .message = fmt::format("{} has another plan, or other options, than rank 0", other),
+          .hint = "give all ranks the same scenario, the same files that it names, and the same "
+                  "options"}});
+  }
+  if (end = member.Agree(end); end) return std::move(*end);
   auto yields = RunRankOrFail(options, *setting, program, member.job(), member.watch());
   if (member.rank() != 0) return {};
   return Report(options, report, *setting, program, std::move(yields));
@@ -280,18 +316,17 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
 Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
   const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
-  const auto timeout = ReadTimeout(options.timeout);
-  if (!timeout) return WrongInput(timeout.error());
-  const runtime::WatchOptions watch_options{.timeout = *timeout};
+  const runtime::WatchOptions watch_options = WatchOptionsOf(options);
   if (launch->launcher == Launcher::kNone) {
     const auto setting = Prepare(options, *launch);
     if (!setting) return WrongInput(setting.error());
     return RunThreads(options, report, *setting, watch_options);
   }
+  auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
   auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, report, *launch, watch_options, *member);
+  Outcome outcome = RunMember(options, report, *launch, watch_options, *member, std::move(limit));
   if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
   return outcome;
 }

@@ -22,6 +22,7 @@ struct HardwareOptions {
   bool graph = false;
   bool check = false;            // small-integer gradients; compare the parameters afterwards
   std::string timeout = "60 s";  // a hang is when no operation finishes for that long
+  Diagnostics faults;            // of the command line, found before; reported with the others
 };
 
 struct HardwareReport {

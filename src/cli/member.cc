@@ -1,5 +1,6 @@
 #include "src/cli/member.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -93,9 +94,22 @@ std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
   return Outcome{static_cast<ExitStatus>(std::atoi(status.c_str())), "", ""};
 }
 
+std::string Member::FirstThatDiffers(const std::string& own) {
+  runtime::ByteWriter writer;
+  writer.Text(own);
+  writer.Text(job_->place().host);
+  const auto all = OrFail(job_->Gather(writer.Take()));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    runtime::ByteReader reader(all[rank]);
+    if (reader.Text() != own) return fmt::format("rank {} on '{}'", rank, reader.Text());
+  }
+  return "";
+}
+
 ExitStatus Member::End(ExitStatus status) {
   const std::string agreed = OrFail(job_->Broadcast(fmt::format("{}", static_cast<int>(status))));
   OrFail(job_->Barrier());
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);
   watch_->Finish();
   job_.reset();
   if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();

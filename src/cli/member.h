@@ -40,7 +40,12 @@ class Member {
   // are content.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
-  // When rank 0 has said everything, all go, with its status.
+  // Whether all ranks say the same: the lowest that does not, as "rank 3 on 'host'", at rank 0;
+  // else, and at all others, nothing.
+  std::string FirstThatDiffers(const std::string& own);
+
+  // When rank 0 has said everything, all go, with its status. Signals mean nothing from there on:
+  // launchers terminate the other ranks as soon as the first ends with a status that is not 0.
   ExitStatus End(ExitStatus status);
 
  private:

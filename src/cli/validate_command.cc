@@ -38,8 +38,9 @@ Result<double> Share(std::string_view text) {
 
 Outcome Validate(const ValidateOptions& options) {
   const Stopwatch stopwatch;
+  HardwareOptions hardware = options.hardware;
   const Result<double> within = Share(options.within);
-  if (!within) return WrongInput(within.error());
+  if (!within) hardware.faults = within.error();
   std::optional<forecast::Run> forecast;
   HardwareReport report;
   TraceFile trace;
@@ -66,7 +67,7 @@ Outcome Validate(const ValidateOptions& options) {
     outcome.messages = Warnings(scenario);
     return outcome;
   };
-  return RunOnHardware(options.hardware, report);
+  return RunOnHardware(hardware, report);
 }
 
 }  // namespace stepcast::cli

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "src/base/diagnostic.h"
 #include "src/runtime/job.h"
@@ -31,6 +35,26 @@ using Environment = std::function<const char*(const char* name)>;
 // MPI comes first: mpirun may pass on a shell's RANK. RANK without WORLD_SIZE is somebody else's.
 // Errors: launch.missing-variable, launch.bad-variable.
 Result<Launch> FindLaunch(const Environment& environment);
+
+// Ends the process, with status 1 and a sentence on stderr, unless it is destroyed in time: MPI
+// waits forever for a rank that does not come, or is stopped on the way, and before ranks have met
+// none watches over another (watch.h). Rank 0 speaks first, so that as a rule it alone does.
+class StartLimit {
+ public:
+  explicit StartLimit(const Launch& launch, std::chrono::milliseconds limit = kLongest);
+  StartLimit(const StartLimit&) = delete;
+  StartLimit& operator=(const StartLimit&) = delete;
+  ~StartLimit();
+
+  // As long as a rendezvous by TCP may take.
+  static constexpr std::chrono::seconds kLongest{120};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool met_ = false;
+  std::thread thread_;
+};
 
 // Meets the other ranks. Not for kNone.
 Attempt<std::unique_ptr<Job>> Join(const Launch& launch);

@@ -243,6 +243,12 @@ class WatchThread : public Watch {
                                       Doing(behind))});
   }
 
+  // Whether this process itself did not run for a while that ended just now (SIGSTOP): what it
+  // finds of the others then is its own doing, and they have spoken about it.
+  bool WasStopped() const { return steady_clock::now() < woken_ + kPatience; }
+  // The others do not hear of this rank for that long before they end.
+  virtual milliseconds Silence() const = 0;
+
   const std::map<int, LocalRank>& local() const { return local_; }
   const WatchOptions& options() const { return options_; }
   milliseconds interval() const { return interval_; }
@@ -257,6 +263,7 @@ class WatchThread : public Watch {
   void Run() {
     Deadline next_beat = steady_clock::now();
     std::vector<pollfd> entries;
+    Deadline running = next_beat;
     for (;;) {
       const auto now = steady_clock::now();
       if (now >= next_beat) {
@@ -270,6 +277,9 @@ class WatchThread : public Watch {
       const auto pause = std::chrono::ceil<milliseconds>(std::min(next_beat, NextDecision()) - now);
       ::poll(entries.data(), entries.size(),
              static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
+      // Somewhat less than what the others wait: they count from a beat before.
+      const auto awake = steady_clock::now();
+      if (awake - std::exchange(running, awake) >= Silence() - 2 * interval_) woken_ = awake;
       std::array<char, 64> bytes;
       while (::read(wake_read_, bytes.data(), bytes.size()) > 0) {
       }
@@ -308,6 +318,7 @@ class WatchThread : public Watch {
   // Of the watch's thread.
   std::vector<Beat> beats_;  // by rank
   Deadline progressed_;
+  Deadline woken_;  // when this process went on after it had stood still
   bool interrupted_ = false;
 
   std::thread thread_;
@@ -346,6 +357,7 @@ class ThreadWatch final : public WatchThread {
   void Consider(Cause cause) override { verdict_.Consider(std::move(cause)); }
   void Leave() override {}
   void LastWords(int) override {}
+  milliseconds Silence() const override { return std::chrono::hours(24 * 365); }  // nobody else
   Deadline NextDecision() const override { return verdict_.decided_at(); }
   void Decide() override { EndProcess(verdict_.cause().status, verdict_.cause().sentence); }
 
@@ -481,6 +493,7 @@ class ProcessWatch : public WatchThread {
         auto message = neighbour.connection.Take();
         if (!message) {
           neighbour.gone = true;
+          if (WasStopped()) EndProcess(1, "");
           Lost(rank, fmt::format("{} has ended unexpectedly", Who(rank)), Kind::kDied);
           break;
         }
@@ -512,6 +525,8 @@ class ProcessWatch : public WatchThread {
       (void)neighbour.connection.Queue(message);
     }
   }
+
+  milliseconds Silence() const override { return silence_; }
 
   void Speak() override {
     const std::string beat = ToBytes(local().at(rank_).Now());

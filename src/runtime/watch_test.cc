@@ -195,6 +195,20 @@ TEST(Watch, WhoDoesNotHearOfRank0Ends) {
   Wait(processes[0]);
 }
 
+TEST(Watch, WhoWasStoppedItselfDoesNotBlameTheOthers) {
+  for (const int stopped : {0, 1}) {
+    const auto processes = Start(2, milliseconds(2000), [stopped](Job& job, Watch&) {
+      if (job.place().rank == stopped) ::raise(SIGSTOP);
+      WaitForever();
+    });
+    EXPECT_EQ(Wait(processes[1 - stopped]).status, 1);
+    // As mpirun does then.
+    ::kill(processes[stopped].pid, SIGCONT);
+    ::kill(processes[stopped].pid, SIGTERM);
+    ExpectSaid(Wait(processes[stopped]), 1, "");
+  }
+}
+
 TEST(Watch, AHangNamesTheRankThatIsFurthestBehind) {
   const auto all = RunRanks(3, milliseconds(1500), [](Job& job, Watch& watch) {
     const int rank = job.place().rank;

@@ -98,7 +98,7 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
         NearestWord(name, std::vector<std::string_view>(known.begin(), known.end()));
     std::string hint = nearest.empty() ? "" : fmt::format("did you mean {}? ", Quoted(nearest));
     hint += known.empty()
-                ? fmt::format("no data sheets were found; looked for {}",
+                ? fmt::format("no data sheets were found; {}",
                               PlacesTried(fmt::format("{}{}{}", kFolder, name, kSuffix), folder))
                 : fmt::format("known are {}; a file of your own is named by its path",
                               fmt::join(known, ", "));

@@ -404,6 +404,41 @@ class Loader {
     }
   }
 
+  // A table holds for exactly its number of ranks and nodes. A profile with none of this plan's
+  // would otherwise be left out of the forecast without a word.
+  void WarnOfOtherTables() {
+    if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
+    const auto data = static_cast<int>(scenario_.plan.parallelism.data);
+    const auto shard = static_cast<int>(scenario_.plan.data_parallel.shard_group_size);
+    if (data == 1) return;
+    const auto shape = [](int ranks, int nodes) {
+      return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
+    };
+    // Of all ranks, of those that share a copy of the states, and of those with the same part of
+    // it: the groups of rank 0 stand for all.
+    std::vector<std::string> planned;
+    for (const auto& [count, stride] :
+         {std::pair(data, 1), std::pair(shard, 1), std::pair(data / shard, shard)}) {
+      std::vector<int> ranks;
+      for (int i = 0; i < count; ++i) ranks.push_back(i * stride);
+      if (count > 1) planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
+    }
+    std::vector<std::string> measured;
+    for (const calibration::CollectiveTable& table : scenario_.calibration->collectives) {
+      std::string own = shape(table.ranks, table.nodes);
+      if (std::find(planned.begin(), planned.end(), own) != planned.end()) return;
+      if (std::find(measured.begin(), measured.end(), own) == measured.end()) {
+        measured.push_back(std::move(own));
+      }
+    }
+    scenario_.warnings.push_back(fmt::format(
+        "the calibration profile's collectives were measured over {}; none of them is used, "
+        "because "
+        "this plan has {}{}",
+        fmt::join(measured, ", "), planned.front(),
+        scenario_.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
+  }
+
   void Warn(const ScenarioFile& file) {
     scenario_.cluster_location = LocationOf(root_, "cluster.topology");
     for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
@@ -416,6 +451,7 @@ class Loader {
           "communication.nccl_algo and nccl_proto have no effect here: NCCL is modelled on CUDA "
           "devices in a topology that is not flat");
     }
+    WarnOfOtherTables();
     if (!scenario_.model->is_layer_list()) return;
     const auto warn = [&](bool given, std::string_view key) {
       if (!given) return;

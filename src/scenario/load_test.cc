@@ -330,6 +330,40 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
                                      "from calibration/h100-sxm.yaml"});
 }
 
+std::vector<std::string> WarningsWithTables(const std::string& tables,
+                                            const std::vector<std::string>& overrides = {}) {
+  const Result<Scenario> loaded = LoadString(
+      std::string(kFlat) + "calibration: {name: mine, provenance: {machine: lab}, collectives: [" +
+          tables + "]}\n",
+      overrides);
+  EXPECT_TRUE(loaded.has_value()) << Messages(loaded);
+  return loaded.has_value() ? loaded->warnings : std::vector<std::string>{};
+}
+
+TEST(Load, WarnsAboutTablesOfOtherGroups) {
+  const auto table = [](int ranks, int nodes) {
+    return fmt::format(
+        "{{collective: all_reduce, ranks: {}, nodes: {}, points: [[4 KiB, 1 ms], [1 MiB, 2 ms]]}}",
+        ranks, nodes);
+  };
+  EXPECT_EQ(WarningsWithTables(table(8, 8)), std::vector<std::string>{});
+  EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
+  EXPECT_EQ(WarningsWithTables(table(8, 1) + ", " + table(2, 1)),
+            std::vector<std::string>{
+                "the calibration profile's collectives were measured over 8 ranks on 1 node, 2 "
+                "ranks on 1 node; none of them is used, because this plan has 8 ranks on 8 nodes "
+                "(every device of a flat cluster is a node)"});
+  // Hybrid sharding: groups of four shards, and of two replicas.
+  const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",
+                                           "data_parallel.shard_group_size=4"};
+  EXPECT_EQ(WarningsWithTables(table(4, 4), hybrid), std::vector<std::string>{});
+  EXPECT_EQ(WarningsWithTables(table(2, 2), hybrid), std::vector<std::string>{});
+  EXPECT_EQ(WarningsWithTables(table(2, 1), hybrid).size(), 1u);
+  // Nobody communicates.
+  EXPECT_EQ(WarningsWithTables(table(2, 1), {"cluster.topology.devices=1"}),
+            std::vector<std::string>{});
+}
+
 TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
   InputCache cache;
   std::string text(kShipped);

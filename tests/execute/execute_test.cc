@@ -230,6 +230,32 @@ TEST_F(ExecuteTest, WrongInputIsSaidOnceAndEndsWith2) {
   EXPECT_EQ(three.messages.find(sentence, first + 1), std::string::npos) << three.messages;
 }
 
+TEST_F(ExecuteTest, AllMistakesAreSaidAtOnce) {
+  const ShellResult result = Shell(
+      fmt::format("{} validate '{}' --backend host --graph --timeout 3 --within 5 --set stepcast=7",
+                  kBinary, scenario_));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.output, "");
+  for (const char* code : {"command.no-graph", "--timeout: error[command.bad-quantity]",
+                           "--within: error[command.bad-quantity]", "--set stepcast=7: error"}) {
+    EXPECT_NE(result.messages.find(code), std::string::npos) << code << "\n" << result.messages;
+  }
+}
+
+TEST_F(ExecuteTest, RanksWithDifferentPlansDoNotStart) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const ShellResult result =
+      Shell(Mpirun(2) +
+            "sh -c 'exec \"$@\" --set data_parallel.bucket_size=${OMPI_COMM_WORLD_RANK}KiB' sh " +
+            Command("execute", "--json"));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.output, "");
+  EXPECT_NE(result.messages.find("launch.different-plans"), std::string::npos) << result.messages;
+  EXPECT_NE(result.messages.find("rank 1 on '"), std::string::npos) << result.messages;
+  // mpirun terminates the second rank when the first has ended; that is no interruption.
+  EXPECT_EQ(result.messages.find("interrupted"), std::string::npos) << result.messages;
+}
+
 TEST_F(ExecuteTest, TooLittleMemoryNamesRankAndOperation) {
   const ShellResult result = Execute("--set 'cluster.topology.memory=1 MiB'");
   EXPECT_EQ(result.status, 1);
