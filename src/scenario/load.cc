@@ -112,6 +112,7 @@ class Loader {
     scenario_.name = file.name.value_or(DefaultName());
     scenario_.algorithm = file.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
+    scenario_.network = file.network.value_or(Fidelity::kAnalytic);
     scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
     Warn(file);
     scenario_.resolved = Resolve(scenario_, sources_);

@@ -31,11 +31,24 @@ const char* Name(CollectiveAlgorithm algorithm) {
   return "";
 }
 
+const char* Name(Fidelity fidelity) {
+  switch (fidelity) {
+    case Fidelity::kAnalytic:
+      return "analytic";
+    case Fidelity::kFlow:
+      return "flow";
+    case Fidelity::kMessage:
+      return "message";
+  }
+  return "";
+}
+
 Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   Mapping cluster;
   cluster.emplace_back("topology", sources.topology);
   if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(scenario.cluster->nodes()));
   cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
+  cluster.emplace_back("network", Text(Name(scenario.network)));
   return cluster;
 }
 

@@ -19,6 +19,13 @@ namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
 
+// How closely collectives are followed on the cluster's links.
+enum class Fidelity : std::uint8_t {
+  kAnalytic,  // each by itself, in closed form; one rank stands for all
+  kFlow,      // every rank; collectives share links at rates that change
+  kMessage,   // every rank; every message of every collective
+};
+
 struct Scenario {
   std::string name;
   // Shared between the scenarios of a sweep that use the same files.
@@ -27,6 +34,7 @@ struct Scenario {
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without one
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
+  Fidelity network = Fidelity::kAnalytic;
   plan::Plan plan;
   Resolved resolved;           // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like

@@ -59,6 +59,10 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
                                                         {{"auto", CollectiveAlgorithm::kAuto},
                                                          {"ring", CollectiveAlgorithm::kRing},
                                                          {"tree", CollectiveAlgorithm::kTree}});
+  file.network = reader.ReadWord<Fidelity>("network", Need::kOptional,
+                                           {{"analytic", Fidelity::kAnalytic},
+                                            {"flow", Fidelity::kFlow},
+                                            {"message", Fidelity::kMessage}});
   reader.Finish();
 }
 

@@ -21,6 +21,7 @@ struct ScenarioFile {
   std::optional<Node> calibration;
   std::optional<std::int64_t> nodes;
   std::optional<CollectiveAlgorithm> algorithm;
+  std::optional<Fidelity> network;
   plan::Request request;
 };
 
