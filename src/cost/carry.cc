@@ -34,7 +34,8 @@ constexpr int kHalvings = 24;
 
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
   return {{.code = "cost.no-network",
-           .location = scenario.cluster_location,
+           .location = scenario.slow_links.empty() ? scenario.cluster_location
+                                                   : scenario.slow_links.front().location,
            .message = fmt::format("collectives have no links to go over: {}", fault.message),
            .hint = fault.hint}};
 }
@@ -63,22 +64,37 @@ class Carrier {
     count(program.step, steps);
   }
 
-  Result<Carriage> Run(std::span<const std::vector<program::ProcessGroup>> groups) {
-    auto made = network::NetworkOf(*scenario_.cluster);
-    if (!made) return tl::unexpected(NoNetwork(scenario_, made.error().front()));
+  Result<Carriage> Run(std::span<const std::vector<program::ProcessGroup>* const> groups) {
+    std::vector<network::LinkChange> changes;
+    for (const scenario::SlowLink& slow : scenario_.slow_links) {
+      changes.push_back({slow.from, slow.to, slow.bandwidth});
+    }
+    auto made = network::NetworkOf(*scenario_.cluster, changes);
+    if (!made) {
+      Diagnostics diagnostics;
+      for (const network::Fault& fault : made.error()) {
+        diagnostics.push_back(NoNetwork(scenario_, fault).front());
+      }
+      return tl::unexpected(std::move(diagnostics));
+    }
     carriage_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
     steps_.emplace(*scenario_.cluster, *carriage_.cluster);
-    for (const std::vector<program::ProcessGroup>& of_class : groups) {
-      auto added = AddClass(of_class);
+    for (std::size_t c = 0; c < groups.size(); ++c) {
+      if (c > 0 && groups[c] == groups[c - 1]) {
+        carriage_.numbers.push_back(carriage_.numbers.back());
+        continue;
+      }
+      auto added = AddClass(*groups[c]);
       if (!added) return tl::unexpected(std::move(added.error()));
     }
     if (messages_ > kMostMessages) {
       return tl::unexpected(Diagnostics{
           {.code = "cost.too-many-messages",
            .location = scenario_.cluster_location,
-           .message = fmt::format("the collectives of the steps that are simulated send {:.1f} "
-                                  "billion messages, more than {} billion",
-                                  static_cast<double>(messages_) / 1e9, kMostMessages / 1'000'000'000),
+           .message =
+               fmt::format("the collectives of the steps that are simulated send {:.1f} "
+                           "billion messages, more than {} billion",
+                           static_cast<double>(messages_) / 1e9, kMostMessages / 1'000'000'000),
            .hint = "take --network flow, in which collectives share links without messages"}});
     }
     return std::move(carriage_);
@@ -113,12 +129,8 @@ class Carrier {
                                                   bool is_new) {
     const program::Collective& collective = program_.collectives[i];
     const CollectivePrice& price = prices_.collectives[i];
-    const Key key = {group,
-                     collective.kind,
-                     collective.bytes.count(),
-                     price.algorithm,
-                     price.demand.latency,
-                     price.demand.work};
+    const Key key = {group,           collective.kind,      collective.bytes.count(),
+                     price.algorithm, price.demand.latency, price.demand.work};
     const auto known = numbers_.find(key);
     if (known != numbers_.end()) {
       if (is_new) messages_ += times_[i] * message_counts_[known->second];
@@ -150,7 +162,7 @@ class Carrier {
 
   // What a collective of kReference keeps each link busy.
   struct Load {
-    double transfer = 0;                            // seconds: the links together, stage by stage
+    double transfer = 0;  // seconds: the links together, stage by stage
     std::vector<std::pair<std::uint32_t, double>> busy;  // [..]: link, seconds
   };
   tl::expected<const Load*, network::Fault> LoadOf(const std::vector<int>& ranks, int group,
@@ -174,8 +186,8 @@ class Carrier {
   static network::FlowDemand FlowOf(const Load& load, Bytes bytes, const Demand& price) {
     const double scale =
         static_cast<double>(bytes.count()) / static_cast<double>(kReference.count());
-    const auto needed = Time::FromPicoseconds(
-        static_cast<std::int64_t>(load.transfer * scale * 1e12));
+    const auto needed =
+        Time::FromPicoseconds(static_cast<std::int64_t>(load.transfer * scale * 1e12));
     network::FlowDemand flow;
     flow.latency = price.latency;
     flow.work = LongerWork(price.work, needed);
@@ -238,7 +250,8 @@ class Carrier {
 
 Result<Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
                        const Prices& prices,
-                       std::span<const std::vector<program::ProcessGroup>> groups, int steps) {
+                       std::span<const std::vector<program::ProcessGroup>* const> groups,
+                       int steps) {
   return Carrier(scenario, program, prices, steps).Run(groups);
 }
 

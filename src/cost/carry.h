@@ -14,7 +14,8 @@
 //
 // Who sends what to whom follows from the price's algorithm (network/group_steps.h); how long a
 // collective takes alone follows from its price. Where the links need longer than the price's work
-// for what the algorithm puts on them, because a spine is too narrow or a link is slow, they decide.
+// for what the algorithm puts on them, because a spine is too narrow or a link is slow, they
+// decide.
 //
 //   flow      latency as priced; work W, the longer of the price's and the links'; of link l, with
 //             b_l bytes at bandwidth B_l, the share b_l / (B_l W).
@@ -33,11 +34,11 @@ namespace stepcast::cost {
 // What is carried message by message at most in a run, some minutes of simulation.
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// `groups`: [class of ranks][group of the program]. All classes run `program` at `prices`. `steps`:
-// how often the step will be run. Requires that the scenario's network is not analytic.
-Result<network::Carriage> Carry(const scenario::Scenario& scenario,
-                                const program::Program& program, const Prices& prices,
-                                std::span<const std::vector<program::ProcessGroup>> groups,
+// `groups`: [class of ranks], each [group of the program]. All classes run `program` at `prices`.
+// `steps`: how often the step will be run. Requires that the scenario's network is not analytic.
+Result<network::Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
+                                const Prices& prices,
+                                std::span<const std::vector<program::ProcessGroup>* const> groups,
                                 int steps);
 
 }  // namespace stepcast::cost

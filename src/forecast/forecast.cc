@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -55,7 +56,7 @@ bool Settled(const Timeline& timeline) {
 // The ranks that are simulated, and the network that joins them. With analytic collectives rank 0
 // stands for all; else every rank runs, and the timeline is rank 0's.
 struct Ranks {
-  std::vector<std::vector<program::ProcessGroup>> groups{};  // [class]; empty: rank 0 alone
+  std::deque<std::vector<program::ProcessGroup>> groups{};  // ranks with the same ones share them
   std::vector<simulate::RankClass> classes{};
   std::optional<network::Carriage> carriage{};
 };
@@ -68,29 +69,34 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   ranks.classes.push_back({.program = &program, .prices = &prices, .representative = 0});
   if (scenario.network == scenario::Fidelity::kAnalytic) return ranks;
   const auto count = static_cast<int>(scenario.plan.parallelism.data);
-  for (int rank = 0; rank < count; ++rank) {
-    ranks.groups.push_back(lowering::GroupsOf(scenario, program, rank));
-  }
-  auto carriage = cost::Carry(scenario, program, prices, ranks.groups,
-                              FirstSteps(scenario.plan.training.step_barrier));
-  if (!carriage) return tl::unexpected(std::move(carriage.error()));
-  ranks.carriage.emplace(std::move(*carriage));
   ranks.classes.clear();
+  std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
   for (int rank = 0; rank < count; ++rank) {
+    std::vector<program::ProcessGroup> own = lowering::GroupsOf(scenario, program, rank);
+    const bool as_before =
+        !ranks.groups.empty() &&
+        std::equal(own.begin(), own.end(), ranks.groups.back().begin(), ranks.groups.back().end(),
+                   [](const program::ProcessGroup& a, const program::ProcessGroup& b) {
+                     return a.ranks == b.ranks;
+                   });
+    if (!as_before) ranks.groups.push_back(std::move(own));
+    groups.push_back(&ranks.groups.back());
     ranks.classes.push_back({.program = &program,
                              .prices = &prices,
                              .representative = rank,
-                             .groups = &ranks.groups[static_cast<std::size_t>(rank)],
+                             .groups = groups.back(),
                              .records = rank == 0});
   }
+  auto carriage = cost::Carry(scenario, program, prices, groups,
+                              FirstSteps(scenario.plan.training.step_barrier));
+  if (!carriage) return tl::unexpected(std::move(carriage.error()));
+  ranks.carriage.emplace(std::move(*carriage));
   return ranks;
 }
 
 Timeline RunProgram(const Ranks& ranks, int steps, bool barrier) {
   const simulate::Options options = {
-      .steps = steps,
-      .barrier = barrier,
-      .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
+      .steps = steps, .barrier = barrier, .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
   auto timelines = simulate::Simulate(ranks.classes, options);
   STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
   return std::move(timelines->front());

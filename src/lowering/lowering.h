@@ -14,8 +14,8 @@ namespace stepcast::lowering {
 // The scenario must be legal, the rank one of its data-parallel ranks.
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
-// The process groups of the program of `rank`, in the order of `program`, which is that of any rank:
-// all that is different between ranks' programs without data flow.
+// The process groups of the program of `rank`, in the order of `program`, which is that of any
+// rank: all that is different between ranks' programs without data flow.
 std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
                                             const program::Program& program, int rank);
 

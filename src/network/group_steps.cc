@@ -208,8 +208,8 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     steps.list = std::make_unique<collective::Chain>(
         collective::Chain::Options{kind, size, std::move(orders), 0, loops});
   } else {
-    steps.list =
-        std::make_unique<collective::Ring>(collective::Ring::Options{kind, size, RingOrders(members)});
+    steps.list = std::make_unique<collective::Ring>(
+        collective::Ring::Options{kind, size, RingOrders(members)});
   }
   return steps;
 }

@@ -627,7 +627,8 @@ MessageRun RunMessages(const Traffic& traffic) {
   return *std::move(run);
 }
 
-MessageNetwork::MessageNetwork(const Network& network, std::vector<std::vector<const Traffic*>> jobs) {
+MessageNetwork::MessageNetwork(const Network& network,
+                               std::vector<std::vector<const Traffic*>> jobs) {
   for (std::vector<const Traffic*>& calls : jobs) jobs_.push_back({.calls = std::move(calls)});
   if (AllRings(jobs_)) {
     engine_ = std::make_unique<Simulation<Ring>>(network, jobs_, true);

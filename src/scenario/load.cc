@@ -113,6 +113,7 @@ class Loader {
     scenario_.algorithm = file.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
     scenario_.network = file.network.value_or(Fidelity::kAnalytic);
+    scenario_.slow_links = file.slow_links;
     scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
     Warn(file);
     scenario_.resolved = Resolve(scenario_, sources_);
@@ -401,6 +402,10 @@ class Loader {
     scenario_.cluster_location = LocationOf(root_, "cluster.topology");
     for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
       scenario_.warnings.push_back(std::move(sentence));
+    }
+    if (!scenario_.slow_links.empty() && scenario_.network == Fidelity::kAnalytic) {
+      scenario_.warnings.push_back(
+          "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
     }
     if (!scenario_.model->is_layer_list()) return;
     const auto warn = [&](bool given, std::string_view key) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/rates.h"
 #include "src/calibration/calibration.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
@@ -26,6 +27,13 @@ enum class Fidelity : std::uint8_t {
   kMessage,   // every rank; every message of every collective
 };
 
+// A link of the cluster that is worse than its description, both ways.
+struct SlowLink {
+  std::string from, to;                // devices, as topologies name them: "node0/nic3"
+  std::optional<Bandwidth> bandwidth;  // what it still carries one way; none: it has failed
+  Location location;
+};
+
 struct Scenario {
   std::string name;
   // Shared between the scenarios of a sweep that use the same files.
@@ -35,6 +43,7 @@ struct Scenario {
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without one
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   Fidelity network = Fidelity::kAnalytic;
+  std::vector<SlowLink> slow_links;  // seen by flow and message alone
   plan::Plan plan;
   Resolved resolved;           // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like

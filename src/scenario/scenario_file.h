@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/plan/request.h"
@@ -22,6 +23,7 @@ struct ScenarioFile {
   std::optional<std::int64_t> nodes;
   std::optional<CollectiveAlgorithm> algorithm;
   std::optional<Fidelity> network;
+  std::vector<SlowLink> slow_links;
   plan::Request request;
 };
 

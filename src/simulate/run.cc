@@ -547,7 +547,8 @@ void ProgramRun::StartCollective(std::uint32_t r) {
                          Time work) {
       for (SharedResources::Use use : own) {
         use.resource += first_resource;
-        if (work < cost.work) use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
+        if (work < cost.work)
+          use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
         rendezvous.uses.push_back(use);
       }
     };

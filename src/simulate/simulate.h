@@ -29,9 +29,9 @@
 //             longest latency and the longest work count.
 //              Options::carriage puts collectives on links, too, where those of different ranks
 //              meet. As flows they share links like everything else. Message by message, a network
-//              of messages (network/message.h) carries them: a rank's shares of links then count for
-//              nothing, those of compute and memory as ever, and the collective ends when its work
-//              is done and its last message has arrived.
+//              of messages (network/message.h) carries them: a rank's shares of links then count
+//              for nothing, those of compute and memory as ever, and the collective ends when its
+//              work is done and its last message has arrived.
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 namespace stepcast::simulate {
 
