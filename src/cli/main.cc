@@ -65,6 +65,14 @@ constexpr const char* kSimulateFooter =
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
+    "\n"
+    "--network, or cluster.network in the scenario, says how collectives are followed:\n"
+    "  analytic  each by itself, in closed form, on one rank that stands for all\n"
+    "  flow      on every rank; collectives that meet on links share them\n"
+    "  message   on every rank, every message of every collective\n"
+    "All take the same times where nothing contends; the last two see spines that are too narrow\n"
+    "and groups that are in each other's way.\n"
     "\n"
     "Open a trace at https://ui.perfetto.dev: one track per stream, arrows where a stream waits\n"
     "for another, counters of memory by category.\n"
@@ -329,6 +337,11 @@ void Describe(CLI::App& app, Request& request) {
                            .add_option("--trace", request.simulate.trace,
                                        "Also write the timeline as Chrome trace JSON")
                            ->type_name("FILE");
+  simulate
+      .add_option("--network", request.simulate.network,
+                  "How closely collectives are followed: analytic, flow or message")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"analytic", "flow", "message"}));
   simulate
       .add_flag("--program", request.simulate.program,
                 "Print the step program that a rank would submit, and whether it is free of races")

@@ -49,7 +49,9 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
 Outcome Simulate(const SimulateOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
-  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  std::vector<std::string> set = options.set;
+  if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
+  const auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) return WrongInput(scenario.error());
   if (options.program) return ShowProgram(*scenario);
 

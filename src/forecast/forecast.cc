@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/lowering/lowering.h"
+#include "src/network/carriage.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
@@ -48,19 +53,60 @@ bool Settled(const Timeline& timeline) {
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
 
-Timeline RunProgram(const Program& program, const cost::Prices& prices, int steps, bool barrier) {
-  const simulate::RankClass ranks{.program = &program, .prices = &prices, .representative = 0};
-  auto timelines = simulate::Simulate({&ranks, 1}, {.steps = steps, .barrier = barrier});
+// The ranks that are simulated, and the network that joins them. With analytic collectives rank 0
+// stands for all; else every rank runs, and the timeline is rank 0's.
+struct Ranks {
+  std::deque<std::vector<program::ProcessGroup>> groups{};  // ranks with the same ones share them
+  std::vector<simulate::RankClass> classes{};
+  std::optional<network::Carriage> carriage{};
+};
+
+int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
+
+Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program,
+                      const cost::Prices& prices) {
+  Ranks ranks;
+  ranks.classes.push_back({.program = &program, .prices = &prices, .representative = 0});
+  if (scenario.network == scenario::Fidelity::kAnalytic) return ranks;
+  const auto count = static_cast<int>(scenario.plan.parallelism.data);
+  ranks.classes.clear();
+  std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
+  for (int rank = 0; rank < count; ++rank) {
+    std::vector<program::ProcessGroup> own = lowering::GroupsOf(scenario, program, rank);
+    const bool as_before =
+        !ranks.groups.empty() &&
+        std::equal(own.begin(), own.end(), ranks.groups.back().begin(), ranks.groups.back().end(),
+                   [](const program::ProcessGroup& a, const program::ProcessGroup& b) {
+                     return a.ranks == b.ranks;
+                   });
+    if (!as_before) ranks.groups.push_back(std::move(own));
+    groups.push_back(&ranks.groups.back());
+    ranks.classes.push_back({.program = &program,
+                             .prices = &prices,
+                             .representative = rank,
+                             .groups = groups.back(),
+                             .records = rank == 0});
+  }
+  auto carriage = cost::Carry(scenario, program, prices, groups,
+                              FirstSteps(scenario.plan.training.step_barrier));
+  if (!carriage) return tl::unexpected(std::move(carriage.error()));
+  ranks.carriage.emplace(std::move(*carriage));
+  return ranks;
+}
+
+Timeline RunProgram(const Ranks& ranks, int steps, bool barrier) {
+  const simulate::Options options = {
+      .steps = steps, .barrier = barrier, .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
+  auto timelines = simulate::Simulate(ranks.classes, options);
   STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
   return std::move(timelines->front());
 }
 
-std::pair<Timeline, SteadyState> RunToSteadyState(const Program& program,
-                                                  const cost::Prices& prices, bool barrier) {
+std::pair<Timeline, SteadyState> RunToSteadyState(const Ranks& ranks, bool barrier) {
   // Between barriers every step after the first is alike.
-  if (barrier) return {RunProgram(program, prices, 2, true), {.last = 1, .count = 1}};
-  for (int steps = kFirstSteps;; steps *= 2) {
-    Timeline timeline = RunProgram(program, prices, steps, false);
+  if (barrier) return {RunProgram(ranks, FirstSteps(true), true), {.last = 1, .count = 1}};
+  for (int steps = FirstSteps(false);; steps *= 2) {
+    Timeline timeline = RunProgram(ranks, steps, false);
     const auto last = static_cast<std::uint32_t>(steps - 2);
     if (Settled(timeline)) return {std::move(timeline), {.last = last, .count = 1}};
     // A cycle of several steps: its mean.
@@ -215,8 +261,9 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
          .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
                  "micro-batches"}});
   }
-  auto [timeline, steady] =
-      RunToSteadyState(run.program, run.prices, scenario.plan.training.step_barrier);
+  const auto ranks = RanksOf(scenario, run.program, run.prices);
+  if (!ranks) return tl::unexpected(ranks.error());
+  auto [timeline, steady] = RunToSteadyState(*ranks, scenario.plan.training.step_barrier);
   run.timeline = std::move(timeline);
   run.first_step = steady.last;
   SummariseTime(run, steady, scenario.plan.training.step_barrier, run.forecast);

@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
 #include "src/lowering/fsdp2.h"
+#include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
 
 namespace stepcast::lowering {
@@ -24,6 +25,25 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   }
   STEPCAST_CHECK(false, "legality lets through only frameworks that have a lowering");
   return {};
+}
+
+std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
+                                            const program::Program& program, int rank) {
+  const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);
+  std::vector<program::ProcessGroup> groups = program.groups;
+  for (program::ProcessGroup& group : groups) {
+    if (group.name == "data") {
+      group.ranks = of_rank.data;
+    } else if (group.name == "shard") {
+      group.ranks = of_rank.shard;
+    } else if (group.name == "replica") {
+      group.ranks = of_rank.replica;
+    } else {
+      STEPCAST_CHECK(group.name == "reshard", "no other group is lowered");
+      group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
+    }
+  }
+  return groups;
 }
 
 }  // namespace stepcast::lowering

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "src/lowering/lower_options.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
@@ -11,5 +13,10 @@ namespace stepcast::lowering {
 // all where only times matter. One file per technique writes it (reference.cc, ddp.cc, fsdp2.cc).
 // The scenario must be legal, the rank one of its data-parallel ranks.
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
+
+// The process groups of the program of `rank`, in the order of `program`, which is that of any
+// rank: all that is different between ranks' programs without data flow.
+std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
+                                            const program::Program& program, int rank);
 
 }  // namespace stepcast::lowering

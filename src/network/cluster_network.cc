@@ -14,7 +14,18 @@ namespace {
 
 using topology::DeviceKind;
 
-tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::FlatCluster& flat) {
+std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Description& description) {
+  std::vector<Fault> faults;
+  for (const LinkChange& change : changes) {
+    if (description.Change(change.from, change.to, change.bandwidth)) continue;
+    faults.push_back({fmt::format("no link joins '{}' and '{}'", change.from, change.to),
+                      "name the devices at both ends of one link, as in 'node0/nic0' and 'leaf0'"});
+  }
+  return faults;
+}
+
+tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::FlatCluster& flat,
+                                                             std::span<const LinkChange> changes) {
   if (!flat.link) {
     return tl::unexpected(std::vector<Fault>{
         {"a flat cluster has no link to send over", "give it one: link: {latency: 5 us, ...}"}});
@@ -30,6 +41,9 @@ tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::Fla
     description.AddLink({.from = hub, .to = device, .bandwidth = flat.link->bandwidth});
     description.AddPlace({device});
   }
+  if (auto faults = Apply(changes, description); !faults.empty()) {
+    return tl::unexpected(std::move(faults));
+  }
   return Network::Make(std::move(description)).map([](Network network) {
     return ClusterNetwork{.network = std::move(network)};
   });
@@ -37,8 +51,9 @@ tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::Fla
 
 }  // namespace
 
-tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Cluster& cluster) {
-  if (cluster.flat()) return FlatNetwork(*cluster.flat_cluster());
+tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Cluster& cluster,
+                                                           std::span<const LinkChange> changes) {
+  if (cluster.flat()) return FlatNetwork(*cluster.flat_cluster(), changes);
   const topology::NodeType& type = *cluster.node_type();
   const std::optional<topology::Fabric> fabric =
       cluster.fabric() == nullptr ? std::nullopt : std::optional(*cluster.fabric());
@@ -77,6 +92,9 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
   int fabric_switch = -1;
   if (!spines.empty() || !leaves.empty()) {
     fabric_switch = description.AddPlace(spines.empty() ? leaves : spines);
+  }
+  if (auto faults = Apply(changes, description); !faults.empty()) {
+    return tl::unexpected(std::move(faults));
   }
   auto network = Network::Make(std::move(description));
   if (!network) return tl::unexpected(std::move(network.error()));

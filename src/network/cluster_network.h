@@ -1,7 +1,11 @@
 #pragma once
 
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "src/base/rates.h"
 #include "src/network/network.h"
 #include "src/topology/cluster.h"
 
@@ -14,8 +18,15 @@ struct ClusterNetwork {
   int fabric_switch = -1;            // the place of the topmost switches of the fabric; -1: none
 };
 
+// A link that is worse than its description, both ways.
+struct LinkChange {
+  std::string from, to;                // devices by name: "node0/nic3"
+  std::optional<Bandwidth> bandwidth;  // what all parallel links together carry; none: they failed
+};
+
 // A flat cluster is one switch; its link's latency lies on the way up. Fails where ranks have no
-// way to each other, or the flat cluster no link.
-tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Cluster& cluster);
+// way to each other, the flat cluster no link, or a change names links that do not exist.
+tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
+    const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
 
 }  // namespace stepcast::network

@@ -35,10 +35,17 @@ constexpr std::size_t kMostIndices = std::size_t{1} << 30;
 // `List` is the type of all step lists: a final one, so that its steps are computed in place, or
 // the base of all.
 template <typename List>
-class Simulation {
+class Simulation final : public MessageNetwork::Engine {
  public:
-  Simulation(const Network& network, std::span<const MessageJob> jobs);
+  // `one_call_at_a_time`: of a job; then its calls do not crowd each other's links.
+  Simulation(const Network& network, std::span<const MessageJob> jobs, bool one_call_at_a_time);
   tl::expected<MessageRun, Deadlock> Run();
+
+  void Start(std::uint32_t job, std::uint32_t call, Time at) override;
+  bool idle() const override { return queue_.empty(); }
+  Time next() const override { return queue_.Top().time; }
+  void Advance(std::vector<std::uint32_t>& ended) override;
+  std::int64_t messages() const override { return result_.messages; }
 
  private:
   // A connection at work.
@@ -104,10 +111,18 @@ class Simulation {
     std::int64_t sent = 0;        // when all that it sent has left, but for
     std::uint32_t departing = 0;  // messages of which that is not known yet
     std::int64_t end = 0;
+    bool driven = false;  // called by Start
+  };
+  // Parties of a job that is driven: [first, end).
+  struct Cast {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+    std::uint32_t busy = 0;
   };
 
   void AddJob(const MessageJob& job, int number);
-  void FindCrowdedLinks();
+  void FindCrowdedLinks(bool one_call_at_a_time);
+  void Process();
   void Enter(std::uint32_t party, std::int64_t now);
   void Begin(Worker& worker, std::int64_t now);
   void Advance(Worker& worker, std::int64_t now);
@@ -129,24 +144,32 @@ class Simulation {
   std::vector<std::uint32_t> first_call_;  // [job]
   std::vector<Party> parties_;
   engine::EventQueue<Happening> queue_;
+  std::vector<Cast> casts_;           // [job]
+  std::vector<std::uint32_t> ended_;  // jobs whose call has ended, by Start
   MessageRun result_;
 };
 
 template <typename List>
-Simulation<List>::Simulation(const Network& network, std::span<const MessageJob> jobs)
+Simulation<List>::Simulation(const Network& network, std::span<const MessageJob> jobs,
+                             bool one_call_at_a_time)
     : network_(network), jobs_(jobs), queues_(static_cast<std::size_t>(network.links())) {
   for (std::size_t job = 0; job < jobs.size(); ++job) AddJob(jobs[job], static_cast<int>(job));
   STEPCAST_CHECK(lines_.size() < kMostIndices && workers_.size() < kMostIndices,
                  "lines and workers are numbered with 30 bits");
-  FindCrowdedLinks();
+  FindCrowdedLinks(one_call_at_a_time);
   queue_.Reserve(std::min<std::size_t>(lines_.size(), 1 << 20));
 }
 
 template <typename List>
 void Simulation<List>::AddJob(const MessageJob& job, int number) {
-  STEPCAST_CHECK(!job.calls.empty(), "a job has a call");
   const auto first_call = static_cast<std::uint32_t>(calls_.size());
   first_call_.push_back(first_call);
+  if (job.calls.empty()) {
+    result_.rank_ends.emplace_back();
+    result_.ends.emplace_back();
+    casts_.emplace_back();
+    return;
+  }
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
@@ -213,11 +236,12 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
     }
     calls_.push_back(call);
   }
+  casts_.push_back({first_party, static_cast<std::uint32_t>(parties_.size()), 0});
 }
 
 // Only links on which all lines together can put more than they carry make anybody wait.
 template <typename List>
-void Simulation<List>::FindCrowdedLinks() {
+void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
   std::vector<double> most(queues_.size());
   for (std::size_t id = 0; id < queues_.size(); ++id) {
     queues_[id].bandwidth =
@@ -226,12 +250,37 @@ void Simulation<List>::FindCrowdedLinks() {
   const auto rate = [](const Connection& connection, const Share& share) {
     return share.part * static_cast<double>(connection.rate.bytes_per_second());
   };
-  for (const Call& call : calls_) {
-    for (const Connection& connection : call.traffic->connections()) {
-      for (const Share& share : call.traffic->SharesOf(connection)) {
-        most[static_cast<std::size_t>(share.link)] += rate(connection, share);
+  std::vector<double> of_call(queues_.size());
+  std::vector<double> of_job(queues_.size());
+  std::vector<std::size_t> used;  // by the job
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
+    const std::uint32_t first = first_call_[job];
+    for (std::uint32_t i = first; i < first + jobs_[job].calls.size(); ++i) {
+      const Traffic& traffic = *calls_[i].traffic;
+      for (const Connection& connection : traffic.connections()) {
+        for (const Share& share : traffic.SharesOf(connection)) {
+          of_call[static_cast<std::size_t>(share.link)] += rate(connection, share);
+        }
+      }
+      for (const Traffic::Load& load : traffic.loads()) {
+        const auto link = static_cast<std::size_t>(load.link);
+        if (of_job[link] == 0) used.push_back(link);
+        of_job[link] = one_call_at_a_time ? std::max(of_job[link], of_call[link])
+                                          : of_job[link] + of_call[link];
+        of_call[link] = 0;
+      }
+      // Connections that carry nothing have a rate, too.
+      for (const Connection& connection : traffic.connections()) {
+        for (const Share& share : traffic.SharesOf(connection)) {
+          of_call[static_cast<std::size_t>(share.link)] = 0;
+        }
       }
     }
+    for (const std::size_t link : used) {
+      most[link] += of_job[link];
+      of_job[link] = 0;
+    }
+    used.clear();
   }
   constexpr double kRounding = 1 + 1e-9;
   std::size_t line = 0;
@@ -261,7 +310,12 @@ template <typename List>
 void Simulation<List>::Enter(std::uint32_t number, std::int64_t now) {
   Party& party = parties_[number];
   party.end = now;
-  if (party.entered == party.calls.size()) return;
+  if (party.entered == party.calls.size()) {
+    if (party.driven && --casts_[static_cast<std::size_t>(party.job)].busy == 0) {
+      ended_.push_back(static_cast<std::uint32_t>(party.job));
+    }
+    return;
+  }
   const Call& call = calls_[party.calls[party.entered++]];
   const StepList& list = call.traffic->list();
   party.busy_workers = static_cast<std::uint32_t>(list.channels() * list.lanes());
@@ -422,28 +476,58 @@ void Simulation<List>::Finish(Worker& worker, std::int64_t now) {
 }
 
 template <typename List>
+void Simulation<List>::Process() {
+  const auto event = queue_.Pop();
+  const std::int64_t now = event.time.picoseconds();
+  const std::uint32_t index = event.payload.index;
+  if (event.payload.kind == Happening::kArrival) {
+    Line& line = lines_[index];
+    ++line.arrived;
+    Worker& worker = workers_[line.to];
+    if (worker.waits_for == index) Advance(worker, now);
+  } else if (event.payload.kind == Happening::kDeparture) {
+    Depart(index, now);
+  } else if (event.payload.kind == Happening::kFree) {
+    Advance(workers_[index], now);
+  } else {
+    Enter(index, now);
+  }
+}
+
+template <typename List>
+void Simulation<List>::Start(std::uint32_t job, std::uint32_t call, Time at) {
+  Cast& cast = casts_[job];
+  STEPCAST_CHECK(cast.busy == 0, "a job makes one call at a time");
+  const std::uint32_t index = first_call_[job] + call;
+  const int ranks = calls_[index].traffic->list().ranks();
+  for (std::uint32_t i = cast.first; i < cast.end; ++i) {
+    Party& party = parties_[i];
+    // A switch takes part in the call that it was made for.
+    const bool takes_part = party.participant < ranks || party.calls.front() == index;
+    if (!takes_part) continue;
+    party.driven = true;
+    party.calls.assign(1, index);
+    party.entered = 0;
+    ++cast.busy;
+    queue_.Push(at, {Happening::kEntry, i});
+  }
+}
+
+template <typename List>
+void Simulation<List>::Advance(std::vector<std::uint32_t>& ended) {
+  const Time now = queue_.Top().time;
+  while (!queue_.empty() && queue_.Top().time == now) Process();
+  ended.insert(ended.end(), ended_.begin(), ended_.end());
+  ended_.clear();
+}
+
+template <typename List>
 tl::expected<MessageRun, Deadlock> Simulation<List>::Run() {
   for (std::uint32_t party = 0; party < parties_.size(); ++party) {
     queue_.Push(jobs_[static_cast<std::size_t>(parties_[party].job)].start,
                 {Happening::kEntry, party});
   }
-  while (!queue_.empty()) {
-    const auto event = queue_.Pop();
-    const std::int64_t now = event.time.picoseconds();
-    const std::uint32_t index = event.payload.index;
-    if (event.payload.kind == Happening::kArrival) {
-      Line& line = lines_[index];
-      ++line.arrived;
-      Worker& worker = workers_[line.to];
-      if (worker.waits_for == index) Advance(worker, now);
-    } else if (event.payload.kind == Happening::kDeparture) {
-      Depart(index, now);
-    } else if (event.payload.kind == Happening::kFree) {
-      Advance(workers_[index], now);
-    } else {
-      Enter(index, now);
-    }
-  }
+  while (!queue_.empty()) Process();
   for (const Party& party : parties_) {
     if (party.busy_workers > 0) return tl::unexpected(Explain());
     const auto job = static_cast<std::size_t>(party.job);
@@ -518,16 +602,20 @@ Deadlock Simulation<List>::Explain() const {
   return deadlock;
 }
 
-}  // namespace
-
-tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
-                                               std::span<const MessageJob> jobs) {
-  const bool rings = std::all_of(jobs.begin(), jobs.end(), [](const MessageJob& job) {
+bool AllRings(std::span<const MessageJob> jobs) {
+  return std::all_of(jobs.begin(), jobs.end(), [](const MessageJob& job) {
     return std::all_of(job.calls.begin(), job.calls.end(), [](const Traffic* traffic) {
       return dynamic_cast<const Ring*>(&traffic->list()) != nullptr;
     });
   });
-  return rings ? Simulation<Ring>(network, jobs).Run() : Simulation<StepList>(network, jobs).Run();
+}
+
+}  // namespace
+
+tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
+                                               std::span<const MessageJob> jobs) {
+  return AllRings(jobs) ? Simulation<Ring>(network, jobs, false).Run()
+                        : Simulation<StepList>(network, jobs, false).Run();
 }
 
 MessageRun RunMessages(const Traffic& traffic) {
@@ -538,5 +626,17 @@ MessageRun RunMessages(const Traffic& traffic) {
                  "no collective is faster than its links");
   return *std::move(run);
 }
+
+MessageNetwork::MessageNetwork(const Network& network,
+                               std::vector<std::vector<const Traffic*>> jobs) {
+  for (std::vector<const Traffic*>& calls : jobs) jobs_.push_back({.calls = std::move(calls)});
+  if (AllRings(jobs_)) {
+    engine_ = std::make_unique<Simulation<Ring>>(network, jobs_, true);
+  } else {
+    engine_ = std::make_unique<Simulation<StepList>>(network, jobs_, true);
+  }
+}
+
+MessageNetwork::~MessageNetwork() = default;
 
 }  // namespace stepcast::network

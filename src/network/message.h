@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,5 +66,42 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 
 // One collective alone, from time zero. It never waits for ever.
 MessageRun RunMessages(const Traffic& traffic);
+
+// The same network, driven from outside: a job's calls start when someone says so, one at a time,
+// in any order and any number of times, and someone asks what happens next.
+class MessageNetwork {
+ public:
+  // [job]: the calls it may make. All traffics are on `network`, and outlive this.
+  MessageNetwork(const Network& network, std::vector<std::vector<const Traffic*>> jobs);
+  ~MessageNetwork();
+  MessageNetwork(const MessageNetwork&) = delete;
+  MessageNetwork& operator=(const MessageNetwork&) = delete;
+
+  // All ranks of `job` enter `call` at `at`, which is not before what has been advanced to. Its
+  // last call must have ended.
+  void Start(std::uint32_t job, std::uint32_t call, Time at) { engine_->Start(job, call, at); }
+  bool idle() const { return engine_->idle(); }
+  // When something happens next. Requires !idle().
+  Time next() const { return engine_->next(); }
+  // Lets all happen that happens at next(), and appends the jobs whose call ended then: every rank
+  // is done and every message has arrived. Requires !idle().
+  void Advance(std::vector<std::uint32_t>& ended) { engine_->Advance(ended); }
+  // How many were sent so far.
+  std::int64_t messages() const { return engine_->messages(); }
+
+  class Engine {
+   public:
+    virtual ~Engine() = default;
+    virtual void Start(std::uint32_t job, std::uint32_t call, Time at) = 0;
+    virtual bool idle() const = 0;
+    virtual Time next() const = 0;
+    virtual void Advance(std::vector<std::uint32_t>& ended) = 0;
+    virtual std::int64_t messages() const = 0;
+  };
+
+ private:
+  std::vector<MessageJob> jobs_;
+  std::unique_ptr<Engine> engine_;
+};
 
 }  // namespace stepcast::network

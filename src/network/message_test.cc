@@ -229,5 +229,34 @@ TEST(MessageTest, CrowdedLinksKeepTheirBandwidth) {
   });
 }
 
+// Two rings that share all links, the second starting while the first is under way, started from
+// outside, do what they do in one batch; and they can be started again.
+TEST(MessageTest, DrivenFromOutsideItIsTheSame) {
+  const Network network = Star(6);
+  const auto large = AllReduce(6, Bytes(600'000));
+  const auto small = AllReduce(6, Bytes(240'000));
+  const Traffic one = Traffic::Make(*large, network, Places(*large)).value();
+  const Traffic other = Traffic::Make(*small, network, Places(*small)).value();
+  const std::vector<MessageJob> jobs = {{.calls = {&one}},
+                                        {.calls = {&other}, .start = Microseconds(20)}};
+  const MessageRun batch = RunMessages(network, jobs).value();
+  EXPECT_GT(batch.queued, Time());
+
+  MessageNetwork driven(network, {{&one}, {&other}});
+  for (const Time begin : {Time(), Milliseconds(1)}) {
+    driven.Start(0, 0, begin);
+    driven.Start(1, 0, begin + Microseconds(20));
+    std::vector<Time> ends(2);
+    while (!driven.idle()) {
+      const Time now = driven.next();
+      std::vector<std::uint32_t> ended;
+      driven.Advance(ended);
+      for (const std::uint32_t job : ended) ends[job] = now - begin;
+    }
+    EXPECT_EQ(ends, batch.ends);
+  }
+  EXPECT_EQ(driven.messages(), 2 * batch.messages);
+}
+
 }  // namespace
 }  // namespace stepcast::network

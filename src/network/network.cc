@@ -34,6 +34,30 @@ void Network::Description::AddBothWays(const Link& link) {
   AddLink(back);
 }
 
+bool Network::Description::Change(std::string_view from, std::string_view to,
+                                  std::optional<Bandwidth> bandwidth) {
+  const auto joins = [&](const Link& link, std::string_view a, std::string_view b) {
+    return devices_[static_cast<std::size_t>(link.from)].name == a &&
+           devices_[static_cast<std::size_t>(link.to)].name == b;
+  };
+  const auto changes = [&](const Link& link) {
+    return joins(link, from, to) || joins(link, to, from);
+  };
+  const auto parallel = std::count_if(links_.begin(), links_.end(),
+                                      [&](const Link& link) { return joins(link, from, to); });
+  if (parallel == 0) return false;
+  if (!bandwidth) {
+    std::erase_if(links_, changes);
+    return true;
+  }
+  for (Link& link : links_) {
+    if (!changes(link)) continue;
+    link.bandwidth = Bandwidth::BytesPerSecond(
+        std::max<std::int64_t>(1, bandwidth->bytes_per_second() / parallel));
+  }
+  return true;
+}
+
 int Network::Description::AddPlace(std::vector<int> devices) {
   STEPCAST_CHECK(!devices.empty(), "a place is on a device");
   places_.push_back(std::move(devices));

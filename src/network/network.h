@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/rates.h"
@@ -57,6 +58,9 @@ class Network {
     // One direction; both ends exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
+    // The links between two devices, both ways, carry `bandwidth` together each way from now on;
+    // none: they are taken away. False where there is no such link.
+    bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     // A place on one device, or spread over several alike. Places are numbered from 0.
     int AddPlace(std::vector<int> devices);
 

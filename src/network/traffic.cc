@@ -39,6 +39,16 @@ tl::expected<Traffic, Fault> Traffic::Make(const StepList& list, const Network& 
   return traffic;
 }
 
+Traffic Traffic::Slowed(double part) const {
+  STEPCAST_CHECK(part > 0 && part <= 1, "connections are not faster than their links");
+  Traffic slowed = *this;
+  for (Connection& connection : slowed.connections_) {
+    const double rate = static_cast<double>(connection.rate.bytes_per_second()) * part;
+    connection.rate = Bandwidth::BytesPerSecond(std::max<std::int64_t>(1, std::llround(rate)));
+  }
+  return slowed;
+}
+
 std::uint32_t Traffic::Find(int from, int to) const {
   const std::span<const Connection> candidates = From(from);
   const auto found = std::lower_bound(

@@ -50,6 +50,10 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
+  // The same traffic with every connection at `part` of its rate, 0 < part <= 1: what sends does
+  // not keep up with the links.
+  Traffic Slowed(double part) const;
+
   // Ordered by the sending worker, then by the receiving one.
   std::span<const Connection> connections() const { return connections_; }
   // Those from a worker.

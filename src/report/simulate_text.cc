@@ -1,5 +1,7 @@
 #include "src/report/simulate_text.h"
 
+#include <string>
+
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/figures_text.h"
@@ -15,10 +17,27 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
                      FormatBytes(Bytes(-left.count())), FormatBytes(memory.capacity));
 }
 
+namespace {
+
+// How collectives were followed, where it is not the ordinary way.
+std::string NetworkLine(const scenario::Scenario& scenario) {
+  if (scenario.network == scenario::Fidelity::kAnalytic) return "";
+  std::string line = scenario.network == scenario::Fidelity::kFlow
+                         ? "network    flow: every rank simulated, collectives share links"
+                         : "network    message: every rank simulated, messages queue on links";
+  if (!scenario.slow_links.empty()) {
+    line += fmt::format("; {} {} worse than described", scenario.slow_links.size(),
+                        scenario.slow_links.size() == 1 ? "link is" : "links are");
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", Header(scenario), Throughput(forecast),
-                     TimeTable(forecast), CollectiveTable(forecast), MemoryTable(forecast.memory),
-                     Verdict(forecast.memory));
+  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
+                     Throughput(forecast), TimeTable(forecast), CollectiveTable(forecast),
+                     MemoryTable(forecast.memory), Verdict(forecast.memory));
 }
 
 }  // namespace stepcast::report

@@ -116,6 +116,8 @@ class Loader {
     scenario_.nccl_proto = file.nccl_proto.value_or("");
     scenario_.nccl_overrides = file.nccl_overrides;
     scenario_.communication_location = LocationOf(root_, "communication");
+    scenario_.network = file.network.value_or(Fidelity::kAnalytic);
+    scenario_.slow_links = file.slow_links;
     scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
     Warn(file);
     scenario_.resolved = Resolve(scenario_, sources_);
@@ -452,6 +454,10 @@ class Loader {
           "devices in a topology that is not flat");
     }
     WarnOfOtherTables();
+    if (!scenario_.slow_links.empty() && scenario_.network == Fidelity::kAnalytic) {
+      scenario_.warnings.push_back(
+          "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
+    }
     if (!scenario_.model->is_layer_list()) return;
     const auto warn = [&](bool given, std::string_view key) {
       if (!given) return;

@@ -31,11 +31,35 @@ const char* Name(CollectiveAlgorithm algorithm) {
   return "";
 }
 
+const char* Name(Fidelity fidelity) {
+  switch (fidelity) {
+    case Fidelity::kAnalytic:
+      return "analytic";
+    case Fidelity::kFlow:
+      return "flow";
+    case Fidelity::kMessage:
+      return "message";
+  }
+  return "";
+}
+
 Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   Mapping cluster;
   cluster.emplace_back("topology", sources.topology);
   if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(scenario.cluster->nodes()));
   cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
+  cluster.emplace_back("network", Text(Name(scenario.network)));
+  if (!scenario.slow_links.empty()) {
+    Resolved::Sequence links;
+    for (const SlowLink& slow : scenario.slow_links) {
+      Mapping link;
+      link.emplace_back("from", Text(slow.from));
+      link.emplace_back("to", Text(slow.to));
+      if (slow.bandwidth) link.emplace_back("bandwidth", Text(ExactBandwidth(*slow.bandwidth)));
+      links.push_back({std::move(link)});
+    }
+    cluster.emplace_back("slow_links", Resolved{std::move(links)});
+  }
   return cluster;
 }
 

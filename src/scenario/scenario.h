@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/rates.h"
 #include "src/calibration/calibration.h"
 #include "src/model/model.h"
 #include "src/nccl/overrides.h"
@@ -20,6 +21,20 @@ namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
 
+// How closely collectives are followed on the cluster's links.
+enum class Fidelity : std::uint8_t {
+  kAnalytic,  // each by itself, in closed form; one rank stands for all
+  kFlow,      // every rank; collectives share links at rates that change
+  kMessage,   // every rank; every message of every collective
+};
+
+// A link of the cluster that is worse than its description, both ways.
+struct SlowLink {
+  std::string from, to;                // devices, as topologies name them: "node0/nic3"
+  std::optional<Bandwidth> bandwidth;  // what it still carries one way; none: it has failed
+  Location location;
+};
+
 struct Scenario {
   std::string name;
   // Shared between the scenarios of a sweep that use the same files.
@@ -32,6 +47,8 @@ struct Scenario {
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
   Location communication_location;
+  Fidelity network = Fidelity::kAnalytic;
+  std::vector<SlowLink> slow_links;  // seen by flow and message alone
   plan::Plan plan;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like

@@ -52,6 +52,16 @@ std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need
   return std::nullopt;
 }
 
+void ReadSlowLink(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  auto from = reader.ReadText("from", Need::kRequired);
+  auto to = reader.ReadText("to", Need::kRequired);
+  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kOptional);
+  reader.Finish();
+  if (reader.failed() || !from || !to) return;
+  file.slow_links.push_back({*std::move(from), *std::move(to), bandwidth, node.location()});
+}
+
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
   file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, {1, 100'000});
@@ -59,6 +69,13 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
                                                         {{"auto", CollectiveAlgorithm::kAuto},
                                                          {"ring", CollectiveAlgorithm::kRing},
                                                          {"tree", CollectiveAlgorithm::kTree}});
+  file.network = reader.ReadWord<Fidelity>("network", Need::kOptional,
+                                           {{"analytic", Fidelity::kAnalytic},
+                                            {"flow", Fidelity::kFlow},
+                                            {"message", Fidelity::kMessage}});
+  if (const auto links = reader.ReadSequence("slow_links", Need::kOptional)) {
+    for (const Node& node : *links) ReadSlowLink(node, file, diagnostics);
+  }
   reader.Finish();
 }
 

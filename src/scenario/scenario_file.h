@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/plan/request.h"
@@ -23,6 +24,8 @@ struct ScenarioFile {
   std::optional<CollectiveAlgorithm> algorithm;
   std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, NCCL's syntax
   nccl::Overrides nccl_overrides;
+  std::optional<Fidelity> network;
+  std::vector<SlowLink> slow_links;
   plan::Request request;
 };
 

@@ -35,6 +35,9 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
       case EventKind::kEnd:
         WorkEnds(runner);
         break;
+      case EventKind::kMessages:
+        MessagesHappen();
+        break;
     }
     LookAtListed();
   }
@@ -57,7 +60,8 @@ void ProgramRun::SetUp() {
   std::uint32_t communicators = 0;
   for (std::uint32_t c = 0; c < count; ++c) {
     Schedule& schedule = schedules_[c];
-    schedule.Build(*classes_[c].program, *classes_[c].prices, c * cost::kResources);
+    schedule.Build(*classes_[c].program, *classes_[c].prices, c * cost::kResources,
+                   options_.carriage == nullptr || !options_.carriage->messages);
     ClassRun& run = runs_[c];
     run.first_stream = StreamCount();
     run.first_record = records;
@@ -90,7 +94,12 @@ void ProgramRun::SetUp() {
 
   const auto runners = static_cast<std::uint32_t>(StreamCount() + rendezvous_count_);
   work_.assign(runners, Work());
-  resources_.Reset(count * cost::kResources, runners);
+  std::uint32_t links = 0;
+  if (options_.carriage != nullptr && !options_.carriage->messages) {
+    links = static_cast<std::uint32_t>(options_.carriage->cluster->network.links());
+  }
+  resources_.Reset(count * cost::kResources + links, runners);
+  SetUpMessages();
   ready_.reserve(streams_.size());
 
   unfinished_ = count + StreamCount();
@@ -120,14 +129,12 @@ void ProgramRun::LinkCommunicators() {
     const program::Program& program = ProgramOf(c);
     for (std::uint32_t i = 0; i < program.communicators.size(); ++i) {
       const program::Communicator& communicator = program.communicators[i];
-      const std::vector<int>& ranks = program.groups[communicator.group].ranks;
+      const std::vector<int>& ranks = RanksOf({.rank_class = c, .communicator = i});
       std::uint32_t found = kNone;
       for (const std::uint32_t r : by_name[communicator.name]) {
         // A class is a member once; its second communicator of that name is another one.
         if (rendezvous_[r].members.back().rank_class == c) continue;
-        const Member& other = rendezvous_[r].members.front();
-        const program::Program& theirs = ProgramOf(other.rank_class);
-        if (theirs.groups[theirs.communicators[other.communicator].group].ranks == ranks) {
+        if (RanksOf(rendezvous_[r].members.front()) == ranks) {
           found = r;
           break;
         }
@@ -140,6 +147,7 @@ void ProgramRun::LinkCommunicators() {
         made.absent.clear();
         made.arrived = 0;
         made.current = 0;
+        made.open = 0;
         by_name[communicator.name].push_back(found);
       }
       rendezvous_[found].members.push_back({c, i, kNone, kNone});
@@ -156,15 +164,13 @@ void ProgramRun::FindAbsentMembers() {
   }
   for (std::size_t r = 0; r < rendezvous_count_; ++r) {
     Rendezvous& rendezvous = rendezvous_[r];
-    const Member& first = rendezvous.members.front();
-    const program::Program& program = ProgramOf(first.rank_class);
-    for (const int rank : program.groups[program.communicators[first.communicator].group].ranks) {
+    for (const int rank : RanksOf(rendezvous.members.front())) {
       const auto found = class_of.find(rank);
       if (found == class_of.end()) continue;
       const std::uint32_t c = found->second;
-      const bool is_member =
-          std::any_of(rendezvous.members.begin(), rendezvous.members.end(),
-                      [c](const Member& member) { return member.rank_class == c; });
+      const bool is_member = std::binary_search(
+          rendezvous.members.begin(), rendezvous.members.end(), Member{.rank_class = c},
+          [](const Member& a, const Member& b) { return a.rank_class < b.rank_class; });
       if (!is_member) rendezvous.absent.push_back(c);
     }
   }
@@ -206,7 +212,7 @@ void ProgramRun::BeginSegment(std::uint32_t c) {
   ClassRun& run = runs_[c];
   const Schedule& schedule = schedules_[c];
   run.segment_begins.push_back(run.clock);
-  if (!Recorded(run.pass)) return;
+  if (!Recorded(c, run.pass)) return;
   const Segment& segment = schedule.segments[run.segment];
   const std::uint32_t step = run.pass - 1;
   for (std::uint32_t i = 0; i < segment.item_count; ++i) {
@@ -347,7 +353,7 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
       continue;
     }
     *link = waiter.next_waiting;
-    if (now_ > waiter.ready && Recorded(waiter.pass)) {
+    if (now_ > waiter.ready && Recorded(c, waiter.pass)) {
       timelines_[c].waits.push_back(
           {ScheduleOf(waiter).items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_});
     }
@@ -357,7 +363,7 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
   if (owner.host_state == HostState::kAwaitsRecord && owner.wait_for.slot == slot &&
       owner.wait_for.count <= count) {
     if (now_ > owner.clock) {
-      if (Recorded(owner.pass)) {
+      if (Recorded(c, owner.pass)) {
         timelines_[c].waits.push_back(
             {schedules_[c].segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_});
       }
@@ -370,7 +376,7 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
 // The operation that the stream runs is over.
 void ProgramRun::Complete(std::uint32_t stream) {
   StreamRun& run = streams_[stream];
-  if (Recorded(run.pass)) {
+  if (Recorded(run.rank_class, run.pass)) {
     const OperationRecord record = {ScheduleOf(run).items[run.item].instruction,
                                     run.pass - 1,
                                     run.issued,
@@ -470,7 +476,7 @@ void ProgramRun::WorkEnds(Runner runner) {
     Complete(runner);
     if (streams_[runner].state != StreamState::kDone) List(runner);
   } else {
-    CompleteCollective(runner - StreamCount());
+    PartEnds(runner - StreamCount());
   }
 }
 
@@ -522,25 +528,118 @@ void ProgramRun::StartCollective(std::uint32_t r) {
 
   Cost cost = cost_of(first);
   std::span<const SharedResources::Use> uses = schedules_[first.rank_class].UsesOf(cost);
-  if (rendezvous.members.size() > 1) {
+  const std::uint32_t number = CarriedAs(first);
+  const bool on_links = number != network::Carriage::kNowhere && !options_.carriage->messages;
+  if (rendezvous.members.size() > 1 || on_links) {
     for (const Member& member : rendezvous.members) {
       cost.latency = std::max(cost.latency, cost_of(member).latency);
       cost.work = std::max(cost.work, cost_of(member).work);
     }
+    const network::FlowDemand* flow =
+        on_links ? &options_.carriage->collectives[number].flow : nullptr;
+    if (on_links) {
+      cost.latency = std::max(cost.latency, flow->latency);
+      cost.work = std::max(cost.work, flow->work);
+    }
     // Whoever would be done sooner uses less of his own at the common pace.
     rendezvous.uses.clear();
-    for (const Member& member : rendezvous.members) {
-      const Cost& own = cost_of(member);
-      for (SharedResources::Use use : schedules_[member.rank_class].UsesOf(own)) {
-        if (own.work < cost.work) {
-          use.share = static_cast<std::uint32_t>(use.share * (own.work / cost.work));
-        }
+    const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t first_resource,
+                         Time work) {
+      for (SharedResources::Use use : own) {
+        use.resource += first_resource;
+        if (work < cost.work)
+          use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
         rendezvous.uses.push_back(use);
       }
+    };
+    for (const Member& member : rendezvous.members) {
+      const Cost& own = cost_of(member);
+      add(schedules_[member.rank_class].UsesOf(own), 0, own.work);
+    }
+    if (on_links) {
+      const auto links = static_cast<std::uint32_t>(classes_.size()) * cost::kResources;
+      add(flow->uses, links, flow->work);
     }
     uses = rendezvous.uses;
   }
-  if (Start(StreamCount() + r, now_, cost, uses)) CompleteCollective(r);
+  rendezvous.open = 1;
+  if (number != network::Carriage::kNowhere && options_.carriage->messages) {
+    rendezvous.open = 2;
+    SendMessages(r, number);
+  }
+  if (Start(StreamCount() + r, now_, cost, uses)) PartEnds(r);
+}
+
+// Which of the carriage's collectives the member has reached.
+std::uint32_t ProgramRun::CarriedAs(const Member& member) const {
+  if (options_.carriage == nullptr) return network::Carriage::kNowhere;
+  const StreamRun& run = streams_[member.arrived];
+  const Index collective = ScheduleOf(run).items[run.item].target;
+  return options_.carriage->numbers[member.rank_class][collective];
+}
+
+// A job for each rendezvous, with the collectives that its members issue.
+void ProgramRun::SetUpMessages() {
+  messages_.reset();
+  messages_awaited_ = Time::Max();
+  if (options_.carriage == nullptr || !options_.carriage->messages) return;
+  std::vector<std::vector<const network::Traffic*>> jobs;
+  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
+    Rendezvous& rendezvous = rendezvous_[r];
+    const Member& first = rendezvous.members.front();
+    const program::Program& program = ProgramOf(first.rank_class);
+    rendezvous.calls.clear();
+    for (Index i = 0; i < program.collectives.size(); ++i) {
+      const std::uint32_t number = options_.carriage->numbers[first.rank_class][i];
+      if (program.collectives[i].communicator == first.communicator &&
+          number != network::Carriage::kNowhere) {
+        rendezvous.calls.push_back(number);
+      }
+    }
+    std::sort(rendezvous.calls.begin(), rendezvous.calls.end());
+    rendezvous.calls.erase(std::unique(rendezvous.calls.begin(), rendezvous.calls.end()),
+                           rendezvous.calls.end());
+    jobs.emplace_back();
+    for (const std::uint32_t number : rendezvous.calls) {
+      jobs.back().push_back(options_.carriage->collectives[number].traffic.get());
+    }
+  }
+  messages_ = std::make_unique<network::MessageNetwork>(options_.carriage->cluster->network,
+                                                        std::move(jobs));
+}
+
+void ProgramRun::SendMessages(std::uint32_t r, std::uint32_t number) {
+  const std::vector<std::uint32_t>& calls = rendezvous_[r].calls;
+  const auto call = std::lower_bound(calls.begin(), calls.end(), number) - calls.begin();
+  messages_->Start(r, static_cast<std::uint32_t>(call),
+                   now_ + options_.carriage->collectives[number].delay);
+  AwaitMessages();
+}
+
+// Sees to it that an event comes when the next thing happens among messages.
+void ProgramRun::AwaitMessages() {
+  if (messages_->idle() || messages_->next() >= messages_awaited_) return;
+  messages_awaited_ = messages_->next();
+  events_.Push(messages_awaited_, Event(0, EventKind::kMessages));
+}
+
+// Messages run ahead until something else happens, or a collective's last one arrives.
+void ProgramRun::MessagesHappen() {
+  if (messages_awaited_ != now_) return;  // left over
+  messages_awaited_ = Time::Max();
+  ended_.clear();
+  const Time until = events_.empty() ? Time::Max() : events_.Top().time;
+  while (!messages_->idle() && ended_.empty() &&
+         (messages_->next() == now_ || messages_->next() < until)) {
+    now_ = messages_->next();
+    messages_->Advance(ended_);
+  }
+  AwaitMessages();
+  for (const std::uint32_t r : ended_) PartEnds(r);
+}
+
+void ProgramRun::PartEnds(std::uint32_t r) {
+  if (--rendezvous_[r].open == 0) CompleteCollective(r);
 }
 
 // Ends it for all its members, and lets those come who have reached the next.

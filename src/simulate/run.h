@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "src/base/time.h"
 #include "src/engine/event_queue.h"
 #include "src/engine/shared_resources.h"
+#include "src/network/carriage.h"
+#include "src/network/message.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/simulate/schedule.h"
@@ -33,6 +36,7 @@ enum class EventKind : std::uint32_t {
   kLook,       // something in the stream's queue has been issued by now
   kBeginWork,  // the latency is over
   kEnd,        // the work is done, unless its end has moved
+  kMessages,   // something happens on the network of messages
 };
 class Event {
  public:
@@ -113,6 +117,10 @@ struct Rendezvous {
   std::uint32_t current = 0;  // how many collectives have finished
   // Of the current collective, when members' prices have to be brought together.
   std::vector<SharedResources::Use> uses;
+  // Those that go message by message: their numbers in the carriage, ascending.
+  std::vector<std::uint32_t> calls;
+  // What the current one still waits for: its work, its messages.
+  std::uint32_t open = 0;
 };
 
 class ProgramRun {
@@ -126,6 +134,7 @@ class ProgramRun {
   void SetUp();
   void LinkCommunicators();
   void FindAbsentMembers();
+  void SetUpMessages();
 
   // The host.
   void AdvanceHost(std::uint32_t c);
@@ -151,14 +160,20 @@ class ProgramRun {
   void WorkEnds(Runner runner);
   void ReachCollective(std::uint32_t stream, const Item& item);
   void StartCollective(std::uint32_t rendezvous);
+  std::uint32_t CarriedAs(const Member& member) const;
+  void SendMessages(std::uint32_t rendezvous, std::uint32_t number);
+  void AwaitMessages();
+  void MessagesHappen();
+  // The current collective's work is done, or its messages have arrived.
+  void PartEnds(std::uint32_t rendezvous);
   void CompleteCollective(std::uint32_t rendezvous);
   bool SameCollective(std::uint32_t one, std::uint32_t other) const;
   // What the stream stands at or runs.
   const program::Collective& CollectiveAt(const StreamRun& run) const;
 
   // Records.
-  bool Recorded(std::uint32_t pass) const {
-    return pass > static_cast<std::uint32_t>(options_.first_recorded_step);
+  bool Recorded(std::uint32_t c, std::uint32_t pass) const {
+    return pass > static_cast<std::uint32_t>(options_.first_recorded_step) && classes_[c].records;
   }
   void FinishTimelines();
 
@@ -172,6 +187,12 @@ class ProgramRun {
 
   const Schedule& ScheduleOf(const StreamRun& run) const { return schedules_[run.rank_class]; }
   const program::Program& ProgramOf(std::uint32_t c) const { return *classes_[c].program; }
+  const std::vector<int>& RanksOf(const Member& member) const {
+    const program::Program& program = ProgramOf(member.rank_class);
+    const auto* groups = classes_[member.rank_class].groups;
+    const program::Index group = program.communicators[member.communicator].group;
+    return (groups == nullptr ? program.groups : *groups)[group].ranks;
+  }
   const program::Instruction& InstructionAt(std::uint32_t c, std::uint32_t pass,
                                             Index instruction) const {
     const program::Program& program = ProgramOf(c);
@@ -198,6 +219,9 @@ class ProgramRun {
   std::size_t rendezvous_count_ = 0;
   std::vector<std::uint32_t> rendezvous_of_;  // by class and communicator
   std::vector<std::uint32_t> ready_;
+  std::unique_ptr<network::MessageNetwork> messages_;  // none: nothing goes message by message
+  Time messages_awaited_;                              // the earliest of their events that counts
+  std::vector<std::uint32_t> ended_;                   // rendezvous whose messages have arrived
   std::vector<Timeline> timelines_;
 };
 

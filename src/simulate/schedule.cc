@@ -13,7 +13,7 @@ using program::kNone;
 using program::Opcode;
 
 void Schedule::Build(const program::Program& program, const cost::Prices& prices,
-                     std::uint32_t first_resource) {
+                     std::uint32_t first_resource, bool links) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size(),
@@ -21,10 +21,10 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   uses.clear();
   costs.clear();
   collective_costs.clear();
-  for (const cost::Demand& demand : prices.kernels) AddCost(demand, first_resource, costs);
-  for (const cost::Demand& demand : prices.copies) AddCost(demand, first_resource, costs);
+  for (const cost::Demand& demand : prices.kernels) AddCost(demand, first_resource, true, costs);
+  for (const cost::Demand& demand : prices.copies) AddCost(demand, first_resource, true, costs);
   for (const cost::CollectivePrice& price : prices.collectives) {
-    AddCost(price.demand, first_resource, collective_costs);
+    AddCost(price.demand, first_resource, links, collective_costs);
   }
 
   // Each stream's items lie together: count first, then place.
@@ -71,7 +71,7 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
 }
 
-void Schedule::AddCost(const cost::Demand& demand, std::uint32_t first_resource,
+void Schedule::AddCost(const cost::Demand& demand, std::uint32_t first_resource, bool links,
                        std::vector<Cost>& to) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost;
@@ -80,6 +80,10 @@ void Schedule::AddCost(const cost::Demand& demand, std::uint32_t first_resource,
   cost.first_use = static_cast<std::uint32_t>(uses.size());
   if (demand.work > Time()) {
     for (std::size_t r = 0; r < demand.share.size(); ++r) {
+      const auto resource = static_cast<cost::Resource>(r);
+      const bool is_link =
+          resource == cost::Resource::kScaleUp || resource == cost::Resource::kNetwork;
+      if (is_link && !links) continue;
       const std::uint32_t share = engine::SharedResources::Share(demand.share[r]);
       if (share > 0) uses.push_back({first_resource + static_cast<std::uint32_t>(r), share});
     }

@@ -106,11 +106,13 @@ struct Schedule {
   }
 
   // Replaces what was there. The class's resources are numbered from `first_resource`.
+  // `links`: whether collectives use the rank's shares of links.
   void Build(const program::Program& program, const cost::Prices& prices,
-             std::uint32_t first_resource);
+             std::uint32_t first_resource, bool links = true);
 
  private:
-  void AddCost(const cost::Demand& demand, std::uint32_t first_resource, std::vector<Cost>& to);
+  void AddCost(const cost::Demand& demand, std::uint32_t first_resource, bool links,
+               std::vector<Cost>& to);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);

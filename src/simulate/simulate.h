@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/cost/prices.h"
+#include "src/network/carriage.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
@@ -26,6 +27,11 @@
 //             member has reached it. It goes on at one rate for all its members, the slowest
 //             member's, and ends for all at the same time. Where members' prices differ, the
 //             longest latency and the longest work count.
+//              Options::carriage puts collectives on links, too, where those of different ranks
+//              meet. As flows they share links like everything else. Message by message, a network
+//              of messages (network/message.h) carries them: a rank's shares of links then count
+//              for nothing, those of compute and memory as ever, and the collective ends when its
+//              work is done and its last message has arrived.
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 namespace stepcast::simulate {
 
@@ -34,6 +40,9 @@ struct RankClass {
   const program::Program* program = nullptr;
   const cost::Prices* prices = nullptr;
   int representative = 0;  // the lowest of its global ranks
+  // Its process groups, where they are others than the program's.
+  const std::vector<program::ProcessGroup>* groups = nullptr;
+  bool records = true;  // false: its timeline has step ends alone
 };
 
 struct Options {
@@ -41,6 +50,8 @@ struct Options {
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
   // The timelines have records of this step and later ones; `steps` or more: none, only step ends.
   int first_recorded_step = 0;
+  // How collectives go over the links between ranks; null: they only use what is their ranks' own.
+  const network::Carriage* carriage = nullptr;
 };
 
 // Work was left and nothing could happen any more: one sentence for each blocked stream or host,

@@ -1,11 +1,15 @@
 #include "src/simulate/simulate.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/collective/ring.h"
+#include "src/network/flow.h"
+#include "src/network/traffic.h"
 #include "src/program/test_program.h"
 
 namespace stepcast::simulate {
@@ -525,6 +529,101 @@ TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {
     ASSERT_EQ(timelines->size(), 1u);
     EXPECT_EQ(timelines->front().operations.size(), 2u);
     EXPECT_EQ(StepEnds(timelines->front()), (std::vector<int>{3, 6}));
+  }
+}
+
+// Ranks 0 and 1 on one switch, 2 and 3 on another: pairs {0, 2} and {1, 3} meet on the link between
+// the switches. Every link has 10 GB/s and no latency, so an all-reduce of 100 kB between two ranks
+// takes 10 us alone.
+network::Carriage TwoPairs(bool messages) {
+  network::Network::Description description;
+  for (int rank = 0; rank < 4; ++rank) {
+    description.AddDevice("rank" + std::to_string(rank), false);
+    description.AddPlace({rank});
+  }
+  const int a = description.AddDevice("a", true);
+  const int b = description.AddDevice("b", true);
+  const auto link = [&](int from, int to) {
+    description.AddBothWays(
+        {.from = from, .to = to, .bandwidth = Bandwidth::GigabytesPerSecond(10)});
+  };
+  link(0, a);
+  link(1, a);
+  link(2, b);
+  link(3, b);
+  link(a, b);
+  network::Carriage carriage;
+  carriage.messages = messages;
+  carriage.cluster = std::make_unique<network::ClusterNetwork>(
+      network::ClusterNetwork{network::Network::Make(std::move(description)).value()});
+  for (const std::vector<int>& ranks : {std::vector<int>{0, 2}, std::vector<int>{1, 3}}) {
+    network::Carriage::Collective& carried = carriage.collectives.emplace_back();
+    carried.list = std::make_unique<collective::Ring>(collective::Ring::Options{
+        CollectiveKind::kAllReduce, Bytes(100'000), {{0, 1}}, /*loops=*/10});
+    carried.traffic = std::make_unique<network::Traffic>(
+        network::Traffic::Make(*carried.list, carriage.cluster->network, ranks).value());
+    carried.flow = network::DemandOf(*carried.traffic);
+  }
+  carriage.numbers = {{0}, {1}, {0}, {1}};
+  return carriage;
+}
+
+// The second pair begins after 5 us, when the first has done half. Both go on at half their rates:
+// the first ends at 15 us, and the second, with half to do by then, at 20 us.
+TEST(Links, AreSharedByThoseWhoMeetThere) {
+  Rank first(0, 1);
+  Rank second(1, 1);
+  first->Step().Communicate(0, first.Collective(CollectiveKind::kAllReduce,
+                                                first->AddCommunicator("pair", {0, 2}), 10'000));
+  second->Step().Run(0, second.Kernel("late", 5'000));
+  second->Communicate(0, second.Collective(CollectiveKind::kAllReduce,
+                                           second->AddCommunicator("pair", {1, 3}), 10'000));
+  std::vector<RankClass> classes = {first.Class(), second.Class(), first.Class(), second.Class()};
+  for (int rank = 0; rank < 4; ++rank)
+    classes[static_cast<std::size_t>(rank)].representative = rank;
+
+  const auto apart = Simulate(classes, {});
+  ASSERT_TRUE(apart.has_value());
+  EXPECT_EQ(InNanoseconds((*apart)[0].step_ends[0]), 10'000);
+  EXPECT_EQ(InNanoseconds((*apart)[1].step_ends[0]), 15'000);
+
+  const network::Carriage flows = TwoPairs(false);
+  const auto shared = Simulate(classes, {.carriage = &flows});
+  ASSERT_TRUE(shared.has_value());
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_NEAR((*shared)[rank].step_ends[0].microseconds(), rank % 2 == 0 ? 15 : 20, 0.001);
+  }
+
+  // Messages queue instead, and take turns by whole messages of half a microsecond.
+  const network::Carriage messages = TwoPairs(true);
+  const auto queued = Simulate(classes, {.carriage = &messages});
+  ASSERT_TRUE(queued.has_value());
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_NEAR((*queued)[rank].step_ends[0].microseconds(), rank % 2 == 0 ? 15 : 20, 1);
+  }
+}
+
+// Alone, both take the time of the price, and records can be left out.
+TEST(Links, LeaveWhoIsAloneAsPriced) {
+  Rank rank(0, 1);
+  const Index all = rank->AddCommunicator("pair", {0, 2});
+  rank->Step().Communicate(0, rank.Collective(CollectiveKind::kAllReduce, all, 10'000));
+  for (const bool by_message : {false, true}) {
+    network::Carriage carriage = TwoPairs(by_message);
+    carriage.numbers = {{0}, {0}};
+    RankClass other = rank.Class();
+    other.representative = 2;
+    other.records = false;
+    const auto timelines =
+        Simulate(std::vector<RankClass>{rank.Class(), other}, {.steps = 3, .carriage = &carriage});
+    ASSERT_TRUE(timelines.has_value());
+    for (int step = 0; step < 3; ++step) {
+      const auto at = static_cast<std::size_t>(step);
+      EXPECT_NEAR((*timelines)[0].step_ends[at].microseconds(), 10 * (step + 1), 0.01);
+      EXPECT_EQ((*timelines)[1].step_ends[at], (*timelines)[0].step_ends[at]);
+    }
+    EXPECT_EQ((*timelines)[0].operations.size(), 3U);
+    EXPECT_TRUE((*timelines)[1].operations.empty());
   }
 }
 

@@ -63,16 +63,29 @@ scenario::Scenario Loaded(const char* text) {
   return std::move(*scenario);
 }
 
-void Forecast(benchmark::State& state, const char* text) {
-  const scenario::Scenario scenario = Loaded(text);
+void ForecastAt(benchmark::State& state, const char* text, scenario::Fidelity network) {
+  scenario::Scenario scenario = Loaded(text);
+  scenario.network = network;
   for (auto _ : state) {
     auto run = forecast::Simulate(scenario);
     benchmark::DoNotOptimize(run);
   }
 }
+void Forecast(benchmark::State& state, const char* text) {
+  ForecastAt(state, text, scenario::Fidelity::kAnalytic);
+}
 BENCHMARK_CAPTURE(Forecast, ddp_32_layers_512_ranks, kDdpList)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Forecast, ddp_llama2_7b_512_ranks, kDdpLlama)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Forecast, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
+
+// Every rank simulated, collectives as flows on the cluster's links.
+void ForecastFlows(benchmark::State& state, const char* text) {
+  ForecastAt(state, text, scenario::Fidelity::kFlow);
+}
+BENCHMARK_CAPTURE(ForecastFlows, ddp_32_layers_512_ranks, kDdpList)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(ForecastFlows, ddp_llama2_7b_512_ranks, kDdpLlama)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(ForecastFlows, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)
+    ->Unit(benchmark::kMillisecond);
 
 // Where the time goes, for the largest of them.
 void Lower(benchmark::State& state) {

@@ -1,0 +1,258 @@
+#include "src/cost/carry.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/network/analytic.h"
+#include "src/network/cluster_network.h"
+#include "src/network/flow.h"
+#include "src/network/group_steps.h"
+#include "src/network/traffic.h"
+
+namespace stepcast::cost {
+namespace {
+
+using network::Carriage;
+using network::Traffic;
+using program::Index;
+
+// A flow's links carry a collective's bytes in proportion to its size: known from one size on, so
+// large that rounding does not show.
+constexpr Bytes kReference = GiB(4);
+
+// How closely the pace of messages is found.
+constexpr int kHalvings = 24;
+
+Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
+  return {{.code = "cost.no-network",
+           .location = scenario.slow_links.empty() ? scenario.cluster_location
+                                                   : scenario.slow_links.front().location,
+           .message = fmt::format("collectives have no links to go over: {}", fault.message),
+           .hint = fault.hint}};
+}
+
+std::int64_t MessagesOf(const Traffic& traffic) {
+  std::int64_t messages = 0;
+  for (const network::Connection& connection : traffic.connections()) {
+    messages += connection.messages * traffic.list().loops();
+  }
+  return messages;
+}
+
+class Carrier {
+ public:
+  Carrier(const scenario::Scenario& scenario, const program::Program& program, const Prices& prices,
+          int steps)
+      : scenario_(scenario), program_(program), prices_(prices) {
+    carriage_.messages = scenario.network == scenario::Fidelity::kMessage;
+    times_.resize(program.collectives.size());
+    const auto count = [&](const std::vector<program::Instruction>& instructions, std::int64_t by) {
+      for (const program::Instruction& instruction : instructions) {
+        if (instruction.opcode == program::Opcode::kCollective) times_[instruction.operand] += by;
+      }
+    };
+    count(program.prologue, 1);
+    count(program.step, steps);
+  }
+
+  Result<Carriage> Run(std::span<const std::vector<program::ProcessGroup>* const> groups) {
+    std::vector<network::LinkChange> changes;
+    for (const scenario::SlowLink& slow : scenario_.slow_links) {
+      changes.push_back({slow.from, slow.to, slow.bandwidth});
+    }
+    auto made = network::NetworkOf(*scenario_.cluster, changes);
+    if (!made) {
+      Diagnostics diagnostics;
+      for (const network::Fault& fault : made.error()) {
+        diagnostics.push_back(NoNetwork(scenario_, fault).front());
+      }
+      return tl::unexpected(std::move(diagnostics));
+    }
+    carriage_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
+    steps_.emplace(*scenario_.cluster, *carriage_.cluster);
+    for (std::size_t c = 0; c < groups.size(); ++c) {
+      if (c > 0 && groups[c] == groups[c - 1]) {
+        carriage_.numbers.push_back(carriage_.numbers.back());
+        continue;
+      }
+      auto added = AddClass(*groups[c]);
+      if (!added) return tl::unexpected(std::move(added.error()));
+    }
+    if (messages_ > kMostMessages) {
+      return tl::unexpected(Diagnostics{
+          {.code = "cost.too-many-messages",
+           .location = scenario_.cluster_location,
+           .message =
+               fmt::format("the collectives of the steps that are simulated send {:.1f} "
+                           "billion messages, more than {} billion",
+                           static_cast<double>(messages_) / 1e9, kMostMessages / 1'000'000'000),
+           .hint = "take --network flow, in which collectives share links without messages"}});
+    }
+    return std::move(carriage_);
+  }
+
+ private:
+  tl::expected<void, Diagnostics> AddClass(const std::vector<program::ProcessGroup>& groups) {
+    std::vector<int> ids;  // [group]
+    std::vector<bool> is_new;
+    for (const program::ProcessGroup& group : groups) {
+      const auto [found, added] =
+          group_ids_.emplace(group.ranks, static_cast<int>(group_ids_.size()));
+      ids.push_back(found->second);
+      is_new.push_back(added);
+    }
+    std::vector<std::uint32_t>& numbers = carriage_.numbers.emplace_back();
+    for (Index i = 0; i < program_.collectives.size(); ++i) {
+      const Index group = program_.communicators[program_.collectives[i].communicator].group;
+      if (groups[group].ranks.size() < 2) {
+        numbers.push_back(Carriage::kNowhere);
+        continue;
+      }
+      const auto added = Add(i, groups[group].ranks, ids[group], is_new[group]);
+      if (!added) return tl::unexpected(NoNetwork(scenario_, added.error()));
+      numbers.push_back(*added);
+    }
+    return {};
+  }
+
+  // The number of a collective; like ones of the same ranks have one number.
+  tl::expected<std::uint32_t, network::Fault> Add(Index i, const std::vector<int>& ranks, int group,
+                                                  bool is_new) {
+    const program::Collective& collective = program_.collectives[i];
+    const CollectivePrice& price = prices_.collectives[i];
+    const Key key = {group,           collective.kind,      collective.bytes.count(),
+                     price.algorithm, price.demand.latency, price.demand.work};
+    const auto known = numbers_.find(key);
+    if (known != numbers_.end()) {
+      if (is_new) messages_ += times_[i] * message_counts_[known->second];
+      return known->second;
+    }
+    Carriage::Collective carried;
+    std::int64_t messages = 0;
+    if (carriage_.messages) {
+      if (messages_ > kMostMessages) return 0U;  // refused anyway
+      network::PlacedSteps placed =
+          steps_->Make(ranks, price.algorithm, collective.kind, collective.bytes);
+      auto traffic = Traffic::Make(*placed.list, carriage_.cluster->network, placed.places);
+      if (!traffic) return tl::unexpected(std::move(traffic.error()));
+      messages = MessagesOf(*traffic);
+      carried.list = std::move(placed.list);
+      if (messages <= kMostMessages) Pace(*traffic, price.demand, carried);
+    } else {
+      const auto load = LoadOf(ranks, group, price.algorithm, collective.kind);
+      if (!load) return tl::unexpected(load.error());
+      carried.flow = FlowOf(**load, collective.bytes, price.demand);
+    }
+    messages_ += times_[i] * messages;
+    message_counts_.push_back(messages);
+    const auto number = static_cast<std::uint32_t>(carriage_.collectives.size());
+    carriage_.collectives.push_back(std::move(carried));
+    numbers_.emplace(key, number);
+    return number;
+  }
+
+  // What a collective of kReference keeps each link busy.
+  struct Load {
+    double transfer = 0;  // seconds: the links together, stage by stage
+    std::vector<std::pair<std::uint32_t, double>> busy;  // [..]: link, seconds
+  };
+  tl::expected<const Load*, network::Fault> LoadOf(const std::vector<int>& ranks, int group,
+                                                   const char* algorithm, CollectiveKind kind) {
+    const auto [found, added] = loads_.try_emplace({group, algorithm, kind});
+    Load& load = found->second;
+    if (!added) return &load;
+    const network::PlacedSteps placed = steps_->Make(ranks, algorithm, kind, kReference);
+    const network::Network& links = carriage_.cluster->network;
+    const auto traffic = Traffic::Make(*placed.list, links, placed.places);
+    if (!traffic) return tl::unexpected(traffic.error());
+    load.transfer = traffic->transfer().seconds();
+    for (const Traffic::Load& of_link : traffic->loads()) {
+      const Bandwidth bandwidth = links.link(of_link.link).bandwidth;
+      load.busy.emplace_back(static_cast<std::uint32_t>(of_link.link),
+                             of_link.bytes / static_cast<double>(bandwidth.bytes_per_second()));
+    }
+    return &load;
+  }
+
+  static network::FlowDemand FlowOf(const Load& load, Bytes bytes, const Demand& price) {
+    const double scale =
+        static_cast<double>(bytes.count()) / static_cast<double>(kReference.count());
+    const auto needed =
+        Time::FromPicoseconds(static_cast<std::int64_t>(load.transfer * scale * 1e12));
+    network::FlowDemand flow;
+    flow.latency = price.latency;
+    flow.work = LongerWork(price.work, needed);
+    if (flow.work == Time()) return flow;
+    for (const auto& [link, seconds] : load.busy) {
+      const double share = std::min(1.0, seconds * scale / flow.work.seconds());
+      const std::uint32_t part = engine::SharedResources::Share(share);
+      if (part > 0) flow.uses.push_back({.resource = link, .share = part});
+    }
+    return flow;
+  }
+
+  // Rounding alone does not make the links decide.
+  static Time LongerWork(Time priced, Time needed) {
+    return static_cast<double>(needed.picoseconds()) >
+                   static_cast<double>(priced.picoseconds()) * (1 + 1e-6)
+               ? needed
+               : priced;
+  }
+
+  static void Pace(const Traffic& traffic, const Demand& price, Carriage::Collective& carried) {
+    const Time links = traffic.transfer();
+    const Time work = LongerWork(price.work, links);
+    const Time total = price.latency + work;
+    const auto time_at = [&](double part) {
+      return network::PriceAnalytically(traffic.Slowed(part)).total;
+    };
+    double part = work > links && links > Time() ? links.seconds() / work.seconds() : 1.0;
+    Time alone = time_at(part);
+    if (alone > total && part < 1) {
+      double slow = part;
+      double fast = 1;
+      for (int i = 0; i < kHalvings; ++i) {
+        part = (slow + fast) / 2;
+        (time_at(part) > total ? slow : fast) = part;
+      }
+      part = fast;
+      alone = time_at(part);
+    }
+    carried.delay = std::max(Time(), total - alone);
+    carried.traffic = std::make_unique<Traffic>(traffic.Slowed(part));
+  }
+
+  using Key = std::tuple<int, CollectiveKind, std::int64_t, std::string_view, Time, Time>;
+
+  const scenario::Scenario& scenario_;
+  const program::Program& program_;
+  const Prices& prices_;
+  Carriage carriage_;
+  std::optional<network::GroupSteps> steps_;
+  std::vector<std::int64_t> times_;  // [collective]: how often it runs
+  std::map<std::vector<int>, int> group_ids_;
+  std::map<Key, std::uint32_t> numbers_;
+  std::vector<std::int64_t> message_counts_;  // [number]
+  std::map<std::tuple<int, std::string_view, CollectiveKind>, Load> loads_;
+  std::int64_t messages_ = 0;
+};
+
+}  // namespace
+
+Result<Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
+                       const Prices& prices,
+                       std::span<const std::vector<program::ProcessGroup>* const> groups,
+                       int steps) {
+  return Carrier(scenario, program, prices, steps).Run(groups);
+}
+
+}  // namespace stepcast::cost

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/cost/prices.h"
+#include "src/network/carriage.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+
+// Puts priced collectives on the cluster's links.
+//
+// Who sends what to whom follows from the price's algorithm (network/group_steps.h); how long a
+// collective takes alone follows from its price. Where the links need longer than the price's work
+// for what the algorithm puts on them, because a spine is too narrow or a link is slow, they
+// decide.
+//
+//   flow      latency as priced; work W, the longer of the price's and the links'; of link l, with
+//             b_l bytes at bandwidth B_l, the share b_l / (B_l W).
+//   message   connections send at the price's pace, the part (links' work) / W of what links allow,
+//             and the collective starts later by what its latency exceeds that of its messages. If
+//             the messages' own latency is more than the price has, they send faster, at most as
+//             fast as links allow.
+//
+// Alone on healthy links with a rate to spare, both take the time of the price: flow exactly,
+// message but for the ends of pipelines.
+//
+// Errors: cost.no-network (the cluster has no links, or no way between two ranks),
+// cost.too-many-messages.
+namespace stepcast::cost {
+
+// What is carried message by message at most in a run, some minutes of simulation.
+inline constexpr std::int64_t kMostMessages = 1'000'000'000;
+
+// `groups`: [class of ranks], each [group of the program]. All classes run `program` at `prices`.
+// `steps`: how often the step will be run. Requires that the scenario's network is not analytic.
+Result<network::Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
+                                const Prices& prices,
+                                std::span<const std::vector<program::ProcessGroup>* const> groups,
+                                int steps);
+
+}  // namespace stepcast::cost

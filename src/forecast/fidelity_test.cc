@@ -1,0 +1,193 @@
+// Steps whose collectives go over the cluster's links at three fidelities.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/lowering/lowering.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::forecast {
+namespace {
+
+// Layers whose gradients take longer to send than to compute, so that communication shows.
+constexpr const char* kFlat = R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 6, parameters: [16777216, 4096], forward: 1 ms, backward: 2 ms,
+       activation: 64 MiB}
+  optimizer_step: 1 ms
+cluster:
+  topology: {kind: flat, devices: 6, memory: 80 GiB, link: {latency: 5 us, bandwidth: 10 GB/s}}
+training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: ddp}
+)";
+
+constexpr const char* kDgx = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 2, collective_algorithm: ring}
+training: {sequence_length: 512, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: ddp}
+)";
+
+// Two nodes, each below a leaf of its own.
+constexpr const char* kFatTree = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster:
+  collective_algorithm: ring
+  nodes: 2
+  topology:
+    name: two leaves
+    node:
+      gpu: h100-sxm
+      devices: {gpu: 4, nvswitch: 1, pcie_switch: 4, cpu: 1, nic: 4}
+      links:
+        - {kind: nvlink, from: gpu, to: nvswitch, count: 18, latency: 250 ns, bandwidth: 25 GB/s}
+        - {kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}
+        - {kind: pcie, from: nic, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}
+        - {kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: 64 GB/s}
+    fabric:
+      kind: fat-tree
+      link: {latency: 600 ns, bandwidth: 50 Gbps}
+      nodes_per_leaf: 1
+      spines: 2
+      uplink: {latency: 300 ns}
+      oversubscription: 1
+training: {sequence_length: 512, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: fsdp2, shard_group_size: 4}
+)";
+
+scenario::Scenario Loaded(const char* text, std::vector<std::string> set) {
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", set, cache);
+  if (!scenario) ADD_FAILURE() << Format(scenario.error());
+  return std::move(*scenario);
+}
+
+Forecast ForecastOf(const char* text, const std::string& network,
+                    std::vector<std::string> set = {}) {
+  set.push_back("cluster.network=" + network);
+  auto run = Simulate(Loaded(text, std::move(set)));
+  if (!run) ADD_FAILURE() << Format(run.error());
+  return run ? run->forecast : Forecast();
+}
+
+double StepTime(const char* text, const std::string& network, std::vector<std::string> set = {}) {
+  return ForecastOf(text, network, std::move(set)).step_time.microseconds();
+}
+
+void ExpectAgreement(const char* text, const std::vector<std::string>& set) {
+  const double analytic = StepTime(text, "analytic", set);
+  EXPECT_NEAR(StepTime(text, "flow", set) / analytic, 1, 0.01);
+  EXPECT_NEAR(StepTime(text, "message", set) / analytic, 1, 0.01);
+}
+
+TEST(Fidelity, AgreesOnFlatClusters) {
+  ExpectAgreement(kFlat, {});
+  ExpectAgreement(kFlat, {"cluster.topology.devices=9"});
+  ExpectAgreement(kFlat, {"cluster.topology.link.latency=200 us"});
+  ExpectAgreement(kFlat, {"data_parallel.zero_stage=3", "data_parallel.framework=fsdp2"});
+}
+
+TEST(Fidelity, AgreesOnNodesWithSwitchesAndRails) {
+  ExpectAgreement(kDgx, {"cluster.nodes=1"});
+  ExpectAgreement(kDgx, {});
+  ExpectAgreement(kDgx, {"cluster.nodes=3"});
+  ExpectAgreement(kDgx, {"data_parallel.zero_stage=3", "data_parallel.framework=fsdp2"});
+}
+
+TEST(Fidelity, AgreesOnTwoLevelsThatDoNotMeet) {
+  // Shards inside a node, over NVLink; replicas between nodes, each over a NIC of its own.
+  ExpectAgreement(kFatTree, {});
+}
+
+// With four NICs below a leaf and the capacity of one above it, the four groups of replicas share
+// what analytic prices give to each of them.
+TEST(Fidelity, NarrowSpineSlowsGroupsThatShareIt) {
+  const std::vector<std::string> narrow = {"cluster.topology.fabric.oversubscription=4"};
+  const double analytic = StepTime(kFatTree, "analytic", narrow);
+  EXPECT_DOUBLE_EQ(analytic, StepTime(kFatTree, "analytic"));
+  const double flow = StepTime(kFatTree, "flow", narrow);
+  EXPECT_GT(flow, 1.5 * analytic);
+  EXPECT_NEAR(StepTime(kFatTree, "message", narrow) / flow, 1, 0.02);
+}
+
+TEST(Fidelity, SlowLinkSlowsTheStep) {
+  // A tenth of what a NIC has.
+  const std::vector<std::string> slow = {
+      "cluster.slow_links=[{from: node0/nic1, to: leaf0, bandwidth: 625 MB/s}]"};
+  const double analytic = StepTime(kFatTree, "analytic", slow);
+  EXPECT_DOUBLE_EQ(analytic, StepTime(kFatTree, "analytic"));
+  const double flow = StepTime(kFatTree, "flow", slow);
+  EXPECT_GT(flow, 1.5 * analytic);
+  EXPECT_NEAR(StepTime(kFatTree, "message", slow) / flow, 1, 0.02);
+}
+
+TEST(Fidelity, FailedLinkLeavesTheOtherWays) {
+  // Half of what the leaf has above it is gone: as if it were twice as narrow.
+  const std::vector<std::string> failed = {"cluster.topology.fabric.oversubscription=2",
+                                           "cluster.slow_links=[{from: leaf0, to: spine0}]"};
+  const double flow = StepTime(kFatTree, "flow", failed);
+  EXPECT_GT(flow, StepTime(kFatTree, "flow", {"cluster.topology.fabric.oversubscription=2"}));
+  EXPECT_NEAR(StepTime(kFatTree, "message", failed) / flow, 1, 0.02);
+}
+
+TEST(Fidelity, IsTheSameEveryTime) {
+  const std::vector<std::string> narrow = {"cluster.topology.fabric.oversubscription=4"};
+  for (const char* network : {"flow", "message"}) {
+    const Forecast one = ForecastOf(kFatTree, network, narrow);
+    const Forecast other = ForecastOf(kFatTree, network, narrow);
+    EXPECT_EQ(one.step_time, other.step_time);
+    EXPECT_EQ(one.communication_total, other.communication_total);
+    EXPECT_EQ(one.memory.peak, other.memory.peak);
+  }
+}
+
+TEST(Fidelity, LinksThatDoNotExistAreNamed) {
+  const auto run = Simulate(Loaded(
+      kFatTree, {"cluster.network=flow", "cluster.slow_links=[{from: node0/nic9, to: leaf0}]"}));
+  ASSERT_FALSE(run.has_value());
+  EXPECT_EQ(run.error().front().code, "cost.no-network");
+  EXPECT_NE(run.error().front().message.find("'node0/nic9'"), std::string::npos);
+}
+
+TEST(Fidelity, TooManyMessagesAreRefused) {
+  const auto run =
+      Simulate(Loaded(kFlat, {"cluster.network=message", "cluster.topology.devices=8000",
+                              "parallelism.data=8000"}));
+  ASSERT_FALSE(run.has_value());
+  EXPECT_EQ(run.error().front().code, "cost.too-many-messages");
+  EXPECT_NE(run.error().front().hint.find("--network flow"), std::string::npos);
+}
+
+// Every rank is run with rank 0's program and its own groups; that must be what lowering writes.
+TEST(Fidelity, GroupsAreThoseOfEachRanksProgram) {
+  for (const char* set : {"data_parallel.zero_stage=3", "data_parallel.reshard_after_forward=2"}) {
+    const scenario::Scenario scenario = Loaded(kFatTree, {set});
+    const program::Program program = lowering::Lower(scenario);
+    for (int rank = 0; rank < 8; ++rank) {
+      const program::Program own = lowering::Lower(scenario, {.rank = rank});
+      const auto groups = lowering::GroupsOf(scenario, program, rank);
+      ASSERT_EQ(groups.size(), own.groups.size());
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        EXPECT_EQ(groups[i].name, own.groups[i].name);
+        EXPECT_EQ(groups[i].ranks, own.groups[i].ranks);
+      }
+      EXPECT_EQ(program.step.size(), own.step.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

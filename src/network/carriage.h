@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/collective/step_list.h"
+#include "src/network/cluster_network.h"
+#include "src/network/flow.h"
+#include "src/network/traffic.h"
+
+// How the collectives of step programs go over a cluster's links: values that the simulator runs
+// on. cost/carry.h makes it.
+namespace stepcast::network {
+
+struct Carriage {
+  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+
+  struct Collective {
+    // As flows: its latency, its work, and what it uses of links during that.
+    FlowDemand flow{};
+    // Message by message: it sends from `delay` after its start. `traffic` is on `list`.
+    std::unique_ptr<const collective::StepList> list{};
+    std::unique_ptr<const Traffic> traffic{};
+    Time delay{};
+  };
+
+  std::unique_ptr<const ClusterNetwork> cluster{};
+  bool messages = false;  // message by message; else as flows
+  std::vector<Collective> collectives{};
+  // [class of ranks][collective of its program]: in `collectives`; kNowhere: it crosses no link.
+  std::vector<std::vector<std::uint32_t>> numbers{};
+};
+
+}  // namespace stepcast::network

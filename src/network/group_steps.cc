@@ -1,0 +1,217 @@
+#include "src/network/group_steps.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/collective/collnet.h"
+#include "src/collective/nvls.h"
+#include "src/collective/pat.h"
+#include "src/collective/ring.h"
+#include "src/topology/node_type.h"
+#include "src/topology/rings.h"
+
+namespace stepcast::network {
+namespace {
+
+using collective::kNobody;
+using collective::Tree;
+
+// What a message carries at most where loops fill a pipeline: NCCL's chunk, half a MiB
+// (src/include/device.h of NVIDIA/nccl: buffers of 4 MiB in 8 slots).
+constexpr Bytes kChunk = KiB(512);
+
+}  // namespace
+
+GroupSteps::GroupSteps(const topology::Cluster& cluster, const ClusterNetwork& network)
+    : cluster_(cluster), network_(network) {
+  if (!cluster.flat()) routes_ = std::make_unique<topology::NodeRoutes>(*cluster.node_type());
+}
+
+GroupSteps::Members GroupSteps::MembersOf(std::span<const int> ranks) const {
+  Members members;
+  std::map<int, std::size_t> index_of;
+  const int per_node = cluster_.gpus_per_node();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto [found, added] = index_of.emplace(ranks[i] / per_node, members.nodes.size());
+    if (added) {
+      members.nodes.emplace_back();
+      members.gpus.emplace_back();
+    }
+    members.nodes[found->second].push_back(static_cast<int>(i));
+    members.gpus[found->second].push_back(ranks[i] % per_node);
+  }
+  for (const std::vector<int>& node : members.nodes) {
+    members.most = std::max(members.most, node.size());
+    members.even = members.even && node.size() == members.nodes.front().size();
+  }
+  members.first_node = ranks.front() / per_node;
+  return members;
+}
+
+int GroupSteps::RailsOf(const Members& members) const {
+  if (cluster_.flat() || members.nodes.size() == 1) return 1;
+  std::size_t rails = members.most;
+  for (const std::vector<int>& gpus : members.gpus) {
+    std::vector<int> ascending = gpus;
+    std::sort(ascending.begin(), ascending.end());
+    rails = std::min({rails, gpus.size(), topology::RailsOf(*routes_, ascending).size()});
+  }
+  return static_cast<int>(std::max<std::size_t>(1, rails));
+}
+
+std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) const {
+  std::vector<std::vector<int>> orders;
+  const std::size_t nodes = members.nodes.size();
+  if (nodes == 1 && !cluster_.flat()) {
+    std::vector<int> ascending = members.gpus.front();
+    std::sort(ascending.begin(), ascending.end());
+    for (const topology::Cycle& cycle : topology::BuildNodeRings(*routes_, ascending).cycles) {
+      std::vector<int>& order = orders.emplace_back();
+      for (const int gpu : cycle.gpus) {
+        const auto at = std::find(members.gpus.front().begin(), members.gpus.front().end(), gpu);
+        order.push_back(
+            members.nodes.front()[static_cast<std::size_t>(at - members.gpus.front().begin())]);
+      }
+    }
+    return orders;
+  }
+  const auto rails = static_cast<std::size_t>(RailsOf(members));
+  for (std::size_t channel = 0; channel < rails; ++channel) {
+    // The rail from node k to the next; with more than two rails none twice in a row.
+    const auto rail_from = [&](std::size_t k) {
+      const std::size_t shift = nodes % 2 == 1 && k + 1 == nodes ? 2 : k % 2;
+      return (channel + shift) % rails;
+    };
+    std::vector<int>& order = orders.emplace_back();
+    for (std::size_t k = 0; k < nodes; ++k) {
+      const std::vector<int>& node = members.nodes[k];
+      const auto member_at = [&](std::size_t rail) { return rail * node.size() / rails; };
+      const std::size_t entry = member_at(rail_from((k + nodes - 1) % nodes));
+      std::size_t exit = member_at(rail_from(k));
+      if (exit == entry) exit = (entry + 1) % node.size();
+      order.push_back(node[entry]);
+      for (std::size_t i = 1; i < node.size(); ++i) {
+        const std::size_t member = (entry + i) % node.size();
+        if (member != exit) order.push_back(node[member]);
+      }
+      if (node.size() > 1) order.push_back(node[exit]);
+    }
+  }
+  return orders;
+}
+
+std::vector<Tree> GroupSteps::Trees(const Members& members) const {
+  std::size_t ranks = 0;
+  for (const std::vector<int>& node : members.nodes) ranks += node.size();
+  const auto over_nodes = collective::DoubleBinaryTree(static_cast<int>(members.nodes.size()));
+  const auto rails = static_cast<std::size_t>(RailsOf(members));
+  std::vector<Tree> trees;
+  for (std::size_t rail = 0; rail < rails; ++rail) {
+    for (const Tree& between : over_nodes) {
+      Tree tree(ranks);
+      const auto head_of = [&](int node) {
+        const std::vector<int>& group = members.nodes[static_cast<std::size_t>(node)];
+        return group[rail * group.size() / rails];
+      };
+      for (std::size_t k = 0; k < members.nodes.size(); ++k) {
+        const std::vector<int>& node = members.nodes[k];
+        const std::size_t first = rail * node.size() / rails;
+        collective::TreeNode& head = tree[static_cast<std::size_t>(node[first])];
+        if (between[k].parent != kNobody) head.parent = head_of(between[k].parent);
+        for (const int child : between[k].children) head.children.push_back(head_of(child));
+        for (std::size_t i = 1; i < node.size(); ++i) {
+          const int above = node[(first + i - 1) % node.size()];
+          const int below = node[(first + i) % node.size()];
+          tree[static_cast<std::size_t>(above)].children.push_back(below);
+          tree[static_cast<std::size_t>(below)].parent = above;
+        }
+      }
+      trees.push_back(std::move(tree));
+    }
+  }
+  return trees;
+}
+
+PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algorithm,
+                             CollectiveKind kind, Bytes size) const {
+  STEPCAST_CHECK(ranks.size() > 1, "one rank sends nothing");
+  const Members members = MembersOf(ranks);
+  const auto nodes = static_cast<int>(members.nodes.size());
+  const auto per_node = static_cast<int>(members.most);
+  const bool all_reduce = kind == CollectiveKind::kAllReduce;
+  const bool switches = members.even && per_node > 1 && !network_.node_switches.empty();
+
+  // Lists that count by nodes: their rank m g + h is the h-th member of the m-th node.
+  const auto places_by_node = [&] {
+    std::vector<int> places;
+    for (const std::vector<int>& node : members.nodes) {
+      for (const int member : node) places.push_back(ranks[static_cast<std::size_t>(member)]);
+    }
+    return places;
+  };
+  const auto add_switches = [&](std::vector<int>& places) {
+    for (const std::vector<int>& node : members.nodes) {
+      const int rank = ranks[static_cast<std::size_t>(node.front())];
+      places.push_back(
+          network_.node_switches[static_cast<std::size_t>(rank / cluster_.gpus_per_node())]);
+    }
+  };
+
+  PlacedSteps steps;
+  if (algorithm == "nvls" && nodes == 1 && switches && kind != CollectiveKind::kBroadcast) {
+    const int loops = collective::LoopsFor(size, per_node, kChunk);
+    steps.list = std::make_unique<collective::Nvls>(
+        collective::Nvls::Options{kind, size, 1, per_node, {}, 1, loops});
+    steps.places = places_by_node();
+    add_switches(steps.places);
+    return steps;
+  }
+  if ((algorithm == "nvls_tree" || algorithm == "nvls") && nodes > 1 && switches && all_reduce) {
+    const auto trees = collective::DoubleBinaryTree(nodes);
+    const int loops = collective::LoopsFor(size, 2 * per_node, kChunk);
+    steps.list = std::make_unique<collective::Nvls>(collective::Nvls::Options{
+        kind, size, nodes, per_node, {trees.begin(), trees.end()}, 2, loops});
+    steps.places = places_by_node();
+    add_switches(steps.places);
+    return steps;
+  }
+  if (algorithm.starts_with("collnet") && nodes > 1 && members.even && all_reduce &&
+      network_.fabric_switch >= 0) {
+    const int loops = collective::LoopsFor(size, per_node, kChunk);
+    steps.list = std::make_unique<collective::CollNet>(
+        collective::CollNet::Options{size, nodes, per_node, 1, loops});
+    steps.places = places_by_node();
+    steps.places.push_back(network_.fabric_switch);
+    return steps;
+  }
+
+  steps.places.assign(ranks.begin(), ranks.end());
+  if (algorithm == "pat" && per_node == 1 &&
+      (kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter)) {
+    steps.list = std::make_unique<collective::Pat>(
+        collective::Pat::Options{kind, size, static_cast<int>(ranks.size()), 1, 1});
+  } else if (algorithm == "tree" && all_reduce) {
+    std::vector<Tree> trees = Trees(members);
+    const auto channels = static_cast<int>(trees.size());
+    steps.list = std::make_unique<collective::TreeSteps>(collective::TreeSteps::Options{
+        kind, size, std::move(trees), channels, collective::LoopsFor(size, channels, kChunk)});
+  } else if (kind == CollectiveKind::kBroadcast) {
+    std::vector<std::vector<int>> orders = RingOrders(members);
+    for (std::vector<int>& order : orders) {
+      std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
+    }
+    const int loops = collective::LoopsFor(size, static_cast<int>(orders.size()), kChunk);
+    steps.list = std::make_unique<collective::Chain>(
+        collective::Chain::Options{kind, size, std::move(orders), 0, loops});
+  } else {
+    steps.list = std::make_unique<collective::Ring>(
+        collective::Ring::Options{kind, size, RingOrders(members)});
+  }
+  return steps;
+}
+
+}  // namespace stepcast::network

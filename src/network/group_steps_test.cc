@@ -1,0 +1,105 @@
+#include "src/network/group_steps.h"
+
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/network/traffic.h"
+#include "src/topology/sample_nodes.h"
+
+namespace stepcast::network {
+namespace {
+
+using topology::Cluster;
+
+constexpr Bytes kSize = GiB(4);
+
+std::vector<int> Ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+struct Carried {
+  std::string_view algorithm;
+  double gigabytes = 0;  // bytes of the buffer over the time that links are busy
+};
+
+Carried Carry(const Cluster& cluster, const std::vector<int>& ranks, std::string_view algorithm,
+              CollectiveKind kind = CollectiveKind::kAllReduce) {
+  const ClusterNetwork network = NetworkOf(cluster).value();
+  const PlacedSteps steps = GroupSteps(cluster, network).Make(ranks, algorithm, kind, kSize);
+  const auto traffic = Traffic::Make(*steps.list, network.network, steps.places);
+  if (!traffic) {
+    ADD_FAILURE() << traffic.error().message;
+    return {};
+  }
+  return {steps.list->algorithm(),
+          static_cast<double>(kSize.count()) / traffic->transfer().seconds() * 1e-9};
+}
+
+// All-reduce sends 2 (N - 1) / N of the buffer over what the price counts on for a ring.
+void ExpectTheRingsBandwidth(const Cluster& cluster) {
+  const std::vector<int> ranks = Ranks(cluster.devices());
+  const double n = cluster.devices();
+  const double priced = cluster.PathOf(ranks).ring_bandwidth.gigabytes_per_second();
+  EXPECT_GT(Carry(cluster, ranks, "ring").gigabytes, 0.999 * priced * n / (2 * (n - 1)));
+}
+
+TEST(GroupStepsTest, RingsUseTheLinksThatPricesCountOn) {
+  ExpectTheRingsBandwidth(Cluster(topology::SwitchedNode(), std::nullopt, 1));
+  ExpectTheRingsBandwidth(Cluster(topology::CubeMeshNode(), std::nullopt, 1));
+  ExpectTheRingsBandwidth(Cluster(topology::MeshNode(4), std::nullopt, 1));
+  ExpectTheRingsBandwidth(Cluster(topology::MeshNode(5), std::nullopt, 1));
+  for (const int nodes : {2, 3, 4, 5}) {
+    ExpectTheRingsBandwidth(Cluster(topology::SwitchedNode(), topology::OneSwitch(), nodes));
+    ExpectTheRingsBandwidth(Cluster(topology::SwitchedNode(), topology::Rails(), nodes));
+    ExpectTheRingsBandwidth(Cluster(topology::SwitchedNode(), topology::FatTree(4), nodes));
+  }
+}
+
+// Eight NICs of 50 GB/s, each out and in for one channel: 400 GB/s.
+TEST(GroupStepsTest, EveryNicSendsForOneChannel) {
+  for (const int nodes : {2, 3}) {
+    const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), nodes);
+    const double n = 8 * nodes;
+    EXPECT_NEAR(Carry(cluster, Ranks(8 * nodes), "ring").gigabytes, 400 * n / (2 * (n - 1)), 0.01);
+  }
+}
+
+// Sixteen trees of S/16. In each chain of eight the first and last GPU send S/16, those between
+// S/16 up and S/16 down, and every GPU has each place twice: 28/16 S over 450 GB/s of NVLink, more
+// than S over 400 GB/s of NICs.
+TEST(GroupStepsTest, TreesAreChainsInsideNodes) {
+  const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
+  const Carried tree = Carry(cluster, Ranks(16), "tree");
+  EXPECT_EQ(tree.algorithm, "tree");
+  EXPECT_NEAR(tree.gigabytes, 450 * 16 / 28.0, 0.1);
+}
+
+TEST(GroupStepsTest, TakesTheAlgorithmWhereItCanRun) {
+  const Cluster one(topology::SwitchedNode(), std::nullopt, 1);
+  const Cluster two(topology::SwitchedNode(), topology::OneSwitch(), 2);
+  EXPECT_EQ(Carry(one, Ranks(8), "nvls").algorithm, "nvls");
+  EXPECT_EQ(Carry(one, Ranks(8), "nvls", CollectiveKind::kAllGather).algorithm, "nvls");
+  EXPECT_NE(Carry(two, Ranks(16), "nvls_tree").algorithm, "ring");
+  EXPECT_EQ(Carry(two, Ranks(16), "collnet_direct").algorithm, "collnet");
+  EXPECT_EQ(Carry(two, {3, 11}, "pat", CollectiveKind::kAllGather).algorithm, "pat");
+  EXPECT_EQ(Carry(two, Ranks(16), "pat", CollectiveKind::kAllGather).algorithm, "ring");
+  EXPECT_EQ(Carry(two, Ranks(16), "table").algorithm, "ring");
+  // Ranks 0 to 8: not as many in each node.
+  EXPECT_EQ(Carry(two, Ranks(9), "nvls_tree").algorithm, "ring");
+  EXPECT_GT(Carry(two, Ranks(16), "ring", CollectiveKind::kBroadcast).gigabytes, 300);
+}
+
+// One GPU of each node, all over the NICs near it.
+TEST(GroupStepsTest, ReplicasKeepToTheirRail) {
+  const Cluster cluster(topology::SwitchedNode(), topology::Rails(), 4);
+  const Carried carried = Carry(cluster, {5, 13, 21, 29}, "ring");
+  EXPECT_GE(carried.gigabytes, 50 * 4 / 6.0);
+}
+
+}  // namespace
+}  // namespace stepcast::network
