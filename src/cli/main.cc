@@ -16,8 +16,10 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/calibrate_command.h"
+#include "src/cli/collective_command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
@@ -92,6 +94,26 @@ constexpr const char* kSweepFooter =
     "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --csv\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
+    "\n";
+
+constexpr const char* kCollectiveAbout =
+    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table that\n"
+    "nccl-tests would print there, with the algorithm and where the figure comes from.";
+
+constexpr const char* kCollectiveFooter =
+    "Sizes double from first to last. Size and bandwidths are those of nccl-tests: size is the\n"
+    "buffer of a rank for all_reduce, broadcast, reduce and send_recv, and the parts of all ranks\n"
+    "together for the others, which are dealt out in whole units (a size of 0 is too small to be);\n"
+    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / N\n"
+    "for those with parts, and algbw itself for the rest. Times are those of the collective alone,\n"
+    "without any framework.\n"
+    "\n"
+    "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
+    "--nodes the first GPUs of the first nodes do, as many on each.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
     "\n";
 
 constexpr const char* kExecuteAbout =
@@ -184,6 +206,7 @@ struct Request {
   MemoryOptions memory;
   SweepOptions sweep;
   CalibrateOptions calibrate;
+  CollectiveOptions collective;
   ExecuteOptions execute;
   ValidateOptions validate;
   TopologyShowOptions topology_show;
@@ -213,6 +236,12 @@ class HelpPage : public CLI::Formatter {
     return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, line);
   }
 };
+
+std::string CollectiveNames() {
+  std::vector<std::string_view> names;
+  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(Name(kind));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::string>& set) {
   command.add_option("SCENARIO", scenario, "Scenario file (YAML; docs/formats.md)")->required();
@@ -287,6 +316,35 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
   command.footer(std::string(kCalibrateFooter) + kExitStatus);
 }
 
+void AddCollective(CLI::App& app, CollectiveOptions& options) {
+  CLI::App& command = *app.add_subcommand("collective", kCollectiveAbout)->group("Commands");
+  AddScenario(command, options.scenario, options.set);
+  command
+      .add_option("--op", options.op,
+                  fmt::format("Which collective (all_reduce): {}", CollectiveNames()))
+      ->type_name("NAME");
+  command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
+  command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
+  constexpr int kMost = 1'000'000;
+  CLI::Option* ranks =
+      command.add_option("--ranks", options.ranks, "How many ranks take part (all of the nodes)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  CLI::Option* nodes =
+      command.add_option("--nodes", options.nodes, "On how many nodes (as few as possible)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  command
+      .add_option("--group", options.group,
+                  "A group of the plan instead, that of rank 0: data, shard, replica")
+      ->type_name("NAME")
+      ->excludes(ranks)
+      ->excludes(nodes);
+  CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
+  command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+  command.footer(std::string(kCollectiveFooter) + kExitStatus);
+}
+
 void Describe(CLI::App& app, Request& request) {
   app.description(kAbout);
   app.footer(std::string(kMainFooter) + kExitStatus);
@@ -331,6 +389,7 @@ void Describe(CLI::App& app, Request& request) {
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 
   AddCalibrate(app, request.calibrate);
+  AddCollective(app, request.collective);
 
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
   AddHardware(execute, request.execute.hardware);
@@ -513,6 +572,7 @@ Outcome Run(const std::vector<std::string>& arguments) {
     for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
     return Calibrate(request.calibrate);
   }
+  if (app.got_subcommand("collective")) return Collective(request.collective);
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand("validate")) return Validate(request.validate);
   return TopologyShow(request.topology_show);
