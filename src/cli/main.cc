@@ -19,6 +19,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/calibrate_command.h"
+#include "src/cli/calibrate_import_command.h"
 #include "src/cli/collective_command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/memory_command.h"
@@ -26,6 +27,7 @@
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/topology_command.h"
+#include "src/cli/topology_import_command.h"
 #include "src/cli/validate_command.h"
 #include "src/report/output_file.h"
 #include "src/runtime/watch.h"
@@ -188,7 +190,24 @@ constexpr const char* kCalibrateFooter =
     "same calibration is run again after an interruption.\n"
     "\n";
 
-constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
+constexpr const char* kCalibrateImportAbout =
+    "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and new\n"
+    "releases, or the JSON that it writes with -J.";
+
+constexpr const char* kCalibrateImportFooter =
+    "One table for each collective, number of ranks and number of nodes; the time of a size is the\n"
+    "mean over all logs and cycles that have it. A log with wrong results, failed or cut rows is\n"
+    "refused. Everything but collectives comes from the profile of the GPU type when the file is\n"
+    "used. Of the environment that the JSON records nothing is kept.\n"
+    "\n"
+    "Example:\n"
+    "  mpirun -n 16 all_reduce_perf -b 1K -e 8G -f 2 | tee all_reduce.log\n"
+    "  stepcast calibrate import all_reduce.log --output my-cluster.yaml\n"
+    "  stepcast simulate scenario.yaml --set calibration=my-cluster.yaml\n"
+    "\n";
+
+constexpr const char* kTopologyAbout =
+    "Shows what a topology file describes, or writes one from what other tools say of a machine.";
 
 constexpr const char* kTopologyShowAbout =
     "Draws a topology: the devices of a node, the fabric, and every kind of link with its latency\n"
@@ -198,6 +217,24 @@ constexpr const char* kTopologyShowFooter =
     "Example:\n"
     "  stepcast topology show topologies/dgx-h100.yaml\n"
     "  stepcast topology show topologies/dgx-h100.yaml --nodes 4 --dot | dot -Tsvg > h100.svg\n"
+    "  stepcast topology show topologies/dgx-h100.yaml --nodes 64 --links --op all_gather\n"
+    "\n";
+
+constexpr const char* kTopologyImportAbout =
+    "Writes a topology file from NCCL's description of a machine (the XML that a job with\n"
+    "NCCL_TOPO_DUMP_FILE=node.xml writes) or from what `nvidia-smi topo -m` prints.";
+
+constexpr const char* kTopologyImportFooter =
+    "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
+    "mostly the GPU type. nvidia-smi tells which devices are near each other and no speeds, so it\n"
+    "needs --gpu, and --nic-speed where there are NICs. Neither tells latencies or what joins\n"
+    "nodes; every such figure that is not from the input is named on stderr and in the file, to be\n"
+    "corrected there.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast topology import node.xml --output my-node.yaml\n"
+    "  nvidia-smi topo -m > matrix.txt\n"
+    "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
     "\n";
 
 // What the command line asks for, filled by the parser.
@@ -206,10 +243,12 @@ struct Request {
   MemoryOptions memory;
   SweepOptions sweep;
   CalibrateOptions calibrate;
+  CalibrateImportOptions calibrate_import;
   CollectiveOptions collective;
   ExecuteOptions execute;
   ValidateOptions validate;
   TopologyShowOptions topology_show;
+  TopologyImportOptions topology_import;
 };
 
 // CLI11's page without what it says twice: types of positionals, what excludes what, and whole
@@ -219,7 +258,10 @@ class HelpPage : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     name.erase(name.find_last_not_of(' ') + 1);
     std::string usage = "\nUsage: " + name;
-    if (!app->get_subcommands(nullptr).empty()) return usage + " COMMAND ...\n";
+    if (!app->get_subcommands(nullptr).empty()) {
+      return usage + (app->get_require_subcommand_min() > 0 ? " COMMAND ...\n"
+                                                            : " [COMMAND ...] [OPTIONS]\n");
+    }
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_positional()) usage += " " + option->get_name(true);
     }
@@ -276,11 +318,37 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
       ->type_name("TIME");
 }
 
-void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
+void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
+  CLI::App& import =
+      *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
+  import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
+  import
+      .add_option("--op", options.op,
+                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
+      ->type_name("NAME");
+  constexpr int kMost = 1'000'000;
+  import.add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMost));
+  import
+      .add_option("--ranks-per-node", options.ranks_per_node,
+                  "How many on a node (as the hosts in the logs have it)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMost));
+  import.add_flag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import.add_option("--name", options.name, "Name of the profile (that of the first log)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE");
+  import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
+}
+
+void AddCalibrate(CLI::App& app, CalibrateOptions& options,
+                  CalibrateImportOptions& import_options) {
   CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  // Required, but not by `import`: Run() sees to it.
   command.add_option("--backend", options.backend, "What to measure: host or cuda")
-      ->type_name("NAME")
-      ->required();
+      ->type_name("NAME");
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
                          const char* type) {
@@ -314,6 +382,7 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
       ->type_name("TIME");
   command.add_flag("--json", options.json, "Print one JSON document");
   command.footer(std::string(kCalibrateFooter) + kExitStatus);
+  AddCalibrateImport(command, import_options);
 }
 
 void AddCollective(CLI::App& app, CollectiveOptions& options) {
@@ -343,6 +412,25 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
   CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
   command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
   command.footer(std::string(kCollectiveFooter) + kExitStatus);
+}
+
+void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
+  CLI::App& import =
+      *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
+  import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+      ->required();
+  import
+      .add_option("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
+      ->type_name("NAME");
+  import
+      .add_option("--nic-speed", options.nic_speed,
+                  "Of each NIC's port, where FILE does not tell, such as 400Gbps")
+      ->type_name("RATE");
+  import.add_option("--name", options.name, "Name of the topology (that of FILE)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE");
+  import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
 void Describe(CLI::App& app, Request& request) {
@@ -388,7 +476,7 @@ void Describe(CLI::App& app, Request& request) {
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 
-  AddCalibrate(app, request.calibrate);
+  AddCalibrate(app, request.calibrate, request.calibrate_import);
   AddCollective(app, request.collective);
 
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
@@ -426,7 +514,17 @@ void Describe(CLI::App& app, Request& request) {
       show.add_flag("--dot", request.topology_show.dot, "Print Graphviz instead of text");
   show.add_flag("--json", request.topology_show.json, "Print one JSON document instead of text")
       ->excludes(dot);
+  CLI::Option* links = show.add_flag("--links", request.topology_show.links,
+                                     "Print what a collective over all ranks puts on each link")
+                           ->excludes(dot);
+  show.add_option("--op", request.topology_show.op, "That collective (all_reduce)")
+      ->type_name("NAME")
+      ->needs(links);
+  show.add_option("--size", request.topology_show.size, "Its size, as nccl-tests counts it (1 GiB)")
+      ->type_name("BYTES")
+      ->needs(links);
   show.footer(std::string(kTopologyShowFooter) + kExitStatus);
+  AddTopologyImport(topology, request.topology_import);
 }
 
 // One page for each command; CLI11's own would list the options of the application with it.
@@ -567,6 +665,13 @@ Outcome Run(const std::vector<std::string>& arguments) {
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
   if (app.got_subcommand("calibrate")) {
+    if (app.get_subcommand("calibrate")->got_subcommand("import")) {
+      return CalibrateImport(request.calibrate_import);
+    }
+    if (request.calibrate.backend.empty()) {
+      return WrongInput({WrongUse("command.wrong-use", "--backend is required",
+                                  "see stepcast calibrate --help")});
+    }
     request.calibrate.version = kVersion;
     request.calibrate.command = "stepcast";
     for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
@@ -575,6 +680,9 @@ Outcome Run(const std::vector<std::string>& arguments) {
   if (app.got_subcommand("collective")) return Collective(request.collective);
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand("validate")) return Validate(request.validate);
+  if (app.get_subcommand("topology")->got_subcommand("import")) {
+    return TopologyImport(request.topology_import);
+  }
   return TopologyShow(request.topology_show);
 }
 

@@ -28,6 +28,7 @@ struct NodeRings {
   Time latency;         // the longest hop
   Bandwidth bandwidth;  // all rings together: what each GPU sends and receives at once
   bool nvlink = false;  // every hop stays on NVLink
+  std::vector<double> loads;  // [Link::id]: rings that cross it
 };
 
 // `gpus` ascending, none twice, at least one; every pair connected.
@@ -46,6 +47,7 @@ struct NodeTraffic {
   // channels that cross it.
   double intra_rate = 0;  // links between the node's GPUs; infinite for a single GPU
   double inter_rate = 0;  // links between GPUs and NICs, and the NICs' ports
+  std::vector<double> loads;  // [Link::id]: channels that cross it
 };
 
 // The NICs that a set of a node's GPUs uses, ascending.
