@@ -99,15 +99,19 @@ constexpr const char* kSweepFooter =
     "\n";
 
 constexpr const char* kCollectiveAbout =
-    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table that\n"
+    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table "
+    "that\n"
     "nccl-tests would print there, with the algorithm and where the figure comes from.";
 
 constexpr const char* kCollectiveFooter =
     "Sizes double from first to last. Size and bandwidths are those of nccl-tests: size is the\n"
     "buffer of a rank for all_reduce, broadcast, reduce and send_recv, and the parts of all ranks\n"
-    "together for the others, which are dealt out in whole units (a size of 0 is too small to be);\n"
-    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / N\n"
-    "for those with parts, and algbw itself for the rest. Times are those of the collective alone,\n"
+    "together for the others, which are dealt out in whole units (a size of 0 is too small to "
+    "be);\n"
+    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / "
+    "N\n"
+    "for those with parts, and algbw itself for the rest. Times are those of the collective "
+    "alone,\n"
     "without any framework.\n"
     "\n"
     "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
@@ -191,11 +195,13 @@ constexpr const char* kCalibrateFooter =
     "\n";
 
 constexpr const char* kCalibrateImportAbout =
-    "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and new\n"
+    "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and "
+    "new\n"
     "releases, or the JSON that it writes with -J.";
 
 constexpr const char* kCalibrateImportFooter =
-    "One table for each collective, number of ranks and number of nodes; the time of a size is the\n"
+    "One table for each collective, number of ranks and number of nodes; the time of a size is "
+    "the\n"
     "mean over all logs and cycles that have it. A log with wrong results, failed or cut rows is\n"
     "refused. Everything but collectives comes from the profile of the GPU type when the file is\n"
     "used. Of the environment that the JSON records nothing is kept.\n"
@@ -228,7 +234,8 @@ constexpr const char* kTopologyImportFooter =
     "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
     "mostly the GPU type. nvidia-smi tells which devices are near each other and no speeds, so it\n"
     "needs --gpu, and --nic-speed where there are NICs. Neither tells latencies or what joins\n"
-    "nodes; every such figure that is not from the input is named on stderr and in the file, to be\n"
+    "nodes; every such figure that is not from the input is named on stderr and in the file, to "
+    "be\n"
     "corrected there.\n"
     "\n"
     "Example:\n"
@@ -319,15 +326,15 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
 }
 
 void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
-  CLI::App& import =
-      *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
+  CLI::App& import = *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
   import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
   import
       .add_option("--op", options.op,
                   fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
       ->type_name("NAME");
   constexpr int kMost = 1'000'000;
-  import.add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
+  import
+      .add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
       ->type_name("N")
       ->check(CLI::Range(2, kMost));
   import
@@ -415,8 +422,7 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
 }
 
 void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
-  CLI::App& import =
-      *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
+  CLI::App& import = *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
   import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
       ->required();
   import

@@ -39,8 +39,8 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
     const Location location{"--nic-speed " + options.nic_speed, 0, 0};
     const auto speed = ParseBandwidth(options.nic_speed);
     if (!speed) {
-      faults.push_back({"command.bad-quantity", location, speed.error().message,
-                        speed.error().hint});
+      faults.push_back(
+          {"command.bad-quantity", location, speed.error().message, speed.error().hint});
     } else if (*speed == Bandwidth()) {
       faults.push_back({"command.bad-quantity", location,
                         "a NIC needs a bandwidth above zero: " + Quoted(options.nic_speed),
@@ -52,7 +52,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   if (!options.gpu.empty()) {
     scenario::FindGpu(options.gpu, "", {"--gpu " + options.gpu, 0, 0}, faults);
   }
-  const std::optional<std::string> text = ReadTextFile(options.file, faults);
+  const std::optional<std::string> text = ReadAnyFile(options.file, faults);
   if (!text || !faults.empty()) return WrongInput(faults);
 
   const bool xml = IsXml(*text);

@@ -51,12 +51,12 @@ Result<std::vector<int>> RanksByNumber(const Scenario& scenario, const Collectiv
                                   : cluster.nodes();
   const std::string of_nodes = fmt::format("--nodes {}", nodes);
   if (nodes < 1 || nodes > cluster.nodes()) {
-    return BadGroup(group.nodes ? of_nodes : fmt::format("--ranks {}", *group.ranks),
-                    fmt::format("the cluster has {} of {} GPUs: {} are asked for",
-                                cluster.nodes() == 1 ? "1 node"
-                                                     : fmt::format("{} nodes", cluster.nodes()),
-                                per_node, nodes),
-                    "give less, or a larger cluster with --set cluster.nodes=N");
+    return BadGroup(
+        group.nodes ? of_nodes : fmt::format("--ranks {}", *group.ranks),
+        fmt::format("the cluster has {} of {} GPUs: {} are asked for",
+                    cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", cluster.nodes()),
+                    per_node, nodes),
+        "give less, or a larger cluster with --set cluster.nodes=N");
   }
   const int ranks = group.ranks ? *group.ranks : nodes * per_node;
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
@@ -99,15 +99,15 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  auto members = group.name.empty() ? RanksByNumber(scenario, group)
-                                    : RanksByName(scenario, group.name);
+  auto members =
+      group.name.empty() ? RanksByNumber(scenario, group) : RanksByName(scenario, group.name);
   if (!members) return tl::unexpected(std::move(members.error()));
 
   CollectiveForecast forecast;
   forecast.op = op;
   forecast.ranks = static_cast<int>(members->size());
   forecast.nodes = NodesOf(*scenario.cluster, *members);
-  forecast.group = !group.name.empty() ? group.name
+  forecast.group = !group.name.empty()                             ? group.name
                    : forecast.ranks == scenario.cluster->devices() ? "all"
                                                                    : "part";
 

@@ -37,15 +37,14 @@ struct CollectiveForecast {
 
 // The ranks that take part. Either a group of the plan, or numbers.
 struct CollectiveGroup {
-  std::string name;           // "data", "shard" or "replica" of rank 0; empty: by number
-  std::optional<int> ranks;   // default: all GPUs of the nodes
-  std::optional<int> nodes;   // default: as few as hold the ranks; all, if neither is given
+  std::string name;          // "data", "shard" or "replica" of rank 0; empty: by number
+  std::optional<int> ranks;  // default: all GPUs of the nodes
+  std::optional<int> nodes;  // default: as few as hold the ranks; all, if neither is given
 };
 
 // Rows for `from`, 2 `from`, ... up to and including `to`. Requires 0 < from <= to. Besides what
 // pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks.
-Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario,
-                                              CollectiveKind op, const CollectiveGroup& group,
-                                              Bytes from, Bytes to);
+Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
+                                              const CollectiveGroup& group, Bytes from, Bytes to);
 
 }  // namespace stepcast::forecast

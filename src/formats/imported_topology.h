@@ -14,8 +14,8 @@ namespace stepcast::formats {
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences without a full stop: what the input does not tell and what was taken instead, what was
-  // left out.
+  // Sentences without a full stop: what the input does not tell and what was taken instead, what
+  // was left out.
   std::vector<std::string> notes;
 };
 

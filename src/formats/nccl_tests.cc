@@ -79,8 +79,8 @@ class Checker {
     constexpr double kGigabytes = 1e3;  // bytes over picoseconds are TB/s
     constexpr double kRounding = 0.011;
     constexpr double kTolerance = 0.03;
-    const double expected = static_cast<double>(size.count()) /
-                            static_cast<double>(time->picoseconds()) * kGigabytes;
+    const double expected =
+        static_cast<double>(size.count()) / static_cast<double>(time->picoseconds()) * kGigabytes;
     if (std::abs(expected - *algbw) <= kRounding + kTolerance * std::max(expected, *algbw)) return;
     Report("nccl-tests.bad-row", location,
            fmt::format("size over time is {:.4g} GB/s, and the row's algbw is {:.4g}", expected,
@@ -204,11 +204,11 @@ class TextReader {
     } else if (is(0, "Out") && is(2, "bounds")) {
       if (std::any_of(words.begin(), words.end(),
                       [](const Word& word) { return word.text == "FAILED"; })) {
-        check_.Report("nccl-tests.wrong-results", words[0].location,
-                      "nccl-tests found values out of bounds: " +
-                          Quoted(line.substr(line.find("Out")), ""),
-                      "a machine that computes wrongly gives no times to calibrate with; find out "
-                      "why first");
+        check_.Report(
+            "nccl-tests.wrong-results", words[0].location,
+            "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
+            "a machine that computes wrongly gives no times to calibrate with; find out "
+            "why first");
       }
     } else if (is(0, "error:")) {
       check_.Failed(words[0].location, line.substr(line.find("error:")));
@@ -227,7 +227,7 @@ class TextReader {
   void Close() {
     if (open_ && run_.rows.empty() && !columns_.empty() && !dropped_) {
       check_.Report("nccl-tests.cut-off", run_.location,
-                    "the table has a heading and no rows: the run ended early", 
+                    "the table has a heading and no rows: the run ended early",
                     "repeat the measurement");
     }
     if (open_ && !run_.rows.empty()) runs_.push_back(std::move(run_));
@@ -359,8 +359,7 @@ class JsonReader {
                     "the run may have ended early: repeat it");
       return tl::unexpected(std::move(check_.mistakes));
     }
-    if (!document.is_object() || !document.contains("results") ||
-        !document["results"].is_array()) {
+    if (!document.is_object() || !document.contains("results") || !document["results"].is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},
                     "this JSON has no 'results' as nccl-tests writes them",
                     "name the file that nccl-tests wrote with -J");
@@ -377,8 +376,8 @@ class JsonReader {
     }
     ReadVerdict(document);
     if (run.rows.empty() && check_.mistakes.empty()) {
-      check_.Report("nccl-tests.cut-off", run.location, "'results' has no rows: the run ended early",
-                    "repeat the measurement");
+      check_.Report("nccl-tests.cut-off", run.location,
+                    "'results' has no rows: the run ended early", "repeat the measurement");
     }
     if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
     std::vector<NcclTestsRun> runs;
@@ -423,14 +422,16 @@ class JsonReader {
     if (devices == config->end() || !devices->is_array()) return;
     // One entry for each process, which may have several threads of several GPUs.
     constexpr std::int64_t kMost = 100'000;
-    const std::int64_t threads = std::clamp<std::int64_t>(NumberOf(*config, "nthreads", 1), 1, kMost);
+    const std::int64_t threads =
+        std::clamp<std::int64_t>(NumberOf(*config, "nthreads", 1), 1, kMost);
     const std::int64_t gpus = std::clamp<std::int64_t>(NumberOf(*config, "ngpus", 1), 1, kMost);
     std::int64_t highest = -1;
     for (const Json& device : *devices) {
       if (!device.is_object()) continue;
-      highest = std::max(highest, std::clamp<std::int64_t>(NumberOf(device, "rank", -1), -1,
-                                                           10'000'000));
-      if (const std::string host = TextOf(device, "hostname"); !host.empty()) run.hosts.insert(host);
+      highest =
+          std::max(highest, std::clamp<std::int64_t>(NumberOf(device, "rank", -1), -1, 10'000'000));
+      if (const std::string host = TextOf(device, "hostname"); !host.empty())
+        run.hosts.insert(host);
       if (run.gpu.empty()) run.gpu = TextOf(device, "device_info");
     }
     const std::int64_t processes = static_cast<std::int64_t>(devices->size());
@@ -459,7 +460,10 @@ class JsonReader {
     };
     const auto written = found->find("time");
     const std::optional<Time> time = check_.ReadTime(
-        number("time"), written == found->end() ? "nothing" : written->dump(-1, ' ', false, Json::error_handler_t::replace), location);
+        number("time"),
+        written == found->end() ? "nothing"
+                                : written->dump(-1, ' ', false, Json::error_handler_t::replace),
+        location);
     check_.CheckBandwidth(size, time, number("alg_bw"), location);
     check_.CheckWrong(number("nwrong").value_or(0), size, location);
     return time;
@@ -482,11 +486,11 @@ class JsonReader {
   void ReadVerdict(const Json& document) {
     if (const auto bounds = document.find("out_of_bounds");
         bounds != document.end() && bounds->is_object() && NumberOf(*bounds, "count", 0) > 0) {
-      check_.Report("nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
-                    fmt::format("nccl-tests found values out of bounds: {}",
-                                NumberOf(*bounds, "count", 0)),
-                    "a machine that computes wrongly gives no times to calibrate with; find out why "
-                    "first");
+      check_.Report(
+          "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
+          fmt::format("nccl-tests found values out of bounds: {}", NumberOf(*bounds, "count", 0)),
+          "a machine that computes wrongly gives no times to calibrate with; find out why "
+          "first");
     }
     if (const auto errors = document.find("errors");
         errors != document.end() && errors->is_array()) {

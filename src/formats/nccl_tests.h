@@ -11,7 +11,8 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 
-// What the programs of nccl-tests print (all_reduce_perf and its like), and what they write with -J.
+// What the programs of nccl-tests print (all_reduce_perf and its like), and what they write with
+// -J.
 //
 // Text: the columns are those that the heading names, so old releases ("error" for "#wrong", no
 // "root") and new ones (per-iteration columns, a time stamp at the end) are read alike; collectives
@@ -21,8 +22,8 @@
 // JSON: versions 2 and later. The environment that it records is not looked at.
 //
 // Mistakes: nccl-tests.no-table (no run in the text), nccl-tests.cut-off (a heading without rows, a
-// row with too few columns), nccl-tests.bad-row (a figure that is none, a time of zero, a size and a
-// time that do not give the algbw beside them), nccl-tests.wrong-results (#wrong above zero, or
+// row with too few columns), nccl-tests.bad-row (a figure that is none, a time of zero, a size and
+// a time that do not give the algbw beside them), nccl-tests.wrong-results (#wrong above zero, or
 // values out of bounds), nccl-tests.failed (a run that ended with an error), nccl-tests.cpu-time
 // (-C: times of the CPU, not of the collective); file.not-json, input.wrong-kind.
 namespace stepcast::formats {
@@ -39,12 +40,12 @@ struct NcclTestsRun {
   std::optional<CollectiveKind> collective;  // by the program; none: not told, or not known
   int ranks = 0;                             // 0: not told
   std::set<std::string> hosts;
-  std::string gpu;             // "NVIDIA H100 80GB HBM3"
-  std::string tests_version;   // "2.19.6"; empty: not told
-  std::string nccl_version;    // "2.27.3"; empty: not told
-  std::string started;         // "2026-01-31 12:00:00"; empty: not told
+  std::string gpu;                 // "NVIDIA H100 80GB HBM3"
+  std::string tests_version;       // "2.19.6"; empty: not told
+  std::string nccl_version;        // "2.27.3"; empty: not told
+  std::string started;             // "2026-01-31 12:00:00"; empty: not told
   std::vector<NcclTestsRow> rows;  // at least one
-  Location location;           // of the table's heading
+  Location location;               // of the table's heading
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);

@@ -57,10 +57,9 @@ class Merger {
         names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(kind));
       }
       Report("nccl-tests.no-collective", run.location,
-             run.program.empty()
-                 ? "the log does not tell which collective this is"
-                 : fmt::format("a profile has no tables for this collective: {}",
-                               Quoted(run.program)),
+             run.program.empty() ? "the log does not tell which collective this is"
+                                 : fmt::format("a profile has no tables for this collective: {}",
+                                               Quoted(run.program)),
              fmt::format("name it with --op: {}", names));
       return std::nullopt;
     }

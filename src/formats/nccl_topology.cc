@@ -30,6 +30,7 @@ using topology::LinkKind;
 using Xml = pugi::xml_node;
 
 constexpr int kDeepest = 64;
+constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
 
 class Lines {
  public:
@@ -74,8 +75,8 @@ bool Known(std::string_view element, std::string_view attribute) {
       {"pcilink", {"target"}},
       {"nic", {"keep"}},
       {"net",
-       {"name",   "dev",     "speed", "port", "guid",     "maxconn", "gdr",  "latency", "keep",
-        "coll",   "pciPath", "net",   "rail", "forceFlush", "asic",    "plane"}},
+       {"name", "dev", "speed", "port", "guid", "maxconn", "gdr", "latency", "keep", "coll",
+        "pciPath", "net", "rail", "forceFlush", "asic", "plane"}},
   };
   const auto found = known.find(element);
   return found != known.end() && found->second.contains(attribute);
@@ -189,8 +190,8 @@ class Reader {
 
   bool Parse() {
     if (!CheckText(text_, lines_.At(0).file, mistakes_)) return false;
-    const pugi::xml_parse_result result = document_.load_buffer(
-        text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
+    const pugi::xml_parse_result result =
+        document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (result.status == pugi::status_ok) {
       root_ = document_.document_element();
       return true;
@@ -434,7 +435,8 @@ class Reader {
       place.location = LocationOf(net);
       place.element = net;
       place.order = Integer(net, "dev").value_or(0);
-      place.name = net.attribute("name") ? net.attribute("name").value() : fmt::format("{}", place.order);
+      place.name =
+          net.attribute("name") ? net.attribute("name").value() : fmt::format("{}", place.order);
       constexpr std::int64_t kBytesPerMegabit = 125'000;
       constexpr std::int64_t kMostMegabits = 100'000'000;
       if (const auto speed = Integer(net, "speed")) {
@@ -554,7 +556,8 @@ class Reader {
       const std::pair<int, int> key{is_nic ? topology::kMostDevices - 1 : place.index,
                                     is_nic ? place.index : 0};
       for (int above = place.parent; above >= 0; above = At(above).parent) {
-        first[static_cast<std::size_t>(above)] = std::min(first[static_cast<std::size_t>(above)], key);
+        first[static_cast<std::size_t>(above)] =
+            std::min(first[static_cast<std::size_t>(above)], key);
       }
     }
     std::stable_sort(switches.begin(), switches.end(), [&](int a, int b) {
@@ -594,14 +597,14 @@ class Reader {
       const GpuModel* here = FindGpuModel(Lower(pci.attribute("vendor").value()),
                                           Lower(pci.attribute("device").value()));
       if (here == nullptr || (model != nullptr && model != here)) {
-        Report("topology.unknown-gpu", At(gpu).location,
-               here == nullptr
-                   ? fmt::format("no telling which type of GPU this is: vendor {}, device {}",
-                                 Quoted(pci.attribute("vendor").value()),
-                                 Quoted(pci.attribute("device").value()))
-                   : fmt::format("GPUs of two types in one node: {} and {}", model->name,
-                                 here->name),
-               "name it with --gpu (topologies/gpus/NAME.yaml)");
+        Report(
+            "topology.unknown-gpu", At(gpu).location,
+            here == nullptr
+                ? fmt::format("no telling which type of GPU this is: vendor {}, device {}",
+                              Quoted(pci.attribute("vendor").value()),
+                              Quoted(pci.attribute("device").value()))
+                : fmt::format("GPUs of two types in one node: {} and {}", model->name, here->name),
+            "name it with --gpu (topologies/gpus/NAME.yaml)");
         return nullptr;
       }
       model = here;
@@ -623,8 +626,8 @@ class Reader {
       for (const int i : places) {
         const Place& place = At(i);
         if (place.parent >= 0) {
-          Add(LinkKind::kPcie, kind, place.index, DeviceKind::kPcieSwitch, At(place.parent).index, 1,
-              kPcieLatency, place.up);
+          Add(LinkKind::kPcie, kind, place.index, DeviceKind::kPcieSwitch, At(place.parent).index,
+              1, kPcieLatency, place.up);
         } else if (place.cpu >= 0) {
           Add(LinkKind::kPcie, kind, place.index, DeviceKind::kCpu,
               cpus_[static_cast<std::size_t>(place.cpu)].index, 1, kPcieLatency, place.up);
@@ -632,8 +635,9 @@ class Reader {
       }
     }
     if (unknown_pcie_) {
-      Note("the input does not tell the speed or width of some PCIe connections: 8 GT/s and 16 "
-           "lanes, as NCCL has it");
+      Note(
+          "the input does not tell the speed or width of some PCIe connections: 8 GT/s and 16 "
+          "lanes, as NCCL has it");
     }
   }
 
@@ -680,11 +684,12 @@ class Reader {
         if (!count || *count < 1 || *count > topology::kMostParallelLinks || target.empty()) {
           if (count || !link.attribute("count") || target.empty()) {
             Report("topology.impossible", LocationOf(link),
-                   target.empty() ? fmt::format("<{}> has no 'target'", name)
-                                  : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
-                                                "bandwidth: {}",
-                                                name, topology::kMostParallelLinks,
-                                                Quoted(link.attribute("count").value())),
+                   target.empty()
+                       ? fmt::format("<{}> has no 'target'", name)
+                       : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
+                                     "bandwidth: {}",
+                                     name, topology::kMostParallelLinks,
+                                     Quoted(link.attribute("count").value())),
                    "leave a link out that is not there");
           }
           continue;
@@ -699,8 +704,8 @@ class Reader {
         }
         const std::string kind = Lower(link.attribute("tclass").value());
         const auto other = by_bus_.find({gpu.host, target});
-        const bool to_gpu = other != by_bus_.end() &&
-                            places_[other->second].kind == DeviceKind::kGpu;
+        const bool to_gpu =
+            other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu;
         const int links = static_cast<int>(*count);
         if (to_gpu) {
           const int peer = places_[other->second].index;
@@ -718,8 +723,9 @@ class Reader {
                    "links run both ways: write one count at both ends");
           }
         } else if (kind.starts_with("0x03")) {
-          Note(fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
-                           LocationOf(link).line, target));
+          Note(
+              fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
+                          LocationOf(link).line, target));
         } else if (kind == "0x068001") {  // an IBM bridge: the CPU
           if (gpu.cpu >= 0) {
             Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
@@ -735,8 +741,8 @@ class Reader {
     for (auto& [target, index] : nvswitches) index = next++;
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = next;
     for (const auto& [pair, seen] : direct) {
-      Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kGpu, pair.second, seen.count,
-          kNvLinkLatency, rates[pair]);
+      Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kGpu, pair.second,
+          seen.count, kNvLinkLatency, rates[pair]);
     }
     std::map<std::pair<int, int>, std::pair<int, Bandwidth>> summed;
     for (const ToSwitch& link : to_switches) {
@@ -758,9 +764,10 @@ class Reader {
     constexpr std::int64_t kBytes = 1'000'000;
     if (bandwidth < 1 || bandwidth > 10'000'000 || count < 1 ||
         count > topology::kMostParallelLinks) {
-      Report("topology.impossible", LocationOf(link),
-             fmt::format("'bw' and 'count' of <c2c> must be above zero: {} and {}", bandwidth, count),
-             "leave a link out that is not there");
+      Report(
+          "topology.impossible", LocationOf(link),
+          fmt::format("'bw' and 'count' of <c2c> must be above zero: {} and {}", bandwidth, count),
+          "leave a link out that is not there");
       return;
     }
     if (gpu.cpu < 0) return;
@@ -851,7 +858,8 @@ class Reader {
       }
     }
     std::set<int> to_nics;
-    for (const int nic : nics) to_nics.merge(std::set<int>(next_to[{DeviceKind::kNic, At(nic).index}]));
+    for (const int nic : nics)
+      to_nics.merge(std::set<int>(next_to[{DeviceKind::kNic, At(nic).index}]));
     for (const int gpu : gpus) {
       const std::set<int>& sets = next_to[{DeviceKind::kGpu, At(gpu).index}];
       if (nics.empty() ||
@@ -870,6 +878,12 @@ class Reader {
     const int nodes = fabric_ ? 2 : 1;
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, nodes)) {
       Report("topology.impossible", LocationOf(root_), fault.message, fault.hint);
+    }
+    if (node_type_.links.size() > kMostRules) {
+      Report("topology.impossible", LocationOf(root_),
+             fmt::format("a topology file has at most {} entries of links, this machine needs: {}",
+                         kMostRules, node_type_.links.size()),
+             "describe it by hand");
     }
     if (!mistakes_.empty()) return Mistakes();
     Note(kLatencyNote);

@@ -84,7 +84,9 @@ bool IsGpu(std::string_view name) {
 // Sets of devices that merge.
 class Sets {
  public:
-  explicit Sets(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit Sets(std::size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
   std::size_t Find(std::size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -188,9 +190,8 @@ class Reader {
       const Row& row = rows_[i];
       if (row.empty()) continue;
       if (row[0].text.starts_with("Legend")) break;
-      const auto named = std::find_if(heading_.begin(), heading_.end(), [&](const Word& word) {
-        return word.text == row[0].text;
-      });
+      const auto named = std::find_if(heading_.begin(), heading_.end(),
+                                      [&](const Word& word) { return word.text == row[0].text; });
       if (named == heading_.end()) continue;
       const auto at = static_cast<std::size_t>(named - heading_.begin());
       if (seen[at]) {
@@ -248,7 +249,12 @@ class Reader {
 
   void Add(LinkKind kind, DeviceKind from_kind, std::size_t from, DeviceKind to_kind,
            std::size_t to, int count, Time latency, Bandwidth bandwidth) {
-    links_.push_back({kind, from_kind, static_cast<int>(from), to_kind, static_cast<int>(to), count,
+    links_.push_back({kind,
+                      from_kind,
+                      static_cast<int>(from),
+                      to_kind,
+                      static_cast<int>(to),
+                      count,
                       {latency, bandwidth}});
   }
 
@@ -292,7 +298,8 @@ class Reader {
       const std::size_t index = i < gpus ? i : i - gpus;
       const std::size_t cpu = cpu_numbers.at(cpus.Find(i));
       if (const auto on = switch_numbers.find(switches.Find(i)); on != switch_numbers.end()) {
-        Add(LinkKind::kPcie, kind, index, DeviceKind::kPcieSwitch, on->second, 1, kPcieLatency, pcie);
+        Add(LinkKind::kPcie, kind, index, DeviceKind::kPcieSwitch, on->second, 1, kPcieLatency,
+            pcie);
         cpu_of_switch[on->second] = cpu;
       } else {
         Add(LinkKind::kPcie, kind, index, DeviceKind::kCpu, cpu, 1, kPcieLatency, pcie);
@@ -321,8 +328,9 @@ class Reader {
     notes_.push_back(fmt::format(
         "the input does not tell the speed of PCIe: 16 lanes of generation {}, what a {} has",
         model.pcie_generation, model.name));
-    notes_.emplace_back("the input tells groups of devices and not the switches between them: one "
-                        "PCIe switch for each group");
+    notes_.emplace_back(
+        "the input tells groups of devices and not the switches between them: one "
+        "PCIe switch for each group");
     if (cpu_numbers.size() > 1) {
       notes_.emplace_back("the input does not tell the type of the CPUs: 16 GB/s between them");
     }
@@ -370,8 +378,9 @@ class Reader {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kNvSwitch, 0, links, kNvLinkLatency,
           model.nvlink);
     }
-    notes_.emplace_back("the input does not tell how many NVSwitches there are: one that carries all "
-                        "links");
+    notes_.emplace_back(
+        "the input does not tell how many NVSwitches there are: one that carries all "
+        "links");
   }
 
   std::string text_;

@@ -58,14 +58,12 @@ std::string CollectiveCsv(const CollectiveForecast& forecast) {
   std::string out = CsvRecord({"op", "ranks", "nodes", "size_bytes", "time_us", "algbw_gb_s",
                                "busbw_gb_s", "algorithm", "protocol", "channels", "provenance"});
   for (const CollectiveRow& row : forecast.rows) {
-    out += CsvRecord({std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
-                      fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
-                      fmt::format("{}", Microseconds(row)),
-                      fmt::format("{}", forecast.AlgorithmBandwidth(row)),
-                      fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm,
-                      row.protocol.value_or(""),
-                      row.channels ? fmt::format("{}", *row.channels) : "",
-                      cost::Name(row.provenance)});
+    out += CsvRecord(
+        {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
+         fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
+         fmt::format("{}", Microseconds(row)), fmt::format("{}", forecast.AlgorithmBandwidth(row)),
+         fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
+         row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
   }
   return out;
 }

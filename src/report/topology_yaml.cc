@@ -36,8 +36,8 @@ std::string Link(const LinkSpec& link) {
 }
 
 std::string FabricText(const topology::Fabric& fabric) {
-  std::string text = fmt::format("fabric:\n  kind: {}\n  link: {}\n", Name(fabric.kind),
-                                 Link(fabric.link));
+  std::string text =
+      fmt::format("fabric:\n  kind: {}\n  link: {}\n", Name(fabric.kind), Link(fabric.link));
   if (fabric.kind == topology::FabricKind::kRailOptimised) {
     text += fmt::format("  nodes_per_unit: {}\n  rails: {}\n  spines: {}\n  uplink: {}\n",
                         fabric.nodes_per_unit, fabric.rails, fabric.spines, Link(fabric.uplink));

@@ -58,8 +58,8 @@ class NodeLoads {
       return std::move(loads_);
     }
     const std::size_t channels = RailsOf(routes_, gpus).size();
-    const NodeTraffic traffic = BuildNodeTraffic(routes_, gpus, rings, fabric_->link.bandwidth,
-                                                 static_cast<int>(channels));
+    const NodeTraffic traffic =
+        BuildNodeTraffic(routes_, gpus, rings, fabric_->link.bandwidth, static_cast<int>(channels));
     AddNode(traffic.loads, channels);
     AddFabric(traffic.rails);
     return std::move(loads_);
@@ -73,9 +73,9 @@ class NodeLoads {
       const Link& link = graph[edge];
       const auto id = static_cast<std::size_t>(link.id);
       if (id >= by_id.size()) continue;
-      by_id[id] = Load(graph[boost::source(edge, graph)], graph[boost::target(edge, graph)],
-                       link.kind, link.count, link.bandwidth,
-                       bytes_ * crossing[id] / static_cast<double>(channels));
+      by_id[id] =
+          Load(graph[boost::source(edge, graph)], graph[boost::target(edge, graph)], link.kind,
+               link.count, link.bandwidth, bytes_ * crossing[id] / static_cast<double>(channels));
     }
     for (LinkLoad& load : by_id) loads_.push_back(std::move(load));
   }
@@ -124,8 +124,7 @@ class NodeLoads {
         const Device below{DeviceKind::kLeafSwitch, -1, leaf};
         const Device above{DeviceKind::kSpineSwitch, -1, spine};
         const auto& [up, down] = climbing[static_cast<std::size_t>(leaf)];
-        loads_.push_back(
-            Load(below, above, LinkKind::kNetwork, 1, fabric_->uplink.bandwidth, up));
+        loads_.push_back(Load(below, above, LinkKind::kNetwork, 1, fabric_->uplink.bandwidth, up));
         loads_.push_back(
             Load(above, below, LinkKind::kNetwork, 1, fabric_->uplink.bandwidth, down));
       }

@@ -25,9 +25,7 @@ struct LinkLoad {
   Bandwidth bandwidth;  // of all of them
   double bytes = 0;     // that cross them in the whole collective
 
-  double seconds() const {
-    return bytes / static_cast<double>(bandwidth.bytes_per_second());
-  }
+  double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }
 };
 
 // With N ranks and S bytes every hop of the rings carries, all rings together: 2 (N - 1) / N S for

@@ -68,8 +68,8 @@ class Group {
     }
     for (const std::set<int>& set : order) {
       const std::set<int>& targets = sharing[set];
-      rules.push_back(Rule(set, targets, targets.size() == 1 || set.size() == 1 ? Join::kInOrder
-                                                                               : Join::kAllToAll));
+      rules.push_back(Rule(
+          set, targets, targets.size() == 1 || set.size() == 1 ? Join::kInOrder : Join::kAllToAll));
     }
   }
 
