@@ -18,7 +18,7 @@ struct NcclTestsOptions {
   std::optional<CollectiveKind> collective{};  // where a log does not tell
   std::optional<int> ranks{};                  // likewise
   std::optional<int> ranks_per_node{};         // none: as the log's hosts have it
-  bool in_place = false;                     // instead of out of place
+  bool in_place = false;                       // instead of out of place
   std::string name{};
 };
 
