@@ -43,7 +43,7 @@ struct Close {
 
 }  // namespace
 
-std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics) {
+std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics) {
   const auto fail = [&](const char* code, std::string message, std::string hint) {
     diagnostics.push_back({code, {path, 0, 0}, std::move(message), std::move(hint)});
     return std::nullopt;
@@ -88,7 +88,12 @@ std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& di
   if (std::ferror(file.get()) != 0) {
     return fail("file.unreadable", fmt::format("cannot be read: {}", std::strerror(errno)), "");
   }
-  if (!CheckText(text, path, diagnostics)) return std::nullopt;
+  return text;
+}
+
+std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics) {
+  std::optional<std::string> text = ReadAnyFile(path, diagnostics);
+  if (text && !CheckText(*text, path, diagnostics)) return std::nullopt;
   return text;
 }
 

@@ -16,14 +16,18 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
+#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/calibrate_command.h"
+#include "src/cli/calibrate_import_command.h"
+#include "src/cli/collective_command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/topology_command.h"
+#include "src/cli/topology_import_command.h"
 #include "src/cli/validate_collectives_command.h"
 #include "src/cli/validate_command.h"
 #include "src/report/output_file.h"
@@ -101,6 +105,30 @@ constexpr const char* kSweepFooter =
     "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --csv\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
+    "\n";
+
+constexpr const char* kCollectiveAbout =
+    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table "
+    "that\n"
+    "nccl-tests would print there, with the algorithm and where the figure comes from.";
+
+constexpr const char* kCollectiveFooter =
+    "Sizes double from first to last. Size and bandwidths are those of nccl-tests: size is the\n"
+    "buffer of a rank for all_reduce, broadcast, reduce and send_recv, and the parts of all ranks\n"
+    "together for the others, which are dealt out in whole units (a size of 0 is too small to "
+    "be);\n"
+    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / "
+    "N\n"
+    "for those with parts, and algbw itself for the rest. Times are those of the collective "
+    "alone,\n"
+    "without any framework.\n"
+    "\n"
+    "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
+    "--nodes the first GPUs of the first nodes do, as many on each.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
     "\n";
 
 constexpr const char* kExecuteAbout =
@@ -195,7 +223,26 @@ constexpr const char* kValidateCollectivesFooter =
     "  stepcast validate collectives --csv > points.csv\n"
     "\n";
 
-constexpr const char* kTopologyAbout = "Shows what a topology file describes.";
+constexpr const char* kCalibrateImportAbout =
+    "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and "
+    "new\n"
+    "releases, or the JSON that it writes with -J.";
+
+constexpr const char* kCalibrateImportFooter =
+    "One table for each collective, number of ranks and number of nodes; the time of a size is "
+    "the\n"
+    "mean over all logs and cycles that have it. A log with wrong results, failed or cut rows is\n"
+    "refused. Everything but collectives comes from the profile of the GPU type when the file is\n"
+    "used. Of the environment that the JSON records nothing is kept.\n"
+    "\n"
+    "Example:\n"
+    "  mpirun -n 16 all_reduce_perf -b 1K -e 8G -f 2 | tee all_reduce.log\n"
+    "  stepcast calibrate import all_reduce.log --output my-cluster.yaml\n"
+    "  stepcast simulate scenario.yaml --set calibration=my-cluster.yaml\n"
+    "\n";
+
+constexpr const char* kTopologyAbout =
+    "Shows what a topology file describes, or writes one from what other tools say of a machine.";
 
 constexpr const char* kTopologyShowAbout =
     "Draws a topology: the devices of a node, the fabric, and every kind of link with its latency\n"
@@ -205,6 +252,25 @@ constexpr const char* kTopologyShowFooter =
     "Example:\n"
     "  stepcast topology show topologies/dgx-h100.yaml\n"
     "  stepcast topology show topologies/dgx-h100.yaml --nodes 4 --dot | dot -Tsvg > h100.svg\n"
+    "  stepcast topology show topologies/dgx-h100.yaml --nodes 64 --links --op all_gather\n"
+    "\n";
+
+constexpr const char* kTopologyImportAbout =
+    "Writes a topology file from NCCL's description of a machine (the XML that a job with\n"
+    "NCCL_TOPO_DUMP_FILE=node.xml writes) or from what `nvidia-smi topo -m` prints.";
+
+constexpr const char* kTopologyImportFooter =
+    "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
+    "mostly the GPU type. nvidia-smi tells which devices are near each other and no speeds, so it\n"
+    "needs --gpu, and --nic-speed where there are NICs. Neither tells latencies or what joins\n"
+    "nodes; every such figure that is not from the input is named on stderr and in the file, to "
+    "be\n"
+    "corrected there.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast topology import node.xml --output my-node.yaml\n"
+    "  nvidia-smi topo -m > matrix.txt\n"
+    "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
     "\n";
 
 // What the command line asks for, filled by the parser.
@@ -213,10 +279,13 @@ struct Request {
   MemoryOptions memory;
   SweepOptions sweep;
   CalibrateOptions calibrate;
+  CalibrateImportOptions calibrate_import;
+  CollectiveOptions collective;
   ExecuteOptions execute;
   ValidateOptions validate;
   ValidateCollectivesOptions validate_collectives;
   TopologyShowOptions topology_show;
+  TopologyImportOptions topology_import;
 };
 
 // CLI11's page without what it says twice: types of positionals, what excludes what, and whole
@@ -226,7 +295,10 @@ class HelpPage : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     name.erase(name.find_last_not_of(' ') + 1);
     std::string usage = "\nUsage: " + name;
-    if (!app->get_subcommands(nullptr).empty()) return usage + " COMMAND ...\n";
+    if (!app->get_subcommands(nullptr).empty()) {
+      return usage + (app->get_require_subcommand_min() > 0 ? " COMMAND ...\n"
+                                                            : " [COMMAND ...] [OPTIONS]\n");
+    }
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_positional()) usage += " " + option->get_name(true);
     }
@@ -243,6 +315,12 @@ class HelpPage : public CLI::Formatter {
     return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, line);
   }
 };
+
+std::string CollectiveNames() {
+  std::vector<std::string_view> names;
+  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(Name(kind));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::string>& set) {
   command.add_option("SCENARIO", scenario, "Scenario file (YAML; docs/formats.md)")->required();
@@ -277,11 +355,37 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
       ->type_name("TIME");
 }
 
-void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
+void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
+  CLI::App& import = *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
+  import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
+  import
+      .add_option("--op", options.op,
+                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
+      ->type_name("NAME");
+  constexpr int kMost = 1'000'000;
+  import
+      .add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMost));
+  import
+      .add_option("--ranks-per-node", options.ranks_per_node,
+                  "How many on a node (as the hosts in the logs have it)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMost));
+  import.add_flag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import.add_option("--name", options.name, "Name of the profile (that of the first log)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE");
+  import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
+}
+
+void AddCalibrate(CLI::App& app, CalibrateOptions& options,
+                  CalibrateImportOptions& import_options) {
   CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  // Required, but not by `import`: Run() sees to it.
   command.add_option("--backend", options.backend, "What to measure: host or cuda")
-      ->type_name("NAME")
-      ->required();
+      ->type_name("NAME");
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
                          const char* type) {
@@ -315,6 +419,54 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options) {
       ->type_name("TIME");
   command.add_flag("--json", options.json, "Print one JSON document");
   command.footer(std::string(kCalibrateFooter) + kExitStatus);
+  AddCalibrateImport(command, import_options);
+}
+
+void AddCollective(CLI::App& app, CollectiveOptions& options) {
+  CLI::App& command = *app.add_subcommand("collective", kCollectiveAbout)->group("Commands");
+  AddScenario(command, options.scenario, options.set);
+  command
+      .add_option("--op", options.op,
+                  fmt::format("Which collective (all_reduce): {}", CollectiveNames()))
+      ->type_name("NAME");
+  command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
+  command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
+  constexpr int kMost = 1'000'000;
+  CLI::Option* ranks =
+      command.add_option("--ranks", options.ranks, "How many ranks take part (all of the nodes)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  CLI::Option* nodes =
+      command.add_option("--nodes", options.nodes, "On how many nodes (as few as possible)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  command
+      .add_option("--group", options.group,
+                  "A group of the plan instead, that of rank 0: data, shard, replica")
+      ->type_name("NAME")
+      ->excludes(ranks)
+      ->excludes(nodes);
+  CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
+  command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+  command.footer(std::string(kCollectiveFooter) + kExitStatus);
+}
+
+void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
+  CLI::App& import = *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
+  import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+      ->required();
+  import
+      .add_option("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
+      ->type_name("NAME");
+  import
+      .add_option("--nic-speed", options.nic_speed,
+                  "Of each NIC's port, where FILE does not tell, such as 400Gbps")
+      ->type_name("RATE");
+  import.add_option("--name", options.name, "Name of the topology (that of FILE)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE");
+  import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
 // What `validate collectives` is called inside.
@@ -368,7 +520,8 @@ void Describe(CLI::App& app, Request& request) {
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 
-  AddCalibrate(app, request.calibrate);
+  AddCalibrate(app, request.calibrate, request.calibrate_import);
+  AddCollective(app, request.collective);
 
   CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
   AddHardware(execute, request.execute.hardware);
@@ -418,7 +571,17 @@ void Describe(CLI::App& app, Request& request) {
       show.add_flag("--dot", request.topology_show.dot, "Print Graphviz instead of text");
   show.add_flag("--json", request.topology_show.json, "Print one JSON document instead of text")
       ->excludes(dot);
+  CLI::Option* links = show.add_flag("--links", request.topology_show.links,
+                                     "Print what a collective over all ranks puts on each link")
+                           ->excludes(dot);
+  show.add_option("--op", request.topology_show.op, "That collective (all_reduce)")
+      ->type_name("NAME")
+      ->needs(links);
+  show.add_option("--size", request.topology_show.size, "Its size, as nccl-tests counts it (1 GiB)")
+      ->type_name("BYTES")
+      ->needs(links);
   show.footer(std::string(kTopologyShowFooter) + kExitStatus);
+  AddTopologyImport(topology, request.topology_import);
 }
 
 // One page for each command; CLI11's own would list the options of the application with it.
@@ -563,16 +726,27 @@ Outcome Run(std::vector<std::string> arguments) {
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
   if (app.got_subcommand("calibrate")) {
+    if (app.get_subcommand("calibrate")->got_subcommand("import")) {
+      return CalibrateImport(request.calibrate_import);
+    }
+    if (request.calibrate.backend.empty()) {
+      return WrongInput({WrongUse("command.wrong-use", "--backend is required",
+                                  "see stepcast calibrate --help")});
+    }
     request.calibrate.version = kVersion;
     request.calibrate.command = "stepcast";
     for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
     return Calibrate(request.calibrate);
   }
+  if (app.got_subcommand("collective")) return Collective(request.collective);
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand(kValidateCollectives)) {
     return ValidateCollectives(request.validate_collectives);
   }
   if (app.got_subcommand("validate")) return Validate(request.validate);
+  if (app.get_subcommand("topology")->got_subcommand("import")) {
+    return TopologyImport(request.topology_import);
+  }
   return TopologyShow(request.topology_show);
 }
 

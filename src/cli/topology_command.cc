@@ -4,11 +4,14 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/collective_words.h"
+#include "src/report/link_load_report.h"
 #include "src/report/topology_json.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/cluster.h"
 #include "src/topology/draw.h"
+#include "src/topology/link_load.h"
 
 namespace stepcast::cli {
 namespace {
@@ -40,6 +43,24 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   if (!cluster) return WrongInput(diagnostics);
 
   Outcome outcome;
+  if (options.links) {
+    const auto kind = ReadCollective("--op", options.op, diagnostics);
+    const auto size = ReadSize("--size", options.size, diagnostics);
+    if (!diagnostics.empty()) return WrongInput(diagnostics);
+    const auto loads = topology::RingLoads(*cluster, *kind, *size);
+    if (!loads) {
+      return WrongInput({{"command.bad-group",
+                          {"--op " + options.op, 0, 0},
+                          fmt::format("no rings over {} ranks carry this here: {}",
+                                      cluster->devices(), Quoted(options.op)),
+                          "it needs several ranks with links between them, and a collective that "
+                          "runs as a ring: all_reduce, reduce_scatter, all_gather, broadcast"}});
+    }
+    outcome.output = options.json
+                         ? report::LinkLoadJson(topology->name, *cluster, *kind, *size, *loads)
+                         : report::LinkLoadText(topology->name, *cluster, *kind, *size, *loads);
+    return outcome;
+  }
   if (options.json) {
     outcome.output = report::TopologyJson(topology->name, *cluster);
     return outcome;

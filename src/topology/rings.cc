@@ -64,6 +64,7 @@ NodeRings Measured(const NodeRoutes& routes, std::vector<Cycle> cycles) {
   }
   rings.bandwidth = Rounded(rate * static_cast<double>(cycles.size()));
   rings.cycles = std::move(cycles);
+  rings.loads = std::move(loads);
   return rings;
 }
 
@@ -222,7 +223,11 @@ Passage PassageOf(const NodeRoutes& routes, int owner, int nic, const Cycle* cyc
 
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus) {
   STEPCAST_CHECK(!gpus.empty(), "a ring has members");
-  if (gpus.size() == 1) return {};
+  if (gpus.size() == 1) {
+    NodeRings none;
+    none.loads.resize(static_cast<std::size_t>(routes.links()));
+    return none;
+  }
   NodeRings best = Measured(routes, {CycleOver(routes, gpus)});
   std::vector<Cycle> direct;
   for (std::vector<int>& ring : DirectRings(routes, gpus).Find()) {
@@ -296,6 +301,7 @@ NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& g
       }
     }
   }
+  traffic.loads = std::move(loads);
   return traffic;
 }
 

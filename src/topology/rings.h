@@ -25,9 +25,10 @@ struct Cycle {
 //    src/graph/search.cc, with the speed fixed at one link).
 struct NodeRings {
   std::vector<Cycle> cycles;
-  Time latency;         // the longest hop
-  Bandwidth bandwidth;  // all rings together: what each GPU sends and receives at once
-  bool nvlink = false;  // every hop stays on NVLink
+  Time latency;               // the longest hop
+  Bandwidth bandwidth;        // all rings together: what each GPU sends and receives at once
+  bool nvlink = false;        // every hop stays on NVLink
+  std::vector<double> loads;  // [Link::id]: rings that cross it
 };
 
 // `gpus` ascending, none twice, at least one; every pair connected.
@@ -44,8 +45,9 @@ struct NodeTraffic {
   std::vector<Time> entry_latency;  // [channel]: NIC to first GPU
   // What one channel gets on the narrowest link, in bytes per second: each link divided among the
   // channels that cross it.
-  double intra_rate = 0;  // links between the node's GPUs; infinite for a single GPU
-  double inter_rate = 0;  // links between GPUs and NICs, and the NICs' ports
+  double intra_rate = 0;      // links between the node's GPUs; infinite for a single GPU
+  double inter_rate = 0;      // links between GPUs and NICs, and the NICs' ports
+  std::vector<double> loads;  // [Link::id]: channels that cross it
 };
 
 // The NICs that a set of a node's GPUs uses, ascending.

@@ -109,6 +109,18 @@ std::vector<std::string> HostileTexts() {
       "#--set =\n#--set a\n#--set a=\n#--set .=1\n#--set a.b.c.d=[\nstepcast: 1",
       "#--set " + Repeated("a.", kMany) + "b=1\nstepcast: 1",
       "#--set stepcast.a=1\n#--set stepcast.0=1\nstepcast: [1]",
+      "<system/>",
+      "<system version=\"1\"><cpu/></system>",
+      "<!DOCTYPE a [<!ENTITY b \"c\">]><system>&b;</system>",
+      Repeated("<pci>", kMany),
+      "<system><cpu numaid=\"0\">" + Repeated("<pci busid=\"0\">", kMany),
+      "<system><cpu numaid=\"0\">" + Repeated("<pci busid=\"0\">", 100) + Repeated("</pci>", 100) +
+          "</cpu></system>",
+      "GPU0 GPU1\nGPU0 X NV99999\nGPU1 NV99999 X\n",
+      "GPU0\nGPU0 X\n",
+      "# size count time\n 1 1 1\n",
+      "# size count type time algbw busbw\n 9223372036854775807 1 x 1e300 nan inf\n",
+      "{\"results\": [{\"size\": 1e300}, [], null, {\"size\": -1}]}",
       Repeated("[", kMany),
       Repeated("{", kMany),
       Repeated("[[]", kMany),
@@ -147,7 +159,9 @@ std::vector<std::string> ShippedTexts() {
     if (!std::filesystem::is_directory(folder)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string extension = entry.path().extension().string();
-      if (extension == ".yaml" || extension == ".json") paths.push_back(entry.path());
+      const bool text = extension == ".yaml" || extension == ".json" || extension == ".xml" ||
+                        extension == ".log" || extension == ".txt";
+      if (text) paths.push_back(entry.path());
     }
   }
   std::sort(paths.begin(), paths.end());
@@ -164,6 +178,9 @@ void ReadAll(std::string_view text) {
   ReadModel(text);
   ReadTopology(text);
   ReadCalibration(text);
+  ReadNcclTopology(text);
+  ReadNvidiaSmi(text);
+  ReadNcclTests(text);
 }
 
 TEST(HostileInputs, AreAllAnswered) {

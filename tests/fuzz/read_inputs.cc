@@ -12,6 +12,13 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/formats/huggingface.h"
+#include "src/formats/imported_topology.h"
+#include "src/formats/nccl_tests.h"
+#include "src/formats/nccl_tests_profile.h"
+#include "src/formats/nccl_topology.h"
+#include "src/formats/nvidia_smi_topology.h"
+#include "src/report/calibration_yaml.h"
+#include "src/report/topology_yaml.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/document.h"
 #include "src/scenario/load.h"
@@ -117,6 +124,64 @@ void ReadCalibration(std::string_view text) {
   ReadDocumentWith(text, [](const Node& node, Diagnostics& mistakes) {
     return scenario::ReadCalibration(node, mistakes);
   });
+}
+
+namespace {
+
+void CheckImport(const Result<formats::ImportedTopology>& imported) {
+  if (!imported.has_value()) {
+    STEPCAST_CHECK(!imported.error().empty(), "what cannot be read has a mistake");
+    CheckMistakes(imported.error());
+    return;
+  }
+  const std::string text = report::TopologyYaml("imported", "machine", imported->notes,
+                                                imported->node_type, imported->fabric);
+  const auto read = ReadDocumentWith(text, [](const Node& node, Diagnostics& mistakes) {
+    return scenario::ReadTopology(node, mistakes);
+  });
+  STEPCAST_CHECK(read.has_value(), "what was imported reads back");
+}
+
+formats::ImportOptions Given() {
+  formats::ImportOptions options;
+  options.gpu = "h100-sxm";
+  options.nic_speed = Bandwidth::GigabytesPerSecond(50);
+  return options;
+}
+
+}  // namespace
+
+void ReadNcclTopology(std::string_view text) {
+  CheckImport(formats::ParseNcclTopology(text, "fuzz.xml", {}));
+  CheckImport(formats::ParseNcclTopology(text, "fuzz.xml", Given()));
+}
+
+void ReadNvidiaSmi(std::string_view text) {
+  CheckImport(formats::ParseNvidiaSmiTopology(text, "fuzz.txt", Given()));
+}
+
+void ReadNcclTests(std::string_view text) {
+  const auto runs = formats::ParseNcclTests(text, "fuzz.log");
+  if (!runs.has_value()) {
+    STEPCAST_CHECK(!runs.error().empty(), "what cannot be read has a mistake");
+    CheckMistakes(runs.error());
+    return;
+  }
+  formats::NcclTestsOptions options;
+  options.collective = CollectiveKind::kAllReduce;
+  options.ranks = 2;
+  options.ranks_per_node = 1;
+  options.name = "imported";
+  const auto imported = formats::ProfileOf(*runs, options);
+  if (!imported.has_value()) {
+    CheckMistakes(imported.error());
+    return;
+  }
+  const auto read = ReadDocumentWith(report::CalibrationYaml(imported->profile),
+                                     [](const Node& node, Diagnostics& mistakes) {
+                                       return scenario::ReadCalibration(node, mistakes);
+                                     });
+  STEPCAST_CHECK(read.has_value(), "what was imported reads back");
 }
 
 }  // namespace stepcast::fuzz

@@ -14,4 +14,9 @@ void ReadModel(std::string_view text);     // YAML; as a Hugging Face config.jso
 void ReadTopology(std::string_view text);  // and builds a small cluster of it
 void ReadCalibration(std::string_view text);
 
+// What is imported, written down as the commands do it, reads back.
+void ReadNcclTopology(std::string_view text);  // NCCL's XML
+void ReadNvidiaSmi(std::string_view text);     // the matrix of nvidia-smi topo -m
+void ReadNcclTests(std::string_view text);     // text and JSON
+
 }  // namespace stepcast::fuzz

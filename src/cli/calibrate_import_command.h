@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/cli/outcome.h"
+
+namespace stepcast::cli {
+
+struct CalibrateImportOptions {
+  std::vector<std::string> logs;
+  std::string op;                     // empty: as the logs tell
+  std::optional<int> ranks;           // likewise
+  std::optional<int> ranks_per_node;  // likewise
+  bool in_place = false;
+  std::string name;    // empty: that of the first log
+  std::string output;  // empty: stdout
+};
+
+// Writes a calibration profile whose tables are what nccl-tests measured.
+Outcome CalibrateImport(const CalibrateImportOptions& options);
+
+}  // namespace stepcast::cli

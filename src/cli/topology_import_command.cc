@@ -1,0 +1,78 @@
+#include "src/cli/topology_import_command.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/base/text_file.h"
+#include "src/cli/output_text.h"
+#include "src/formats/imported_topology.h"
+#include "src/formats/nccl_topology.h"
+#include "src/formats/nvidia_smi_topology.h"
+#include "src/report/topology_yaml.h"
+#include "src/scenario/gpu_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+// "dgx" of "dumps/dgx.xml".
+std::string Stem(std::string_view path) {
+  path = path.substr(path.rfind('/') + 1);
+  return std::string(path.substr(0, std::max<std::size_t>(path.rfind('.'), 1)));
+}
+
+bool IsXml(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  return first != std::string_view::npos && text[first] == '<';
+}
+
+}  // namespace
+
+Outcome TopologyImport(const TopologyImportOptions& options) {
+  Diagnostics faults;
+  formats::ImportOptions import;
+  import.gpu = options.gpu;
+  if (!options.nic_speed.empty()) {
+    const Location location{"--nic-speed " + options.nic_speed, 0, 0};
+    const auto speed = ParseBandwidth(options.nic_speed);
+    if (!speed) {
+      faults.push_back(
+          {"command.bad-quantity", location, speed.error().message, speed.error().hint});
+    } else if (*speed == Bandwidth()) {
+      faults.push_back({"command.bad-quantity", location,
+                        "a NIC needs a bandwidth above zero: " + Quoted(options.nic_speed),
+                        "write for example '400 Gbps'"});
+    } else {
+      import.nic_speed = *speed;
+    }
+  }
+  if (!options.gpu.empty()) {
+    scenario::FindGpu(options.gpu, "", {"--gpu " + options.gpu, 0, 0}, faults);
+  }
+  const std::optional<std::string> text = ReadAnyFile(options.file, faults);
+  if (!text || !faults.empty()) return WrongInput(faults);
+
+  const bool xml = IsXml(*text);
+  const auto imported = xml ? formats::ParseNcclTopology(*text, options.file, import)
+                            : formats::ParseNvidiaSmiTopology(*text, options.file, import);
+  if (!imported) return WrongInput(imported.error());
+
+  std::vector<std::string> sources = {
+      fmt::format("devices and links: {}", xml ? "NCCL_TOPO_DUMP_FILE" : "nvidia-smi topo -m")};
+  sources.insert(sources.end(), imported->notes.begin(), imported->notes.end());
+  Outcome outcome = PutText(
+      options.output,
+      report::TopologyYaml("Written by 'stepcast topology import'. Bandwidths are those of one "
+                           "direction, raw.",
+                           options.name.empty() ? Stem(options.file) : options.name, sources,
+                           imported->node_type, imported->fabric));
+  if (outcome.status == kDone) {
+    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
+  }
+  return outcome;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/cost/demand.h"
+#include "src/scenario/scenario.h"
+
+// One collective alone on a scenario's cluster over a range of sizes: what nccl-tests would print
+// there. No framework is involved: no launch, no copies, nothing beside it.
+namespace stepcast::forecast {
+
+struct CollectiveRow {
+  Bytes size;  // as nccl-tests counts it (base/nccl_tests_convention.h)
+  Time time;
+  std::string algorithm;                // "ring", "tree", "table", ...
+  std::optional<std::string> protocol;  // "simple", ...; none where a cost model has no protocols
+  std::optional<int> channels;          // likewise
+  cost::Provenance provenance = cost::Provenance::kModelled;
+};
+
+struct CollectiveForecast {
+  CollectiveKind op = CollectiveKind::kAllReduce;
+  int ranks = 0;
+  int nodes = 0;
+  std::string group;  // "all", "data", ...: which ranks they are
+  std::vector<CollectiveRow> rows;
+
+  double AlgorithmBandwidth(const CollectiveRow& row) const;  // GB/s; 0 for a time of zero
+  double BusBandwidth(const CollectiveRow& row) const;        // GB/s
+};
+
+// The ranks that take part. Either a group of the plan, or numbers.
+struct CollectiveGroup {
+  std::string name;          // "data", "shard" or "replica" of rank 0; empty: by number
+  std::optional<int> ranks;  // default: all GPUs of the nodes
+  std::optional<int> nodes;  // default: as few as hold the ranks; all, if neither is given
+};
+
+// Rows for `from`, 2 `from`, ... up to and including `to`. Requires 0 < from <= to. Besides what
+// pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks.
+Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
+                                              const CollectiveGroup& group, Bytes from, Bytes to);
+
+}  // namespace stepcast::forecast

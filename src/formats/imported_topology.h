@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/rates.h"
+#include "src/base/time.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::formats {
+
+// A machine as some tool described it.
+struct ImportedTopology {
+  topology::NodeType node_type;  // without name and GPU memory
+  std::optional<topology::Fabric> fabric;
+  // Sentences without a full stop: what the input does not tell and what was taken instead, what
+  // was left out.
+  std::vector<std::string> notes;
+};
+
+// What the user adds to it.
+struct ImportOptions {
+  std::string gpu;                     // names topologies/gpus/<gpu>.yaml; empty: not given
+  std::optional<Bandwidth> nic_speed;  // of each NIC's port, where the input does not tell
+};
+
+// Latencies, which no such format has: those of topologies/*.yaml, of the order of measured
+// peer-to-peer latencies; the NIC's is InfiniBand HDR's specified port latency.
+inline constexpr Time kNvLinkLatency = Nanoseconds(250);
+inline constexpr Time kPcieLatency = Nanoseconds(150);
+inline constexpr Time kCpuLatency = Nanoseconds(200);
+inline constexpr Time kPortLatency = Nanoseconds(600);
+inline constexpr const char* kLatencyNote =
+    "the input has no latencies: NVLink 250 ns, PCIe 150 ns, between CPUs 200 ns, a NIC's port "
+    "600 ns are general knowledge";
+inline constexpr const char* kFabricNote =
+    "the input says nothing of what joins nodes: one non-blocking switch at the speed of the NICs' "
+    "ports";
+
+// What is taken where nothing says how nodes are joined.
+inline topology::Fabric OneSwitch(Bandwidth port) {
+  topology::Fabric fabric;
+  fabric.kind = topology::FabricKind::kOneSwitch;
+  fabric.link = {kPortLatency, port};
+  return fabric;
+}
+
+}  // namespace stepcast::formats

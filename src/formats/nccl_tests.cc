@@ -1,0 +1,519 @@
+#include "src/formats/nccl_tests.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "src/base/nccl_tests_convention.h"
+#include "src/base/text_file.h"
+
+namespace stepcast::formats {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kLongestMicroseconds = 86'400e6;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 60;
+
+struct Word {
+  std::string_view text;
+  Location location;
+};
+
+std::optional<double> Decimal(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<std::int64_t> Integer(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// 22703 is NCCL 2.27.3, 2804 is 2.8.4.
+std::string VersionText(std::int64_t code) {
+  constexpr std::int64_t kLastOfOld = 10'000;
+  const std::int64_t major = code < kLastOfOld ? code / 1000 : code / 10'000;
+  const std::int64_t rest = code < kLastOfOld ? code % 1000 : code % 10'000;
+  return fmt::format("{}.{}.{}", major, rest / 100, rest % 100);
+}
+
+// What both forms check.
+class Checker {
+ public:
+  Diagnostics mistakes;
+
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    mistakes.push_back({std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // A time in microseconds as it stands in the row.
+  std::optional<Time> ReadTime(std::optional<double> microseconds, std::string_view as_written,
+                               const Location& location) {
+    if (!microseconds || *microseconds <= 0 || *microseconds > kLongestMicroseconds) {
+      Report("nccl-tests.bad-row", location,
+             fmt::format("a time in us must be above zero and below a day: {}", Quoted(as_written)),
+             "remove the row, or repeat the measurement");
+      return std::nullopt;
+    }
+    constexpr double kPicoseconds = 1e6;
+    return Picoseconds(std::max<std::int64_t>(std::llround(*microseconds * kPicoseconds), 1));
+  }
+
+  // algbw is size / time. Printed with two digits after the point, times with three digits at
+  // least.
+  void CheckBandwidth(Bytes size, std::optional<Time> time, std::optional<double> algbw,
+                      const Location& location) {
+    if (!time || !algbw || size == Bytes()) return;
+    constexpr double kGigabytes = 1e3;  // bytes over picoseconds are TB/s
+    constexpr double kRounding = 0.011;
+    constexpr double kTolerance = 0.03;
+    const double expected =
+        static_cast<double>(size.count()) / static_cast<double>(time->picoseconds()) * kGigabytes;
+    if (std::abs(expected - *algbw) <= kRounding + kTolerance * std::max(expected, *algbw)) return;
+    Report("nccl-tests.bad-row", location,
+           fmt::format("size over time is {:.4g} GB/s, and the row's algbw is {:.4g}", expected,
+                       *algbw),
+           "the row was changed, or its columns are not those of the heading");
+  }
+
+  void CheckWrong(double wrong, Bytes size, const Location& location) {
+    if (!(wrong > 0)) return;
+    Report("nccl-tests.wrong-results", location,
+           fmt::format("wrong results at size {}: {}", size.count(), wrong),
+           "a machine that computes wrongly gives no times to calibrate with; find out why first");
+  }
+
+  void Failed(const Location& location, std::string_view line) {
+    Report("nccl-tests.failed", location, "the run failed: " + Quoted(line, ""),
+           "repeat the measurement");
+  }
+};
+
+class TextReader {
+ public:
+  TextReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  Result<std::vector<NcclTestsRun>> Run() {
+    int line = 0;
+    for (std::size_t begin = 0; begin < text_.size();) {
+      const std::size_t end = std::min(text_.find('\n', begin), text_.size());
+      ++line;
+      ReadLine(text_.substr(begin, end - begin), line);
+      begin = end + 1;
+    }
+    Close();
+    if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
+    if (runs_.empty()) {
+      return tl::unexpected(Diagnostics{
+          {"nccl-tests.no-table",
+           {file_, 0, 0},
+           "there is no table of nccl-tests in the file",
+           "name a file with what all_reduce_perf or its like printed, or wrote with -J"}});
+    }
+    return std::move(runs_);
+  }
+
+ private:
+  std::vector<Word> WordsOf(std::string_view line, std::size_t from, int number) const {
+    std::vector<Word> words;
+    for (std::size_t i = from; i < line.size();) {
+      if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') {
+        ++i;
+        continue;
+      }
+      const std::size_t end = std::min(line.find_first_of(" \t\r", i), line.size());
+      words.push_back({line.substr(i, end - i), {file_, number, static_cast<int>(i) + 1}});
+      i = end;
+    }
+    return words;
+  }
+
+  // Where a line begins after Open MPI's "[1,0]<stdout>:".
+  static std::size_t Start(std::string_view line) {
+    if (!line.starts_with('[')) return 0;
+    constexpr std::string_view kTag = "<stdout>:";
+    const std::size_t tag = line.find(kTag);
+    return tag == std::string_view::npos ? 0 : tag + kTag.size();
+  }
+
+  void ReadLine(std::string_view line, int number) {
+    const std::vector<Word> words = WordsOf(line, Start(line), number);
+    if (words.empty()) return;
+    if (words[0].text.starts_with('#')) {
+      ReadComment(line, words, number);
+      return;
+    }
+    if (line.find("Test NCCL failure") != std::string_view::npos ||
+        line.find("Test CUDA failure") != std::string_view::npos ||
+        line.find("Test failure") != std::string_view::npos) {
+      check_.Failed(words[0].location, line.substr(Start(line)));
+      return;
+    }
+    constexpr std::string_view kVersion = "NCCL version ";
+    if (const std::size_t at = line.find(kVersion); at != std::string_view::npos) {
+      const std::string_view rest = line.substr(at + kVersion.size());
+      nccl_version_ = std::string(rest.substr(0, rest.find_first_of("+ \t\r")));
+      if (open_) run_.nccl_version = nccl_version_;
+      return;
+    }
+    if (open_ && !columns_.empty() && Integer(words[0].text)) ReadRow(words);
+  }
+
+  void ReadComment(std::string_view line, const std::vector<Word>& all, int number) {
+    // "#" may stand before its first word without a blank.
+    std::vector<Word> words = all;
+    words[0].text.remove_prefix(1);
+    if (words[0].text.empty()) words.erase(words.begin());
+    if (words.empty()) return;
+    const auto is = [&](std::size_t i, std::string_view text) {
+      return i < words.size() && words[i].text == text;
+    };
+    if (is(0, "nccl-tests") && is(1, "version") && words.size() > 2) {
+      Begin(words[0].location);
+      run_.tests_version = std::string(words[2].text);
+      for (const Word& word : words) {
+        constexpr std::string_view kLibrary = "nccl-library=";
+        if (!word.text.starts_with(kLibrary)) continue;
+        if (const auto code = Integer(word.text.substr(kLibrary.size()))) {
+          run_.nccl_version = VersionText(*code);
+        }
+      }
+    } else if (is(0, "Collective") && is(2, "starting:") && words.size() > 3) {
+      if (!run_.program.empty() || !open_) Begin(words[0].location);
+      run_.program = std::string(words[3].text.substr(words[3].text.rfind('/') + 1));
+      run_.collective = CollectiveOfNcclTest(words[3].text);
+    } else if (is(0, "nThread")) {
+      if (!open_ || parameters_ || !columns_.empty()) Begin(words[0].location);
+      parameters_ = true;
+    } else if (is(0, "Rank") && words.size() > 1) {
+      ReadRank(words);
+    } else if (is(0, "size") && is(1, "count")) {
+      ReadHeading(words);
+    } else if (is(0, "Out") && is(2, "bounds")) {
+      if (std::any_of(words.begin(), words.end(),
+                      [](const Word& word) { return word.text == "FAILED"; })) {
+        check_.Report(
+            "nccl-tests.wrong-results", words[0].location,
+            "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
+            "a machine that computes wrongly gives no times to calibrate with; find out "
+            "why first");
+      }
+    } else if (is(0, "error:")) {
+      check_.Failed(words[0].location, line.substr(line.find("error:")));
+    }
+    (void)number;
+  }
+
+  void Begin(const Location& location) {
+    Close();
+    open_ = true;
+    run_ = {};
+    run_.location = location;
+    run_.nccl_version = nccl_version_;
+  }
+
+  void Close() {
+    if (open_ && run_.rows.empty() && !columns_.empty() && !dropped_) {
+      check_.Report("nccl-tests.cut-off", run_.location,
+                    "the table has a heading and no rows: the run ended early",
+                    "repeat the measurement");
+    }
+    if (open_ && !run_.rows.empty()) runs_.push_back(std::move(run_));
+    open_ = false;
+    parameters_ = false;
+    dropped_ = false;
+    columns_.clear();
+    run_ = {};
+  }
+
+  // Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3
+  void ReadRank(const std::vector<Word>& words) {
+    if (!open_ || !columns_.empty()) Begin(words[0].location);
+    const auto rank = Integer(words[1].text);
+    if (!rank || *rank < 0 || *rank >= 10'000'000) return;
+    run_.ranks = std::max(run_.ranks, static_cast<int>(*rank) + 1);
+    for (std::size_t i = 2; i + 1 < words.size(); ++i) {
+      if (words[i].text == "on") run_.hosts.insert(std::string(words[i + 1].text));
+      if (words[i].text.ends_with(']')) {
+        run_.gpu.clear();
+        for (std::size_t j = i + 1; j < words.size(); ++j) {
+          run_.gpu += fmt::format("{}{}", j == i + 1 ? "" : " ", words[j].text);
+        }
+        break;
+      }
+    }
+  }
+
+  void ReadHeading(const std::vector<Word>& words) {
+    if (!open_ || !columns_.empty()) {
+      // A run without any other line, or a further table of the same run.
+      const NcclTestsRun before = run_;
+      Begin(words[0].location);
+      run_.program = before.program;
+      run_.collective = before.collective;
+      run_.ranks = before.ranks;
+      run_.hosts = before.hosts;
+      run_.gpu = before.gpu;
+      run_.tests_version = before.tests_version;
+      run_.nccl_version = before.nccl_version;
+    }
+    run_.location = words[0].location;
+    for (const Word& word : words) columns_.emplace_back(word.text);
+    const auto time = std::find_if(columns_.begin(), columns_.end(), [](const std::string& name) {
+      return name == "time" || name == "cputime";
+    });
+    if (time != columns_.end() && *time == "cputime") {
+      check_.Report("nccl-tests.cpu-time", words[0].location,
+                    "the times are those of the CPU (-C), not of the collective",
+                    "measure again without -C");
+    }
+    first_time_ = static_cast<std::size_t>(time - columns_.begin());
+  }
+
+  void ReadRow(const std::vector<Word>& words) {
+    // Counted from the end: between type and time columns may be empty.
+    std::size_t measures = columns_.size() - first_time_;
+    std::size_t count = words.size();
+    if (measures > 0 && columns_.back() == "timestamp") {
+      --measures;
+      if (count >= 2) count -= 2;  // a date and a time
+    }
+    if (measures < 3 || count < measures + 3) {
+      dropped_ = true;
+      check_.Report("nccl-tests.cut-off", words[0].location,
+                    fmt::format("the row has {} columns, its heading {}: size {}", words.size(),
+                                columns_.size(), Quoted(words[0].text)),
+                    "the log was cut, or the run ended early: repeat it, or remove the row");
+      return;
+    }
+    const auto size = Integer(words[0].text);
+    if (!size || *size < 0 || *size > kLargestSize) {
+      check_.Report("nccl-tests.bad-row", words[0].location,
+                    fmt::format("no size in bytes: {}", Quoted(words[0].text)), "");
+      return;
+    }
+    NcclTestsRow row;
+    row.size = Bytes(*size);
+    row.location = words[0].location;
+    const std::size_t first_word = count - measures;
+    int which = 0;
+    for (std::size_t i = 0; i < measures; ++i) {
+      const std::string& column = columns_[first_time_ + i];
+      const Word& word = words[first_word + i];
+      if (column == "time" || column == "cputime") {
+        auto& time = which++ == 0 ? row.out_of_place : row.in_place;
+        time = check_.ReadTime(Decimal(word.text), word.text, word.location);
+        if (i + 1 < measures && columns_[first_time_ + i + 1] == "algbw") {
+          check_.CheckBandwidth(row.size, time, Decimal(words[first_word + i + 1].text),
+                                word.location);
+        }
+      } else if (column == "#wrong" && word.text != "N/A") {
+        if (const auto wrong = Decimal(word.text)) {
+          check_.CheckWrong(*wrong, row.size, word.location);
+        } else {
+          check_.Report("nccl-tests.bad-row", word.location,
+                        fmt::format("no number of wrong results: {}", Quoted(word.text)), "");
+        }
+      }
+    }
+    run_.rows.push_back(std::move(row));
+  }
+
+  std::string_view text_;
+  std::string file_;
+  Checker check_;
+  std::vector<NcclTestsRun> runs_;
+  NcclTestsRun run_;
+  bool open_ = false;
+  bool parameters_ = false;  // the line that begins with nThread was there
+  bool dropped_ = false;     // a row that could not be read
+  std::string nccl_version_;
+  std::vector<std::string> columns_;  // of the table that is open
+  std::size_t first_time_ = 0;        // its first column of measurements
+};
+
+class JsonReader {
+ public:
+  JsonReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  Result<std::vector<NcclTestsRun>> Run() {
+    Json document;
+    try {
+      document = Json::parse(text_);
+    } catch (const Json::parse_error& error) {
+      check_.Report("file.not-json", At(error.byte == 0 ? 0 : error.byte - 1),
+                    error.byte >= text_.size() ? "this is not JSON: it is cut off"
+                                               : "this is not JSON: unexpected text",
+                    "the run may have ended early: repeat it");
+      return tl::unexpected(std::move(check_.mistakes));
+    }
+    if (!document.is_object() || !document.contains("results") || !document["results"].is_array()) {
+      check_.Report("nccl-tests.no-table", {file_, 1, 1},
+                    "this JSON has no 'results' as nccl-tests writes them",
+                    "name the file that nccl-tests wrote with -J");
+      return tl::unexpected(std::move(check_.mistakes));
+    }
+    NcclTestsRun run;
+    const std::size_t results = text_.find("\"results\"");
+    run.location = At(results == std::string_view::npos ? 0 : results);
+    ReadHeader(document, run);
+    std::size_t at = results;
+    for (const Json& row : document["results"]) {
+      at = at == std::string_view::npos ? at : text_.find("\"size\"", at + 1);
+      ReadRow(row, At(at == std::string_view::npos ? 0 : at), run);
+    }
+    ReadVerdict(document);
+    if (run.rows.empty() && check_.mistakes.empty()) {
+      check_.Report("nccl-tests.cut-off", run.location,
+                    "'results' has no rows: the run ended early", "repeat the measurement");
+    }
+    if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
+    std::vector<NcclTestsRun> runs;
+    runs.push_back(std::move(run));
+    return runs;
+  }
+
+ private:
+  Location At(std::size_t offset) const {
+    offset = std::min(offset, text_.size());
+    const std::string_view before = text_.substr(0, offset);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+    return {file_, static_cast<int>(line), static_cast<int>(offset - start) + 1};
+  }
+
+  static std::string TextOf(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  }
+  static std::int64_t NumberOf(const Json& object, const char* key, std::int64_t otherwise) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                               : otherwise;
+  }
+
+  void ReadHeader(const Json& document, NcclTestsRun& run) {
+    if (const auto args = document.find("args");
+        args != document.end() && args->is_array() && !args->empty() && (*args)[0].is_string()) {
+      const std::string path = (*args)[0].get<std::string>();
+      run.program = path.substr(path.rfind('/') + 1);
+      run.collective = CollectiveOfNcclTest(path);
+    }
+    run.started = TextOf(document, "start_time");
+    run.tests_version = TextOf(document, "nccl_tests_version");
+    if (const std::int64_t code = NumberOf(document, "nccl_version", 0); code > 0) {
+      run.nccl_version = VersionText(code);
+    }
+    const auto config = document.find("config");
+    if (config == document.end() || !config->is_object()) return;
+    const auto devices = config->find("devices");
+    if (devices == config->end() || !devices->is_array()) return;
+    // One entry for each process, which may have several threads of several GPUs.
+    constexpr std::int64_t kMost = 100'000;
+    const std::int64_t threads =
+        std::clamp<std::int64_t>(NumberOf(*config, "nthreads", 1), 1, kMost);
+    const std::int64_t gpus = std::clamp<std::int64_t>(NumberOf(*config, "ngpus", 1), 1, kMost);
+    std::int64_t highest = -1;
+    for (const Json& device : *devices) {
+      if (!device.is_object()) continue;
+      highest =
+          std::max(highest, std::clamp<std::int64_t>(NumberOf(device, "rank", -1), -1, 10'000'000));
+      if (const std::string host = TextOf(device, "hostname"); !host.empty())
+        run.hosts.insert(host);
+      if (run.gpu.empty()) run.gpu = TextOf(device, "device_info");
+    }
+    const std::int64_t processes = static_cast<std::int64_t>(devices->size());
+    run.ranks = static_cast<int>(
+        std::min<std::int64_t>(std::max(processes * threads * gpus, highest + 1), 10'000'000));
+  }
+
+  std::optional<Time> ReadMeasurement(const Json& row, const char* key, Bytes size,
+                                      const Location& location) {
+    const auto found = row.find(key);
+    if (found == row.end() || found->is_null()) return std::nullopt;
+    if (!found->is_object()) {
+      check_.Report("nccl-tests.bad-row", location, fmt::format("'{}' is no object", key), "");
+      return std::nullopt;
+    }
+    if (found->contains("cpu_time")) {
+      check_.Report("nccl-tests.cpu-time", location,
+                    "the times are those of the CPU (-C), not of the collective",
+                    "measure again without -C");
+      return std::nullopt;
+    }
+    const auto number = [&](const char* name) -> std::optional<double> {
+      const auto value = found->find(name);
+      if (value == found->end() || !value->is_number()) return std::nullopt;
+      return value->get<double>();
+    };
+    const auto written = found->find("time");
+    const std::optional<Time> time = check_.ReadTime(
+        number("time"),
+        written == found->end() ? "nothing"
+                                : written->dump(-1, ' ', false, Json::error_handler_t::replace),
+        location);
+    check_.CheckBandwidth(size, time, number("alg_bw"), location);
+    check_.CheckWrong(number("nwrong").value_or(0), size, location);
+    return time;
+  }
+
+  void ReadRow(const Json& json, const Location& location, NcclTestsRun& run) {
+    const std::int64_t size = json.is_object() ? NumberOf(json, "size", -1) : -1;
+    if (size < 0 || size > kLargestSize) {
+      check_.Report("nccl-tests.bad-row", location, "a row of 'results' has no size in bytes", "");
+      return;
+    }
+    NcclTestsRow row;
+    row.size = Bytes(size);
+    row.location = location;
+    row.out_of_place = ReadMeasurement(json, "out_of_place", row.size, location);
+    row.in_place = ReadMeasurement(json, "in_place", row.size, location);
+    run.rows.push_back(std::move(row));
+  }
+
+  void ReadVerdict(const Json& document) {
+    if (const auto bounds = document.find("out_of_bounds");
+        bounds != document.end() && bounds->is_object() && NumberOf(*bounds, "count", 0) > 0) {
+      check_.Report(
+          "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
+          fmt::format("nccl-tests found values out of bounds: {}", NumberOf(*bounds, "count", 0)),
+          "a machine that computes wrongly gives no times to calibrate with; find out why "
+          "first");
+    }
+    if (const auto errors = document.find("errors");
+        errors != document.end() && errors->is_array()) {
+      for (const Json& error : *errors) {
+        if (!error.is_string() || error.get<std::string>().empty()) continue;
+        check_.Failed(At(text_.find("\"errors\"")), error.get<std::string>());
+      }
+    }
+  }
+
+  std::string_view text_;
+  std::string file_;
+  Checker check_;
+};
+
+}  // namespace
+
+Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file) {
+  Diagnostics mistakes;
+  if (!CheckText(text, file, mistakes)) return tl::unexpected(std::move(mistakes));
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') return JsonReader(text, file).Run();
+  return TextReader(text, file).Run();
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+
+// What the programs of nccl-tests print (all_reduce_perf and its like), and what they write with
+// -J.
+//
+// Text: the columns are those that the heading names, so old releases ("error" for "#wrong", no
+// "root") and new ones (per-iteration columns, a time stamp at the end) are read alike; collectives
+// without a reduction may leave "redop" and "root" empty. Lines may begin with Open MPI's
+// "[1,0]<stdout>:". A file may hold several runs after each other.
+//
+// JSON: versions 2 and later. The environment that it records is not looked at.
+//
+// Mistakes: nccl-tests.no-table (no run in the text), nccl-tests.cut-off (a heading without rows, a
+// row with too few columns), nccl-tests.bad-row (a figure that is none, a time of zero, a size and
+// a time that do not give the algbw beside them), nccl-tests.wrong-results (#wrong above zero, or
+// values out of bounds), nccl-tests.failed (a run that ended with an error), nccl-tests.cpu-time
+// (-C: times of the CPU, not of the collective); file.not-json, input.wrong-kind.
+namespace stepcast::formats {
+
+struct NcclTestsRow {
+  Bytes size;
+  std::optional<Time> out_of_place;
+  std::optional<Time> in_place;
+  Location location;
+};
+
+struct NcclTestsRun {
+  std::string program;                       // "all_reduce_perf"; empty: not told
+  std::optional<CollectiveKind> collective;  // by the program; none: not told, or not known
+  int ranks = 0;                             // 0: not told
+  std::set<std::string> hosts;
+  std::string gpu;                 // "NVIDIA H100 80GB HBM3"
+  std::string tests_version;       // "2.19.6"; empty: not told
+  std::string nccl_version;        // "2.27.3"; empty: not told
+  std::string started;             // "2026-01-31 12:00:00"; empty: not told
+  std::vector<NcclTestsRow> rows;  // at least one
+  Location location;               // of the table's heading
+};
+
+Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
+
+}  // namespace stepcast::formats

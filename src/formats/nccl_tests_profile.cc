@@ -1,0 +1,223 @@
+#include "src/formats/nccl_tests_profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/calibration/plausible.h"
+
+namespace stepcast::formats {
+namespace {
+
+// The rows of one size.
+struct Point {
+  std::int64_t picoseconds = 0;  // their sum
+  std::int64_t rows = 0;
+  Location location;  // of the first
+};
+
+using Shape = std::tuple<CollectiveKind, int, int>;  // ranks, nodes
+
+class Merger {
+ public:
+  explicit Merger(const NcclTestsOptions& options) : options_(options) {}
+
+  Result<NcclTestsProfile> Run(const std::vector<NcclTestsRun>& runs) {
+    for (const NcclTestsRun& run : runs) Add(run);
+    if (!mistakes_.empty()) return tl::unexpected(std::move(mistakes_));
+    MakeTables();
+    MakeProvenance(runs);
+    CheckTables();
+    if (!mistakes_.empty()) return tl::unexpected(std::move(mistakes_));
+    return std::move(result_);
+  }
+
+ private:
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    mistakes_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+  void Note(std::string note) {
+    if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end()) {
+      result_.notes.push_back(std::move(note));
+    }
+  }
+
+  std::optional<Shape> ShapeOf(const NcclTestsRun& run) {
+    const auto collective = options_.collective ? options_.collective : run.collective;
+    if (!collective) {
+      std::string names;
+      for (const CollectiveKind kind : kCollectiveKinds) {
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(kind));
+      }
+      Report("nccl-tests.no-collective", run.location,
+             run.program.empty() ? "the log does not tell which collective this is"
+                                 : fmt::format("a profile has no tables for this collective: {}",
+                                               Quoted(run.program)),
+             fmt::format("name it with --op: {}", names));
+      return std::nullopt;
+    }
+    const int ranks = run.ranks > 0 ? run.ranks : options_.ranks.value_or(0);
+    if (ranks < 2) {
+      Report("nccl-tests.no-ranks", run.location,
+             ranks == 0 ? "the log does not tell how many ranks took part"
+                        : "a single rank communicates with nobody",
+             ranks == 0 ? "give --ranks" : "measure with several ranks");
+      return std::nullopt;
+    }
+    int nodes = std::max(static_cast<int>(run.hosts.size()), 1);
+    if (options_.ranks_per_node) {
+      const int per_node = *options_.ranks_per_node;
+      if (per_node < 1 || ranks % per_node != 0) {
+        Report("nccl-tests.bad-group", run.location,
+               fmt::format("{} ranks are not dealt out evenly with {} on a node", ranks, per_node),
+               "give another --ranks-per-node");
+        return std::nullopt;
+      }
+      if (!run.hosts.empty() && nodes != ranks / per_node) {
+        Note(fmt::format("{}: the log names {} hosts, {} ranks with {} on a node are {} nodes",
+                         run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
+      }
+      nodes = ranks / per_node;
+    } else if (run.hosts.empty()) {
+      Report("nccl-tests.no-ranks", run.location, "the log does not tell on how many nodes it ran",
+             "give --ranks-per-node");
+      return std::nullopt;
+    } else if (ranks % nodes != 0) {
+      Report("nccl-tests.bad-group", run.location,
+             fmt::format("{} ranks are not dealt out evenly to {} hosts", ranks, nodes),
+             "give --ranks-per-node");
+      return std::nullopt;
+    }
+    return Shape{*collective, ranks, nodes};
+  }
+
+  void Add(const NcclTestsRun& run) {
+    const std::optional<Shape> shape = ShapeOf(run);
+    if (!shape) return;
+    std::map<Bytes, Point>& points = tables_[*shape];
+    locations_.try_emplace(*shape, run.location);
+    std::size_t added = 0;
+    std::size_t empty = 0;
+    for (const NcclTestsRow& row : run.rows) {
+      const std::optional<Time>& time = options_.in_place ? row.in_place : row.out_of_place;
+      if (row.size == Bytes()) {
+        ++empty;
+        continue;
+      }
+      if (!time) continue;
+      Point& point = points[row.size];
+      if (point.rows++ == 0) point.location = row.location;
+      point.picoseconds += time->picoseconds();
+      ++added;
+    }
+    if (empty > 0) {
+      Note(fmt::format("{}: {} rows of size 0 left out: too small to be dealt out to the ranks",
+                       run.location.file, empty));
+    }
+    if (added > 0) return;
+    Report("nccl-tests.no-times", run.location,
+           fmt::format("no row has a size above zero and {} times",
+                       options_.in_place ? "in-place" : "out-of-place"),
+           options_.in_place ? "leave --in-place out" : "give --in-place");
+  }
+
+  void MakeTables() {
+    for (const auto& [shape, points] : tables_) {
+      calibration::CollectiveTable table;
+      table.collective = std::get<0>(shape);
+      table.ranks = std::get<1>(shape);
+      table.nodes = std::get<2>(shape);
+      table.location = locations_.at(shape);
+      for (const auto& [size, point] : points) {
+        // To the nearest picosecond.
+        const std::int64_t mean = (point.picoseconds + point.rows / 2) / point.rows;
+        table.points.emplace_back(size, Picoseconds(std::max<std::int64_t>(mean, 1)));
+      }
+      result_.profile.collectives.push_back(std::move(table));
+    }
+  }
+
+  static std::string Joined(const std::set<std::string>& texts) {
+    std::string joined;
+    for (const std::string& text : texts) {
+      if (!text.empty()) joined += (joined.empty() ? "" : ", ") + text;
+    }
+    return joined;
+  }
+
+  void MakeProvenance(const std::vector<NcclTestsRun>& runs) {
+    std::set<std::string> gpus;
+    std::set<std::string> nccl;
+    std::set<std::string> tests;
+    std::set<std::string> started;
+    std::set<std::string> files;
+    for (const NcclTestsRun& run : runs) {
+      gpus.insert(run.gpu);
+      nccl.insert(run.nccl_version);
+      tests.insert(run.tests_version);
+      started.insert(run.started);
+      files.insert(run.location.file.substr(run.location.file.rfind('/') + 1));
+    }
+    const auto add = [&](const char* key, std::string text) {
+      result_.profile.provenance.emplace_back(key, std::move(text));
+    };
+    result_.profile.name = options_.name;
+    if (const std::string text = Joined(gpus); !text.empty()) add("machine", text);
+    if (const std::string text = Joined(nccl); !text.empty()) add("software", "NCCL " + text);
+    if (const std::string text = Joined(started); !text.empty()) add("when", text);
+    const std::string version = Joined(tests);
+    add("how", fmt::format("nccl-tests{}{}, {} times{}", version.empty() ? "" : " ", version,
+                           options_.in_place ? "in-place" : "out-of-place",
+                           runs.size() > 1 ? ", mean over runs" : ""));
+    add("logs", Joined(files));
+  }
+
+  // "collectives[2].points[3]" leads to the row.
+  void CheckTables() {
+    for (const calibration::Fault& fault : calibration::Check(result_.profile)) {
+      Location location;
+      const auto index = [&](std::string_view name) -> std::size_t {
+        const std::size_t at = fault.field.find(fmt::format("{}[", name));
+        std::size_t number = 0;
+        if (at == std::string::npos) return 0;
+        const char* begin = fault.field.data() + at + name.size() + 1;
+        std::from_chars(begin, fault.field.data() + fault.field.size(), number);
+        return number;
+      };
+      const std::size_t table = index("collectives");
+      if (table < result_.profile.collectives.size()) {
+        const calibration::CollectiveTable& found = result_.profile.collectives[table];
+        location = found.location;
+        const std::size_t point = index("points");
+        if (point < found.points.size()) {
+          location = tables_.at({found.collective, found.ranks, found.nodes})
+                         .at(found.points[point].first)
+                         .location;
+        }
+      }
+      Report("calibration.implausible", location, fault.message, fault.hint);
+    }
+  }
+
+  const NcclTestsOptions& options_;
+  std::map<Shape, std::map<Bytes, Point>> tables_;
+  std::map<Shape, Location> locations_;
+  NcclTestsProfile result_;
+  Diagnostics mistakes_;
+};
+
+}  // namespace
+
+Result<NcclTestsProfile> ProfileOf(const std::vector<NcclTestsRun>& runs,
+                                   const NcclTestsOptions& options) {
+  return Merger(options).Run(runs);
+}
+
+}  // namespace stepcast::formats

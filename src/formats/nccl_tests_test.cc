@@ -1,0 +1,219 @@
+#include "src/formats/nccl_tests.h"
+
+#include <string>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "src/formats/nccl_tests_profile.h"
+
+namespace stepcast::formats {
+namespace {
+
+// The form of recent releases.
+constexpr std::string_view kRecent =
+    "# nccl-tests version 2.17.1 nccl-headers=22703 nccl-library=22703\n"
+    "# Collective test starting: all_reduce_perf\n"
+    "# nThread 1 nGpus 1 minBytes 1024 maxBytes 2048 step: 2(factor) warmup iters: 1 iters: 20\n"
+    "#\n"
+    "# Using devices\n"
+    "#  Rank  0 Group  0 Pid   1001 on     node-a device  0 [0000:1b:00] NVIDIA H100 80GB HBM3\n"
+    "#  Rank  1 Group  0 Pid   1002 on     node-a device  1 [0000:2b:00] NVIDIA H100 80GB HBM3\n"
+    "#  Rank  2 Group  0 Pid   1003 on     node-b device  0 [0000:1b:00] NVIDIA H100 80GB HBM3\n"
+    "#  Rank  3 Group  0 Pid   1004 on     node-b device  1 [0000:2b:00] NVIDIA H100 80GB HBM3\n"
+    "#\n"
+    "#                                                              out-of-place                   "
+    "    in-place          \n"
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     "
+    "time "
+    "  algbw   busbw  #wrong \n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             "
+    "(us) "
+    " (GB/s)  (GB/s)         \n"
+    "        1024           256     float     sum      -1    20.00    0.05    0.08       0    "
+    "21.00 "
+    "   0.05    0.07       0\n"
+    "        2048           512     float     sum      -1    24.00    0.09    0.13       0    "
+    "25.00 "
+    "   0.08    0.12       0\n"
+    "# Out of bounds values : 0 OK\n"
+    "# Avg bus bandwidth    : 0.1 \n"
+    "#\n"
+    "# Collective test concluded: all_reduce_perf\n";
+
+// That of old ones: no header of the program, no root, an error instead of a count; all-gather
+// leaves redop empty.
+constexpr std::string_view kOld =
+    "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: "
+    "20 validation: 1 \n"
+    "#\n"
+    "# Using devices\n"
+    "#   Rank  0 Pid   1320 on     node-a device  0 [0x1a] Tesla V100-SXM2-32GB\n"
+    "#   Rank  1 Pid   1320 on     node-a device  1 [0x1c] Tesla V100-SXM2-32GB\n"
+    "#\n"
+    "#                                             out-of-place                       in-place\n"
+    "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   "
+    "busbw  error\n"
+    "#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+    "(GB/s)\n"
+    "     1048576        131072   float            52.43   20.00   10.00  0e+00    52.43   20.00   "
+    "10.00  1e-07\n"
+    "     2097152        262144   float            104.9   20.00   10.00  0e+00    104.9   20.00   "
+    "10.00  0e+00\n"
+    "# Out of bounds values : 0 OK\n";
+
+std::string Changed(std::string_view text, std::string_view what, std::string_view to) {
+  std::string changed(text);
+  changed.replace(changed.find(what), what.size(), to);
+  return changed;
+}
+
+std::string CodeOf(std::string_view text) {
+  const auto runs = ParseNcclTests(text, "run.log");
+  return runs ? "none" : runs.error().front().code;
+}
+
+TEST(NcclTests, ReadsTheTableOfRecentReleases) {
+  const auto runs = ParseNcclTests(kRecent, "run.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  ASSERT_EQ(runs->size(), 1u);
+  const NcclTestsRun& run = runs->front();
+  EXPECT_EQ(run.collective, CollectiveKind::kAllReduce);
+  EXPECT_EQ(run.ranks, 4);
+  EXPECT_EQ(run.hosts.size(), 2u);
+  EXPECT_EQ(run.gpu, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(run.tests_version, "2.17.1");
+  EXPECT_EQ(run.nccl_version, "2.27.3");
+  ASSERT_EQ(run.rows.size(), 2u);
+  EXPECT_EQ(run.rows[1].size, Bytes(2048));
+  EXPECT_EQ(run.rows[1].out_of_place, Microseconds(24));
+  EXPECT_EQ(run.rows[1].in_place, Microseconds(25));
+}
+
+TEST(NcclTests, ReadsTheTableOfOldReleases) {
+  const auto runs = ParseNcclTests(kOld, "run.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  ASSERT_EQ(runs->size(), 1u);
+  EXPECT_FALSE(runs->front().collective.has_value()) << "it is not told";
+  EXPECT_EQ(runs->front().ranks, 2);
+  ASSERT_EQ(runs->front().rows.size(), 2u);
+  EXPECT_EQ(runs->front().rows[0].out_of_place, Nanoseconds(52'430));
+}
+
+TEST(NcclTests, ReadsColumnsThatNewReleasesAdd) {
+  const auto runs = ParseNcclTests(
+      "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw "
+      "busbw #wrong i_min i_max i_p99 i_cv% timestamp\n"
+      "[1,0]<stdout>: 1000000 250000 float sum -1 100.0 10.00 15.00 0 99.0 101.0 101.0 1.0 110.0 "
+      "9.09 13.6 N/A 99.0 101.0 101.0 1.0 2026-01-31 12:00:00\n",
+      "run.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  EXPECT_EQ(runs->front().rows[0].out_of_place, Microseconds(100));
+  EXPECT_EQ(runs->front().rows[0].in_place, Microseconds(110));
+}
+
+TEST(NcclTests, SeveralRunsMayStandInOneFile) {
+  const auto runs = ParseNcclTests(std::string(kRecent) + std::string(kOld), "run.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  ASSERT_EQ(runs->size(), 2u);
+  EXPECT_EQ((*runs)[0].ranks, 4);
+  EXPECT_EQ((*runs)[1].ranks, 2);
+}
+
+TEST(NcclTests, WrongResultsAndFailedRowsAreRefusedWhereTheyStand) {
+  // The count of wrong results of the second row, out of place.
+  const auto wrong = ParseNcclTests(Changed(kRecent, "0.13       0", "0.13       7"), "run.log");
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_EQ(wrong.error().front().code, "nccl-tests.wrong-results");
+  EXPECT_EQ(wrong.error().front().location.line, 15);
+  EXPECT_EQ(CodeOf(Changed(kRecent, "0 OK", "3 FAILED")), "nccl-tests.wrong-results");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "    24.00", "     0.00")), "nccl-tests.bad-row");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "    24.00", "      nan")), "nccl-tests.bad-row");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "     2048000 ")), "nccl-tests.bad-row")
+      << "size over time is not the algbw beside it";
+  EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("    24.00") + 9)), "nccl-tests.cut-off");
+  EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("        1024 "))), "nccl-tests.cut-off");
+  EXPECT_EQ(CodeOf(std::string(kRecent) +
+                   "node-a: Test NCCL failure common.cu:961 'unhandled system error'\n"),
+            "nccl-tests.failed");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "root     time", "root  cputime")), "nccl-tests.cpu-time");
+  EXPECT_EQ(CodeOf("nothing of the kind\n"), "nccl-tests.no-table");
+}
+
+constexpr std::string_view kJson =
+    R"({"version":2,"start_time":"2026-01-31 12:00:00","args":["build/all_gather_perf","-b","1M"],)"
+    R"("env":["HOME=/home/me","TOKEN=secret"],"nccl_version":22703,)"
+    R"("config":{"nthreads":1,"ngpus":1,"devices":[{"rank":0,"hostname":"node-a",)"
+    R"("device_info":"NVIDIA H100 80GB HBM3"},{"rank":1,"hostname":"node-a"}]},)"
+    "\n"
+    R"("results":[{"size":1000000,"count":125000,"type":"float","redop":"none","root":"-1",)"
+    R"("out_of_place":{"time":100.0,"alg_bw":10.0,"bus_bw":5.0,"nwrong":0.0},)"
+    R"("in_place":{"time":90.0,"alg_bw":11.1,"bus_bw":5.5,"nwrong":null}}],)"
+    R"("out_of_bounds":{"count":0,"okay":"true"},"errors":[""],"end_time":"2026-01-31 12:00:09"})";
+
+TEST(NcclTests, ReadsJson) {
+  const auto runs = ParseNcclTests(kJson, "run.json");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  const NcclTestsRun& run = runs->front();
+  EXPECT_EQ(run.collective, CollectiveKind::kAllGather);
+  EXPECT_EQ(run.ranks, 2);
+  EXPECT_EQ(run.hosts.size(), 1u);
+  EXPECT_EQ(run.started, "2026-01-31 12:00:00");
+  EXPECT_EQ(run.rows[0].in_place, Microseconds(90));
+  EXPECT_EQ(CodeOf(kJson.substr(0, 300)), "file.not-json");
+  EXPECT_EQ(CodeOf(Changed(kJson, "\"nwrong\":0.0", "\"nwrong\":2.0")), "nccl-tests.wrong-results");
+  EXPECT_EQ(CodeOf("{\"results\":[]}"), "nccl-tests.cut-off");
+  EXPECT_EQ(CodeOf("{}"), "nccl-tests.no-table");
+}
+
+TEST(NcclTestsProfile, ATableIsTheMeanOverRuns) {
+  auto runs = ParseNcclTests(kRecent, "logs/first.log");
+  ASSERT_TRUE(runs.has_value());
+  // A second run, 4 us slower at 1 KiB and without the other size.
+  NcclTestsRun second = runs->front();
+  second.rows.resize(1);
+  second.rows[0].out_of_place = Microseconds(24);
+  second.location.file = "logs/second.log";
+  runs->push_back(second);
+  const auto imported = ProfileOf(*runs, {.name = "mine"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  ASSERT_EQ(imported->profile.collectives.size(), 1u);
+  const calibration::CollectiveTable& table = imported->profile.collectives[0];
+  EXPECT_EQ(table.ranks, 4);
+  EXPECT_EQ(table.nodes, 2);
+  ASSERT_EQ(table.points.size(), 2u);
+  EXPECT_EQ(table.points[0].second, Microseconds(22));
+  EXPECT_EQ(table.points[1].second, Microseconds(24));
+}
+
+TEST(NcclTestsProfile, WhatTheLogDoesNotTellMustBeGiven) {
+  const auto runs = ParseNcclTests(kOld, "old.log");
+  ASSERT_TRUE(runs.has_value());
+  const auto unknown = ProfileOf(*runs, {.name = "mine"});
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().front().code, "nccl-tests.no-collective");
+  NcclTestsOptions options{.collective = CollectiveKind::kAllGather, .name = "mine"};
+  const auto known = ProfileOf(*runs, options);
+  ASSERT_TRUE(known.has_value()) << Format(known.error());
+  EXPECT_EQ(known->profile.collectives[0].nodes, 1);
+  options.ranks_per_node = 1;
+  const auto spread = ProfileOf(*runs, options);
+  ASSERT_TRUE(spread.has_value());
+  EXPECT_EQ(spread->profile.collectives[0].nodes, 2);
+  EXPECT_EQ(spread->notes.size(), 1u) << "the hosts say otherwise";
+  options.ranks_per_node = 3;
+  ASSERT_FALSE(ProfileOf(*runs, options).has_value());
+}
+
+// A larger size may not take far less time: the row is named.
+TEST(NcclTestsProfile, WhatCannotBeIsNamedByRow) {
+  auto runs = ParseNcclTests(kRecent, "run.log");
+  ASSERT_TRUE(runs.has_value());
+  runs->front().rows[1].out_of_place = Microseconds(3);
+  const auto imported = ProfileOf(*runs, {.name = "mine"});
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_EQ(imported.error().front().code, "calibration.implausible");
+  EXPECT_EQ(imported.error().front().location.line, 15);
+}
+
+}  // namespace
+}  // namespace stepcast::formats

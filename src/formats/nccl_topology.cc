@@ -1,0 +1,917 @@
+#include "src/formats/nccl_topology.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "pugixml.hpp"
+#include "src/base/quantity.h"
+#include "src/base/text_file.h"
+#include "src/formats/gpu_models.h"
+#include "src/topology/faults.h"
+#include "src/topology/link_rules.h"
+
+namespace stepcast::formats {
+namespace {
+
+using topology::DeviceKind;
+using topology::LinkedPair;
+using topology::LinkKind;
+using Xml = pugi::xml_node;
+
+constexpr int kDeepest = 64;
+constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
+
+class Lines {
+ public:
+  Lines(std::string_view text, std::string file) : file_(std::move(file)) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+  Location At(std::size_t offset) const {
+    const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
+    return {file_, static_cast<int>(after - starts_.begin()),
+            static_cast<int>(offset - *std::prev(after)) + 1};
+  }
+
+ private:
+  std::string file_;
+  std::vector<std::size_t> starts_{0};
+};
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+// What NCCL writes into its elements, whether it says something here or not.
+bool Known(std::string_view element, std::string_view attribute) {
+  static const std::map<std::string_view, std::set<std::string_view>> known = {
+      {"system", {"version", "name"}},
+      {"cpu",
+       {"numaid", "affinity", "affinity_offset", "arch", "vendor", "familyid", "modelid",
+        "host_hash"}},
+      {"pci",
+       {"busid", "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed",
+        "link_width", "keep"}},
+      {"gpu", {"dev", "sm", "rank", "gdr", "mlopart", "gcn", "arch", "keep", "nvlink_bw"}},
+      {"nvlink", {"target", "count", "tclass"}},
+      {"xgmi", {"target", "count", "tclass"}},
+      {"c2c", {"bw", "count"}},
+      {"pcilink", {"target"}},
+      {"nic", {"keep"}},
+      {"net",
+       {"name", "dev", "speed", "port", "guid", "maxconn", "gdr", "latency", "keep", "coll",
+        "pciPath", "net", "rail", "forceFlush", "asic", "plane"}},
+  };
+  const auto found = known.find(element);
+  return found != known.end() && found->second.contains(attribute);
+}
+
+// NCCL's bandwidths between the CPUs of a host, in GB/s (NVIDIA/nccl, src/graph/topo.h).
+struct CpuType {
+  Bandwidth bandwidth;
+  bool known = false;
+};
+
+struct Cpu {
+  std::string host;
+  int numa = 0;
+  CpuType type;
+  Location location;
+  int index = 0;
+};
+
+// A device on PCIe, and what leads from it towards the CPU.
+struct Place {
+  DeviceKind kind = DeviceKind::kPcieSwitch;
+  std::string bus;
+  std::string host;
+  int parent = -1;  // a place; -1: `cpu`
+  int cpu = -1;     // -1: nothing
+  Bandwidth up;     // of the connection to the parent
+  std::string vendor_device;
+  Location location;
+  Xml element;
+  bool gone = false;  // a wire, or part of the switch above
+  // Of GPUs: rank, or device number; of NICs: device number. What has none comes last.
+  std::int64_t order = 0;
+  Bandwidth speed;  // of a NIC's port
+  std::string name;
+  int index = 0;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file, const ImportOptions& options)
+      : text_(text), lines_(text, file), options_(options) {}
+
+  Result<ImportedTopology> Run() {
+    if (!Parse()) return Mistakes();
+    ReadSystem();
+    if (!mistakes_.empty()) return Mistakes();
+    if (Of(DeviceKind::kGpu).empty()) {
+      Report("topology.impossible", LocationOf(root_), "the file lists no GPU",
+             "dump the topology in a job that uses all GPUs of a node");
+      return Mistakes();
+    }
+    RemoveWires();
+    ChooseNics();
+    Number();
+    const GpuModel* model = ChooseGpu();
+    LinkPcie();
+    LinkNvLinks(model);
+    LinkCpus();
+    if (!mistakes_.empty()) return Mistakes();
+    CheckConnections();
+    if (!mistakes_.empty()) return Mistakes();
+    return Finish();
+  }
+
+ private:
+  tl::unexpected<Diagnostics> Mistakes() { return tl::unexpected(std::move(mistakes_)); }
+
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    mistakes_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+  void Note(std::string note) {
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+      notes_.push_back(std::move(note));
+    }
+  }
+
+  // Of an element's '<'.
+  Location LocationOf(const Xml& element) const {
+    const std::ptrdiff_t offset = element.offset_debug();
+    return lines_.At(offset > 0 ? static_cast<std::size_t>(offset) - 1 : 0);
+  }
+
+  struct Begun {
+    std::string name;
+    int line = 0;
+  };
+  // The innermost element that is still open where the text ends.
+  std::optional<Begun> LastOpen() const {
+    std::vector<Begun> open;
+    for (std::size_t at = text_.find('<'); at != std::string_view::npos; at = text_.find('<', at)) {
+      if (text_.substr(at).starts_with("<!--")) {
+        at = text_.find("-->", at);
+        continue;
+      }
+      const std::size_t end = text_.find('>', at);
+      if (text_.substr(at).starts_with("</")) {
+        if (end != std::string_view::npos && !open.empty()) open.pop_back();
+      } else if (!text_.substr(at).starts_with("<?") && !text_.substr(at).starts_with("<!")) {
+        const std::size_t name = std::min(text_.find_first_of(" \t\r\n/>", at), text_.size());
+        if (end == std::string_view::npos || text_[end - 1] != '/') {
+          open.push_back({std::string(text_.substr(at + 1, name - at - 1)), lines_.At(at).line});
+        }
+      }
+      ++at;
+    }
+    if (open.empty()) return std::nullopt;
+    return open.back();
+  }
+
+  bool Parse() {
+    if (!CheckText(text_, lines_.At(0).file, mistakes_)) return false;
+    const pugi::xml_parse_result result =
+        document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
+    if (result.status == pugi::status_ok) {
+      root_ = document_.document_element();
+      return true;
+    }
+    const auto offset = static_cast<std::size_t>(std::max<std::ptrdiff_t>(result.offset, 0));
+    const std::size_t end = text_.find_last_not_of(" \t\r\n") + 1;
+    const Location location = lines_.At(std::min(offset, text_.size()));
+    if (result.status == pugi::status_no_document_element) {
+      Report("xml.syntax", location, "there is no XML element in the file",
+             "name the file that NCCL_TOPO_DUMP_FILE wrote");
+    } else if (const auto open = LastOpen(); offset + 1 >= end && open) {
+      Report("xml.syntax", location,
+             fmt::format("the XML is cut off: <{}> of line {} is not closed",
+                         Quoted(open->name, ""), open->line),
+             "copy the file again; NCCL writes it at once, so it was cut afterwards");
+    } else {
+      std::string what = result.description();
+      if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
+      Report("xml.syntax", location, fmt::format("not well-formed XML: {}", Quoted(what, "")),
+             "the mistake is at the position or before it");
+    }
+    return false;
+  }
+
+  void CheckNames(const Xml& element) {
+    for (const pugi::xml_attribute attribute : element.attributes()) {
+      if (Known(element.name(), attribute.name())) continue;
+      const Location at = LocationOf(element);
+      Note(fmt::format("line {}: attribute {} of <{}> is not one of NCCL's and was passed over",
+                       at.line, Quoted(attribute.name()), element.name()));
+    }
+  }
+  void NoteElement(const Xml& element) {
+    if (element.type() != pugi::node_element) return;
+    const std::string_view name = element.name();
+    if (name == "pcilink" || name == "gin" || name == "rma") return;  // the same links once more
+    Note(fmt::format("line {}: element <{}> says nothing here and was passed over",
+                     LocationOf(element).line, Quoted(name, "")));
+  }
+
+  // An attribute that is an integer; nothing if it is not there.
+  std::optional<std::int64_t> Integer(const Xml& element, const char* name) {
+    const pugi::xml_attribute attribute = element.attribute(name);
+    if (!attribute) return std::nullopt;
+    const std::string_view value = attribute.value();
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error == std::errc() && end == value.data() + value.size()) return number;
+    Report("topology.bad-attribute", LocationOf(element),
+           fmt::format("{} of <{}> must be an integer: {}", Quoted(name), element.name(),
+                       Quoted(value)),
+           "NCCL writes plain decimal digits");
+    return std::nullopt;
+  }
+
+  void ReadSystem() {
+    const std::string_view name = root_.name();
+    if (name != "system") {
+      Report("topology.not-nccl", LocationOf(root_),
+             fmt::format("the root element of a topology is <system>: <{}>", Quoted(name, "")),
+             name == "graphs" ? "this is what NCCL_GRAPH_DUMP_FILE wrote; name the file of "
+                                "NCCL_TOPO_DUMP_FILE"
+                              : "name the file that NCCL_TOPO_DUMP_FILE wrote");
+      return;
+    }
+    CheckNames(root_);
+    for (const Xml& element : root_.children()) {
+      if (std::string_view(element.name()) == "cpu") {
+        ReadCpu(element);
+      } else if (std::string_view(element.name()) == "pci") {
+        ReadPci(element, -1, -1, "", 1);
+      } else {
+        NoteElement(element);
+      }
+    }
+  }
+
+  static CpuType TypeOf(const Xml& cpu) {
+    const auto type = [](std::int64_t gigabytes) {
+      return CpuType{Bandwidth::GigabytesPerSecond(gigabytes), true};
+    };
+    const std::string_view arch = cpu.attribute("arch").value();
+    const std::string_view vendor = cpu.attribute("vendor").value();
+    if (arch == "ppc64") return type(32);
+    if (arch == "arm64") return type(6);
+    if (arch == "x86_64" && vendor == "AuthenticAMD") return type(16);
+    if (arch == "x86_64" && vendor == "GenuineIntel") {
+      constexpr int kSkylake = 0x55;
+      constexpr int kSapphireRapids = 0x8f;
+      constexpr int kEmeraldRapids = 0xcf;
+      const int model = cpu.attribute("modelid").as_int();
+      if (cpu.attribute("familyid").as_int() != 6 || model < kSkylake) return type(6);
+      return type(model < kSapphireRapids ? 10 : model < kEmeraldRapids ? 22 : 40);
+    }
+    return {Bandwidth::GigabytesPerSecond(16), false};
+  }
+
+  void ReadCpu(const Xml& element) {
+    CheckNames(element);
+    Cpu cpu;
+    cpu.host = element.attribute("host_hash").value();
+    const auto numa = Integer(element, "numaid");
+    if (!element.attribute("numaid")) {
+      Report("topology.bad-attribute", LocationOf(element), "<cpu> has no 'numaid'",
+             "NCCL numbers CPUs by it");
+    }
+    cpu.numa = static_cast<int>(numa.value_or(0));
+    cpu.type = TypeOf(element);
+    cpu.location = LocationOf(element);
+    const int index = static_cast<int>(cpus_.size());
+    cpus_.push_back(cpu);
+    for (const Xml& child : element.children()) {
+      const std::string_view name = child.name();
+      if (name == "pci") {
+        ReadPci(child, -1, index, cpu.host, 1);
+      } else if (name == "nic") {
+        // NCCL found no PCIe device for it.
+        ReadNic(child, -1, index, cpu.host, "", std::nullopt);
+      } else {
+        NoteElement(child);
+      }
+    }
+  }
+
+  // The connection of a PCIe device. What /sys did not tell is as NCCL takes it.
+  Bandwidth Connection(const Xml& pci) {
+    constexpr int kDefaultLanes = 16;
+    constexpr double kDefaultRate = 8;
+    const std::int64_t lanes = Integer(pci, "link_width").value_or(0);
+    const std::string_view speed = pci.attribute("link_speed").value();
+    double rate = 0;
+    std::from_chars(speed.data(), speed.data() + speed.size(), rate);
+    if (lanes < 0 || lanes > 32) {
+      Report("topology.bad-attribute", LocationOf(pci),
+             fmt::format("'link_width' of <pci> must be from 1 to 32 lanes: '{}'", lanes), "");
+      return PcieBandwidth(kDefaultRate, kDefaultLanes);
+    }
+    if (lanes == 0 || !(rate > 0 && rate <= 256)) {
+      unknown_pcie_ = true;
+    }
+    return PcieBandwidth(rate > 0 && rate <= 256 ? rate : kDefaultRate,
+                         lanes > 0 ? static_cast<int>(lanes) : kDefaultLanes);
+  }
+
+  void ReadPci(const Xml& element, int parent, int cpu, const std::string& host, int depth) {
+    if (depth > kDeepest) {
+      if (!too_deep_) {
+        Report("xml.too-deep", LocationOf(element),
+               fmt::format("PCIe devices nested more than {} deep", kDeepest), "");
+      }
+      too_deep_ = true;
+      return;
+    }
+    CheckNames(element);
+    Place place;
+    place.bus = Lower(element.attribute("busid").value());
+    place.host = host;
+    place.parent = parent;
+    place.cpu = cpu;
+    place.location = LocationOf(element);
+    place.element = element;
+    if (place.bus.empty()) {
+      Report("topology.bad-attribute", place.location, "<pci> has no 'busid'",
+             "NCCL tells devices apart by it");
+      return;
+    }
+    place.up = Connection(element);
+    place.vendor_device = fmt::format("{} {}", Lower(element.attribute("vendor").value()),
+                                      Lower(element.attribute("device").value()));
+    const std::string kind = Lower(element.attribute("class").value());
+    const Xml gpu = element.child("gpu");
+    const Xml nic = element.child("nic");
+    const auto unique = [&] {
+      if (by_bus_.emplace(std::pair(host, place.bus), places_.size()).second) return true;
+      Report("topology.impossible", place.location,
+             fmt::format("a second device has this bus id: {}", Quoted(place.bus)),
+             "every PCIe device has its own");
+      return false;
+    };
+    if (gpu || (kind.starts_with("0x03") && !element.child("pci"))) {
+      if (!unique()) return;
+      place.kind = DeviceKind::kGpu;
+      constexpr std::int64_t kNumbers = 1'000'000;  // more than there are GPUs
+      place.order = 2 * kNumbers;
+      if (gpu) {
+        CheckNames(gpu);
+        const auto rank = Integer(gpu, "rank");
+        const auto dev = Integer(gpu, "dev");
+        if (rank && *rank >= 0) {
+          place.order = *rank;
+        } else if (dev && *dev >= 0) {
+          place.order = kNumbers + *dev;
+        }
+      }
+      places_.push_back(std::move(place));
+      return;
+    }
+    if (nic) {
+      ReadNic(nic, parent, cpu, host, place.bus, place.up);
+      return;
+    }
+    if (kind.starts_with("0x02") && !element.child("pci")) {
+      if (!unique()) return;
+      place.kind = DeviceKind::kNic;
+      place.name = place.bus;
+      place.order = std::numeric_limits<std::int64_t>::max();
+      places_.push_back(std::move(place));
+      return;
+    }
+    // A bridge; or something that takes no part, such as the PCIe side of an NVSwitch.
+    if (!element.child("pci") || !unique()) return;
+    const int index = static_cast<int>(places_.size());
+    places_.push_back(std::move(place));
+    for (const Xml& child : element.children()) {
+      if (std::string_view(child.name()) == "pci") {
+        ReadPci(child, index, cpu, host, depth + 1);
+      } else {
+        NoteElement(child);
+      }
+    }
+  }
+
+  // A port is a NIC; the ports of one card share its connection.
+  void ReadNic(const Xml& element, int parent, int cpu, const std::string& host,
+               const std::string& bus, std::optional<Bandwidth> up) {
+    CheckNames(element);
+    std::vector<Xml> ports;
+    for (const Xml& net : element.children("net")) {
+      CheckNames(net);
+      // Without a device number, or fused into another one, NCCL does not use it.
+      if (!net.attribute("dev") || net.attribute("net").as_int(1) == 0) continue;
+      ports.push_back(net);
+    }
+    for (const Xml& net : ports) {
+      Place place;
+      place.kind = DeviceKind::kNic;
+      place.bus = bus;
+      place.host = host;
+      place.parent = parent;
+      place.cpu = cpu;
+      place.location = LocationOf(net);
+      place.element = net;
+      place.order = Integer(net, "dev").value_or(0);
+      place.name =
+          net.attribute("name") ? net.attribute("name").value() : fmt::format("{}", place.order);
+      constexpr std::int64_t kBytesPerMegabit = 125'000;
+      constexpr std::int64_t kMostMegabits = 100'000'000;
+      if (const auto speed = Integer(net, "speed")) {
+        if (*speed <= 0 || *speed > kMostMegabits) {
+          if (options_.nic_speed) {
+            place.speed = *options_.nic_speed;
+          } else {
+            Report("topology.impossible", place.location,
+                   fmt::format("'speed' of <net> {} in Mbit/s: {}",
+                               *speed <= 0 ? "must be above zero, or its link has no bandwidth"
+                                           : "is faster than any link",
+                               *speed),
+                   "write the port's speed (400000 is 400 Gbps), or give --nic-speed; the driver "
+                   "did not tell it");
+          }
+        } else {
+          place.speed = Bandwidth::BytesPerSecond(*speed * kBytesPerMegabit);
+        }
+      }
+      // Without PCIe in between, the port is what limits it.
+      const Bandwidth whole = up.value_or(place.speed);
+      place.up = Bandwidth::BytesPerSecond(whole.bytes_per_second() /
+                                           (up ? static_cast<std::int64_t>(ports.size()) : 1));
+      if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
+      if (up && ports.size() > 1) {
+        Note(fmt::format("the {} ports of the card at {} share its PCIe connection evenly",
+                         ports.size(), bus));
+      }
+      places_.push_back(std::move(place));
+    }
+  }
+
+  std::vector<int> Of(DeviceKind kind) const {
+    std::vector<int> indices;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i].kind == kind && !places_[i].gone) indices.push_back(static_cast<int>(i));
+    }
+    return indices;
+  }
+  Place& At(int place) { return places_[static_cast<std::size_t>(place)]; }
+
+  static bool IsBroadcom(const std::string& vendor_device) {
+    return vendor_device == "0x1000 0xc010" || vendor_device == "0x1000 0xc030";
+  }
+
+  void RemoveWires() {
+    // Children stand after their parents, so from the last to the first every count is final.
+    std::vector<int> children(places_.size());
+    for (int i = static_cast<int>(places_.size()) - 1; i >= 0; --i) {
+      Place& place = At(i);
+      if (place.kind != DeviceKind::kPcieSwitch) {
+        if (place.parent >= 0) ++children[static_cast<std::size_t>(place.parent)];
+        continue;
+      }
+      const int below = children[static_cast<std::size_t>(i)];
+      const bool part_of_switch = place.parent >= 0 && IsBroadcom(place.vendor_device) &&
+                                  At(place.parent).vendor_device == place.vendor_device;
+      place.gone = below <= 1 || part_of_switch;
+      if (place.parent >= 0) {
+        children[static_cast<std::size_t>(place.parent)] += place.gone ? below : 1;
+      }
+    }
+    // Parents before children: each hangs on the nearest that is left.
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      Place& place = places_[i];
+      while (place.parent >= 0 && At(place.parent).gone) {
+        const Place& wire = At(place.parent);
+        const bool inside = IsBroadcom(wire.vendor_device);
+        if (!inside) place.up = std::min(place.up, wire.up);
+        place.parent = wire.parent;
+      }
+    }
+  }
+
+  void ChooseNics() {
+    Bandwidth fastest;
+    for (const int nic : Of(DeviceKind::kNic)) {
+      Place& place = At(nic);
+      if (place.speed == Bandwidth() && options_.nic_speed) place.speed = *options_.nic_speed;
+      if (place.speed == Bandwidth()) {
+        Report("topology.no-speed", place.location,
+               fmt::format("the file does not tell the speed of a NIC: {}", Quoted(place.name)),
+               "give --nic-speed 400Gbps, or dump the topology in a job over several nodes");
+      }
+      fastest = std::max(fastest, place.speed);
+    }
+    for (const int nic : Of(DeviceKind::kNic)) {
+      Place& place = At(nic);
+      if (place.speed == fastest) continue;
+      place.gone = true;
+      Note(fmt::format("NIC {} of {} is left out: nodes communicate over those of {}",
+                       Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
+    }
+    if (fastest > Bandwidth()) {
+      fabric_ = OneSwitch(fastest);
+      Note(kFabricNote);
+    } else {
+      Note("the input lists no NIC: a node that stands alone");
+    }
+  }
+
+  void Number() {
+    for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kNic}) {
+      std::vector<int> places = Of(kind);
+      std::stable_sort(places.begin(), places.end(),
+                       [&](int a, int b) { return At(a).order < At(b).order; });
+      for (std::size_t i = 0; i < places.size(); ++i) At(places[i]).index = static_cast<int>(i);
+      node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(places.size());
+    }
+    // Switches in the order of the first GPU, else NIC, below them.
+    std::vector<int> switches = Of(DeviceKind::kPcieSwitch);
+    std::vector<std::pair<int, int>> first(places_.size(), {topology::kMostDevices, 0});
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Place& place = places_[i];
+      if (place.gone || place.kind == DeviceKind::kPcieSwitch) continue;
+      const bool is_nic = place.kind == DeviceKind::kNic;
+      const std::pair<int, int> key{is_nic ? topology::kMostDevices - 1 : place.index,
+                                    is_nic ? place.index : 0};
+      for (int above = place.parent; above >= 0; above = At(above).parent) {
+        first[static_cast<std::size_t>(above)] =
+            std::min(first[static_cast<std::size_t>(above)], key);
+      }
+    }
+    std::stable_sort(switches.begin(), switches.end(), [&](int a, int b) {
+      return first[static_cast<std::size_t>(a)] < first[static_cast<std::size_t>(b)];
+    });
+    for (std::size_t i = 0; i < switches.size(); ++i) At(switches[i]).index = static_cast<int>(i);
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kPcieSwitch)] =
+        static_cast<int>(switches.size());
+
+    std::vector<Cpu*> cpus;
+    for (Cpu& cpu : cpus_) cpus.push_back(&cpu);
+    std::stable_sort(cpus.begin(), cpus.end(), [](const Cpu* a, const Cpu* b) {
+      return std::tie(a->host, a->numa) < std::tie(b->host, b->numa);
+    });
+    for (std::size_t i = 0; i < cpus.size(); ++i) cpus[i]->index = static_cast<int>(i);
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kCpu)] = static_cast<int>(cpus.size());
+    for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
+      const auto kind = static_cast<DeviceKind>(i);
+      if (node_type_.Count(kind) <= topology::kMostNodeDevices) continue;
+      Report("topology.impossible", LocationOf(root_),
+             fmt::format("a node has at most {} of a kind: {} {}", topology::kMostNodeDevices,
+                         node_type_.Count(kind), Name(kind)),
+             "");
+    }
+  }
+
+  // The GPU type, as the user says or by its PCI ids.
+  const GpuModel* ChooseGpu() {
+    const std::vector<int> gpus = Of(DeviceKind::kGpu);
+    if (!options_.gpu.empty()) {
+      node_type_.gpu = options_.gpu;
+      return FindGpuModel(options_.gpu);
+    }
+    const GpuModel* model = nullptr;
+    for (const int gpu : gpus) {
+      const Xml& pci = At(gpu).element;
+      const GpuModel* here = FindGpuModel(Lower(pci.attribute("vendor").value()),
+                                          Lower(pci.attribute("device").value()));
+      if (here == nullptr || (model != nullptr && model != here)) {
+        Report(
+            "topology.unknown-gpu", At(gpu).location,
+            here == nullptr
+                ? fmt::format("no telling which type of GPU this is: vendor {}, device {}",
+                              Quoted(pci.attribute("vendor").value()),
+                              Quoted(pci.attribute("device").value()))
+                : fmt::format("GPUs of two types in one node: {} and {}", model->name, here->name),
+            "name it with --gpu (topologies/gpus/NAME.yaml)");
+        return nullptr;
+      }
+      model = here;
+    }
+    node_type_.gpu = std::string(model->name);
+    return model;
+  }
+
+  void Add(LinkKind kind, DeviceKind from_kind, int from, DeviceKind to_kind, int to, int count,
+           Time latency, Bandwidth bandwidth) {
+    links_.push_back({kind, from_kind, from, to_kind, to, count, {latency, bandwidth}});
+  }
+
+  void LinkPcie() {
+    for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kNic, DeviceKind::kPcieSwitch}) {
+      std::vector<int> places = Of(kind);
+      std::sort(places.begin(), places.end(),
+                [&](int a, int b) { return At(a).index < At(b).index; });
+      for (const int i : places) {
+        const Place& place = At(i);
+        if (place.parent >= 0) {
+          Add(LinkKind::kPcie, kind, place.index, DeviceKind::kPcieSwitch, At(place.parent).index,
+              1, kPcieLatency, place.up);
+        } else if (place.cpu >= 0) {
+          Add(LinkKind::kPcie, kind, place.index, DeviceKind::kCpu,
+              cpus_[static_cast<std::size_t>(place.cpu)].index, 1, kPcieLatency, place.up);
+        }
+      }
+    }
+    if (unknown_pcie_) {
+      Note(
+          "the input does not tell the speed or width of some PCIe connections: 8 GT/s and 16 "
+          "lanes, as NCCL has it");
+    }
+  }
+
+  // What one link of the GPU carries.
+  std::optional<Bandwidth> LinkRate(const Place& gpu, const GpuModel* model) {
+    if (model != nullptr && model->nvlinks > 0) return model->nvlink;
+    const Xml element = gpu.element.child("gpu");
+    if (element.child("xgmi")) return std::nullopt;
+    return NvLinkBandwidth(element.attribute("sm").as_int());
+  }
+
+  void LinkNvLinks(const GpuModel* model) {
+    std::map<std::string, int> nvswitches;  // by target
+    std::vector<int> gpus = Of(DeviceKind::kGpu);
+    std::sort(gpus.begin(), gpus.end(), [&](int a, int b) { return At(a).index < At(b).index; });
+    struct Seen {
+      int count = 0;
+      Location location;
+    };
+    std::map<std::pair<int, int>, Seen> direct;
+    struct ToSwitch {
+      int gpu = 0;
+      std::string target;
+      int count = 0;
+      Bandwidth rate;
+    };
+    std::vector<ToSwitch> to_switches;
+    std::map<std::pair<int, int>, Bandwidth> rates;
+    for (const int i : gpus) {
+      const Place& gpu = At(i);
+      for (const Xml& link : gpu.element.child("gpu").children()) {
+        const std::string_view name = link.name();
+        if (name == "c2c") {
+          LinkToCpu(gpu, link);
+          continue;
+        }
+        if (name != "nvlink" && name != "xgmi") {
+          NoteElement(link);
+          continue;
+        }
+        CheckNames(link);
+        const auto count = Integer(link, "count");
+        const std::string target = Lower(link.attribute("target").value());
+        if (!count || *count < 1 || *count > topology::kMostParallelLinks || target.empty()) {
+          if (count || !link.attribute("count") || target.empty()) {
+            Report("topology.impossible", LocationOf(link),
+                   target.empty()
+                       ? fmt::format("<{}> has no 'target'", name)
+                       : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
+                                     "bandwidth: {}",
+                                     name, topology::kMostParallelLinks,
+                                     Quoted(link.attribute("count").value())),
+                   "leave a link out that is not there");
+          }
+          continue;
+        }
+        const auto rate = LinkRate(gpu, model);
+        if (!rate) {
+          Report("topology.unknown-gpu", LocationOf(link),
+                 fmt::format("no telling how fast the links of this GPU are: sm {}",
+                             Quoted(gpu.element.child("gpu").attribute("sm").value())),
+                 "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
+          return;
+        }
+        const std::string kind = Lower(link.attribute("tclass").value());
+        const auto other = by_bus_.find({gpu.host, target});
+        const bool to_gpu =
+            other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu;
+        const int links = static_cast<int>(*count);
+        if (to_gpu) {
+          const int peer = places_[other->second].index;
+          if (peer == gpu.index) {
+            Report("topology.impossible", LocationOf(link), "a GPU cannot be linked to itself", "");
+            continue;
+          }
+          const std::pair<int, int> pair = std::minmax(gpu.index, peer);
+          auto [seen, is_new] = direct.try_emplace(pair, Seen{links, LocationOf(link)});
+          rates[pair] = *rate;
+          if (!is_new && seen->second.count != links) {
+            Report("topology.impossible", LocationOf(link),
+                   fmt::format("{} links lead here, {} the other way (line {})", links,
+                               seen->second.count, seen->second.location.line),
+                   "links run both ways: write one count at both ends");
+          }
+        } else if (kind.starts_with("0x03")) {
+          Note(
+              fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
+                          LocationOf(link).line, target));
+        } else if (kind == "0x068001") {  // an IBM bridge: the CPU
+          if (gpu.cpu >= 0) {
+            Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
+                cpus_[static_cast<std::size_t>(gpu.cpu)].index, links, kNvLinkLatency, *rate);
+          }
+        } else {
+          nvswitches.emplace(target, 0);
+          to_switches.push_back({gpu.index, target, links, *rate});
+        }
+      }
+    }
+    int next = 0;
+    for (auto& [target, index] : nvswitches) index = next++;
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = next;
+    for (const auto& [pair, seen] : direct) {
+      Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kGpu, pair.second,
+          seen.count, kNvLinkLatency, rates[pair]);
+    }
+    std::map<std::pair<int, int>, std::pair<int, Bandwidth>> summed;
+    for (const ToSwitch& link : to_switches) {
+      auto& [count, rate] = summed[{link.gpu, nvswitches[link.target]}];
+      count += link.count;
+      rate = link.rate;
+    }
+    for (const auto& [pair, link] : summed) {
+      Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kNvSwitch, pair.second,
+          link.first, kNvLinkLatency, link.second);
+    }
+  }
+
+  // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.
+  void LinkToCpu(const Place& gpu, const Xml& link) {
+    CheckNames(link);
+    const std::int64_t bandwidth = Integer(link, "bw").value_or(0);
+    const std::int64_t count = Integer(link, "count").value_or(1);
+    constexpr std::int64_t kBytes = 1'000'000;
+    if (bandwidth < 1 || bandwidth > 10'000'000 || count < 1 ||
+        count > topology::kMostParallelLinks) {
+      Report(
+          "topology.impossible", LocationOf(link),
+          fmt::format("'bw' and 'count' of <c2c> must be above zero: {} and {}", bandwidth, count),
+          "leave a link out that is not there");
+      return;
+    }
+    if (gpu.cpu < 0) return;
+    constexpr Time kC2cLatency = Nanoseconds(400);
+    Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
+        cpus_[static_cast<std::size_t>(gpu.cpu)].index, static_cast<int>(count), kC2cLatency,
+        Bandwidth::BytesPerSecond(bandwidth * kBytes));
+  }
+
+  void LinkCpus() {
+    for (const Cpu& a : cpus_) {
+      for (const Cpu& b : cpus_) {
+        if (a.index >= b.index || a.host != b.host) continue;
+        if (!a.type.known) {
+          Note("the input does not tell the type of the CPUs: 16 GB/s between them");
+        }
+        Add(LinkKind::kCpuInterconnect, DeviceKind::kCpu, a.index, DeviceKind::kCpu, b.index, 1,
+            kCpuLatency, std::min(a.type.bandwidth, b.type.bandwidth));
+      }
+    }
+  }
+
+  // Sets of devices that links join.
+  class Parts {
+   public:
+    int Find(const std::pair<DeviceKind, int>& device) {
+      const auto [at, is_new] = number_.try_emplace(device, static_cast<int>(parent_.size()));
+      if (is_new) parent_.push_back(at->second);
+      int root = at->second;
+      while (parent_[static_cast<std::size_t>(root)] != root) {
+        root = parent_[static_cast<std::size_t>(root)] =
+            parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(root)])];
+      }
+      return root;
+    }
+    void Join(const std::pair<DeviceKind, int>& a, const std::pair<DeviceKind, int>& b) {
+      const int root = Find(a);
+      parent_[static_cast<std::size_t>(Find(b))] = root;
+    }
+
+   private:
+    std::map<std::pair<DeviceKind, int>, int> number_;
+    std::vector<int> parent_;
+  };
+
+  void CheckConnections() {
+    Parts all;
+    Parts switches;  // without GPUs and NICs, which do not forward
+    for (const LinkedPair& link : links_) {
+      all.Join({link.from_kind, link.from}, {link.to_kind, link.to});
+      if (Forwards(link.from_kind) && Forwards(link.to_kind)) {
+        switches.Join({link.from_kind, link.from}, {link.to_kind, link.to});
+      }
+    }
+    const auto places = [&](DeviceKind kind) {
+      std::vector<int> sorted = Of(kind);
+      std::sort(sorted.begin(), sorted.end(),
+                [&](int a, int b) { return At(a).index < At(b).index; });
+      return sorted;
+    };
+    const std::vector<int> gpus = places(DeviceKind::kGpu);
+    const std::vector<int> nics = places(DeviceKind::kNic);
+    const int home = all.Find({DeviceKind::kGpu, 0});
+    for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kNic}) {
+      for (const int i : kind == DeviceKind::kGpu ? gpus : nics) {
+        if (all.Find({kind, At(i).index}) == home) continue;
+        const bool is_gpu = kind == DeviceKind::kGpu;
+        Report("topology.impossible", At(i).location,
+               fmt::format("the topology is in several parts: no links lead from the GPU at {} "
+                           "(line {}) to this {}: {}",
+                           At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
+                           Quoted(is_gpu ? At(i).bus : At(i).name)),
+               "put its <pci> below the <cpu> that it hangs on; hosts of one NVLink domain meet in "
+               "NVSwitches");
+        return;
+      }
+    }
+    // The sets next to each GPU and NIC.
+    std::map<std::pair<DeviceKind, int>, std::set<int>> next_to;
+    for (const LinkedPair& link : links_) {
+      const std::pair from{link.from_kind, link.from};
+      const std::pair to{link.to_kind, link.to};
+      if (!Forwards(link.from_kind) && Forwards(link.to_kind)) {
+        next_to[from].insert(switches.Find(to));
+      }
+      if (!Forwards(link.to_kind) && Forwards(link.from_kind)) {
+        next_to[to].insert(switches.Find(from));
+      }
+    }
+    std::set<int> to_nics;
+    for (const int nic : nics)
+      to_nics.merge(std::set<int>(next_to[{DeviceKind::kNic, At(nic).index}]));
+    for (const int gpu : gpus) {
+      const std::set<int>& sets = next_to[{DeviceKind::kGpu, At(gpu).index}];
+      if (nics.empty() ||
+          std::any_of(sets.begin(), sets.end(), [&](int set) { return to_nics.contains(set); })) {
+        continue;
+      }
+      Report("topology.impossible", At(gpu).location,
+             fmt::format("no way leads from this GPU to a NIC without another GPU between: {}",
+                         Quoted(At(gpu).bus)),
+             "put its <pci> below the <cpu> that it hangs on");
+    }
+  }
+
+  stepcast::Result<ImportedTopology> Finish() {
+    node_type_.links = RulesOf(links_);
+    const int nodes = fabric_ ? 2 : 1;
+    for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, nodes)) {
+      Report("topology.impossible", LocationOf(root_), fault.message, fault.hint);
+    }
+    if (node_type_.links.size() > kMostRules) {
+      Report("topology.impossible", LocationOf(root_),
+             fmt::format("a topology file has at most {} entries of links, this machine needs: {}",
+                         kMostRules, node_type_.links.size()),
+             "describe it by hand");
+    }
+    if (!mistakes_.empty()) return Mistakes();
+    Note(kLatencyNote);
+    return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
+  }
+
+  std::string_view text_;
+  Lines lines_;
+  const ImportOptions& options_;
+  pugi::xml_document document_;
+  Xml root_;
+  std::vector<Cpu> cpus_;
+  std::vector<Place> places_;
+  std::map<std::pair<std::string, std::string>, std::size_t> by_bus_;  // (host, bus id)
+  bool unknown_pcie_ = false;
+  bool too_deep_ = false;
+  topology::NodeType node_type_;
+  std::optional<topology::Fabric> fabric_;
+  std::vector<LinkedPair> links_;
+  std::vector<std::string> notes_;
+  Diagnostics mistakes_;
+};
+
+}  // namespace
+
+Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,
+                                           const ImportOptions& options) {
+  return Reader(text, file, options).Run();
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,193 @@
+#include "src/formats/nccl_topology.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "src/topology/device_set.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::formats {
+namespace {
+
+using topology::DeviceKind;
+
+constexpr std::string_view kPciHead =
+    R"(vendor="0x10de" device="0x2330" subsystem_vendor="0x10de" subsystem_device="0x1" )"
+    R"(link_speed="32.0 GT/s PCIe" link_width="16")";
+
+std::string Gpu(int number, std::string_view links) {
+  return "<pci busid=\"0000:1" + std::to_string(number) + ":00.0\" class=\"0x030200\" " +
+         std::string(kPciHead) + ">\n<gpu dev=\"" + std::to_string(number) +
+         "\" sm=\"90\" rank=\"" + std::to_string(number) + "\" gdr=\"1\">\n" + std::string(links) +
+         "</gpu>\n</pci>\n";
+}
+std::string Nic(int number, std::string_view speed = "400000") {
+  return "<pci busid=\"0000:2" + std::to_string(number) +
+         ":00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x1021\" link_speed=\"32.0 GT/s "
+         "PCIe\" link_width=\"16\">\n<nic>\n<net name=\"mlx5_" +
+         std::to_string(number) + "\" dev=\"" + std::to_string(number) + "\" speed=\"" +
+         std::string(speed) +
+         "\" port=\"1\" guid=\"0x1\" maxconn=\"131072\" gdr=\"1\"/>\n</nic>\n" + "</pci>\n";
+}
+std::string Bridge(int number, std::string_view below) {
+  return "<pci busid=\"0000:3" + std::to_string(number) +
+         ":00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">\n" +
+         std::string(below) + "</pci>\n";
+}
+std::string Cpu(int number, std::string_view below) {
+  return "<cpu numaid=\"" + std::to_string(number) +
+         "\" affinity=\"ff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
+         "modelid=\"143\">\n" +
+         std::string(below) + "</cpu>\n";
+}
+std::string System(std::string_view below) {
+  return "<system version=\"1\">\n" + std::string(below) + "</system>\n";
+}
+constexpr std::string_view kToSwitch =
+    "<nvlink target=\"0000:e0:00.0\" count=\"18\" tclass=\"0x068000\"/>\n";
+
+Result<ImportedTopology> Parse(std::string_view text, const ImportOptions& options = {}) {
+  return ParseNcclTopology(text, "node.xml", options);
+}
+
+// The code of the only mistake.
+std::string CodeOf(const Result<ImportedTopology>& result) {
+  if (result) return "none";
+  EXPECT_EQ(result.error().size(), 1u) << Format(result.error());
+  return result.error().front().code;
+}
+
+bool Noted(const ImportedTopology& topology, std::string_view text) {
+  return std::any_of(topology.notes.begin(), topology.notes.end(),
+                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+TEST(NcclTopology, ANodeOfTwoSocketsIsDrawnInFourRules) {
+  const auto topology = Parse(System(Cpu(0, Bridge(0, Gpu(0, kToSwitch) + Nic(0))) +
+                                     Cpu(1, Bridge(1, Gpu(1, kToSwitch) + Nic(1)))));
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  const topology::NodeType& node = topology->node_type;
+  EXPECT_EQ(node.gpu, "h100-sxm") << "by the PCI ids";
+  EXPECT_EQ(node.Count(DeviceKind::kGpu), 2);
+  EXPECT_EQ(node.Count(DeviceKind::kNvSwitch), 1);
+  EXPECT_EQ(node.Count(DeviceKind::kPcieSwitch), 2);
+  EXPECT_EQ(node.Count(DeviceKind::kCpu), 2);
+  EXPECT_EQ(node.Count(DeviceKind::kNic), 2);
+  // GPU to switch, NIC to switch, switch to CPU, NVLink, between CPUs.
+  ASSERT_EQ(node.links.size(), 5u);
+  // 32 GT/s x 16 lanes / 8 bits.
+  EXPECT_EQ(node.links[0].link.bandwidth, Bandwidth::GigabytesPerSecond(64));
+  EXPECT_EQ(node.links[3].count, 18);
+  EXPECT_EQ(node.links[3].link.bandwidth, Bandwidth::GigabytesPerSecond(25));
+  // NCCL's figure for Sapphire Rapids (model 143).
+  EXPECT_EQ(node.links[4].link.bandwidth, Bandwidth::GigabytesPerSecond(22));
+  ASSERT_TRUE(topology->fabric.has_value());
+  EXPECT_EQ(topology->fabric->link.bandwidth, Bandwidth::GigabytesPerSecond(50));
+  EXPECT_TRUE(Noted(*topology, "no latencies"));
+  EXPECT_TRUE(Noted(*topology, "what joins nodes"));
+}
+
+TEST(NcclTopology, ABridgeWithOneDeviceIsAWire) {
+  const auto topology = Parse(System(Cpu(0, Bridge(0, Bridge(1, Gpu(0, "") + Gpu(1, ""))))));
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_EQ(topology->node_type.Count(DeviceKind::kPcieSwitch), 1);
+  EXPECT_FALSE(topology->fabric.has_value());
+  EXPECT_TRUE(Noted(*topology, "no NIC"));
+}
+
+// DGX-1 and the like: both ends name the link, it is one.
+TEST(NcclTopology, DirectNvLinksCountOnce) {
+  const auto text = [](int back) {
+    return System(
+        Cpu(0, Gpu(0, "<nvlink target=\"0000:11:00.0\" count=\"4\" tclass=\"0x030200\"/>\n") +
+                   Gpu(1, "<nvlink target=\"0000:10:00.0\" count=\"" + std::to_string(back) +
+                              "\" tclass=\"0x030200\"/>\n")));
+  };
+  const auto topology = Parse(text(4));
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  ASSERT_EQ(topology->node_type.links.size(), 2u);
+  EXPECT_EQ(topology->node_type.links[1].count, 4);
+  EXPECT_EQ(CodeOf(Parse(text(2))), "topology.impossible");
+}
+
+TEST(NcclTopology, OnlyTheFastestNicsJoinNodes) {
+  const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Nic(0, "100000") + Nic(1))));
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_EQ(topology->node_type.Count(DeviceKind::kNic), 1);
+  EXPECT_TRUE(Noted(*topology, "mlx5_0"));
+}
+
+TEST(NcclTopology, CutOffTextNamesTheElementThatIsOpen) {
+  const std::string whole = System(Cpu(0, Gpu(0, kToSwitch)));
+  const auto cut = Parse(whole.substr(0, whole.find("</gpu>")));
+  ASSERT_FALSE(cut.has_value());
+  EXPECT_EQ(CodeOf(cut), "xml.syntax");
+  EXPECT_EQ(cut.error().front().message, "the XML is cut off: <gpu> of line 4 is not closed");
+  // Wherever it is cut, it is noticed.
+  for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
+    EXPECT_FALSE(Parse(whole.substr(0, length)).has_value()) << length;
+  }
+}
+
+TEST(NcclTopology, ALinkOfZeroBandwidthIsNamed) {
+  EXPECT_EQ(CodeOf(Parse(System(Cpu(0, Gpu(0, "") + Nic(0, "0"))))), "topology.impossible");
+  const auto links = Parse(System(
+      Cpu(0, Gpu(0, "<nvlink target=\"0000:e0:00.0\" count=\"0\" tclass=\"0x068000\"/>\n"))));
+  EXPECT_EQ(CodeOf(links), "topology.impossible");
+  EXPECT_EQ(links.error().front().location.line, 5);
+  EXPECT_EQ(links.error().front().location.column, 1);
+}
+
+TEST(NcclTopology, ASpeedThatIsNotToldCanBeGiven) {
+  const std::string text = System(Cpu(0, Gpu(0, "") + Nic(0, "-1")));
+  ImportOptions options;
+  options.nic_speed = Bandwidth::GigabytesPerSecond(25);
+  const auto topology = Parse(text, options);
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_EQ(topology->fabric->link.bandwidth, Bandwidth::GigabytesPerSecond(25));
+}
+
+TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
+  const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Nic(0)) + Gpu(1, "")));
+  EXPECT_EQ(CodeOf(topology), "topology.impossible");
+  EXPECT_NE(topology.error().front().message.find("in several parts"), std::string::npos);
+}
+
+// The second GPU reaches the first over NVLink, but nothing leads to a NIC.
+TEST(NcclTopology, AGpuWithoutAPathToANicIsNamed) {
+  const auto topology = Parse(System(Cpu(0, Gpu(0, kToSwitch) + Nic(0)) + Gpu(1, kToSwitch)));
+  EXPECT_EQ(CodeOf(topology), "topology.impossible");
+  EXPECT_NE(topology.error().front().message.find("no way leads from this GPU to a NIC"),
+            std::string::npos);
+}
+
+TEST(NcclTopology, AttributesOfOtherReleasesAreNoted) {
+  std::string text = System(Cpu(0, Gpu(0, "")));
+  text.replace(text.find(" gdr="), 1, " shade=\"green\" ");
+  const auto topology = Parse(text);
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_TRUE(Noted(*topology, "'shade'"));
+}
+
+TEST(NcclTopology, OtherDocumentsAreRefused) {
+  EXPECT_EQ(CodeOf(Parse("<graphs version=\"1\"></graphs>")), "topology.not-nccl");
+  EXPECT_EQ(CodeOf(Parse("<system version=\"1\"></system>")), "topology.impossible");
+  EXPECT_EQ(CodeOf(Parse("")), "xml.syntax");
+  EXPECT_EQ(CodeOf(Parse(System(Cpu(0, Gpu(0, "") + Gpu(0, ""))))), "topology.impossible");
+}
+
+TEST(NcclTopology, AnUnknownGpuMustBeNamed) {
+  std::string text = System(Cpu(0, Gpu(0, "")));
+  text.replace(text.find("0x2330"), 6, "0xffff");
+  EXPECT_EQ(CodeOf(Parse(text)), "topology.unknown-gpu");
+  ImportOptions options;
+  options.gpu = "a100-sxm-80gb";
+  const auto topology = Parse(text, options);
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_EQ(topology->node_type.gpu, "a100-sxm-80gb");
+}
+
+}  // namespace
+}  // namespace stepcast::formats

@@ -1,0 +1,410 @@
+#include "src/formats/nvidia_smi_topology.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/text_file.h"
+#include "src/formats/gpu_models.h"
+#include "src/topology/faults.h"
+#include "src/topology/link_rules.h"
+
+namespace stepcast::formats {
+namespace {
+
+using topology::DeviceKind;
+using topology::LinkedPair;
+using topology::LinkKind;
+
+struct Word {
+  std::string text;
+  Location location;
+};
+using Row = std::vector<Word>;
+
+// Escape sequences (underlined headings) replaced by blanks, so that columns stay in place.
+std::string WithoutEscapes(std::string_view text) {
+  constexpr char kEscape = '\x1b';
+  std::string plain(text);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (plain[i] != kEscape) continue;
+    std::size_t end = i + 1;
+    if (end < plain.size() && plain[end] == '[') {
+      do {
+        ++end;
+      } while (end < plain.size() && (plain[end] < '@' || plain[end] > '~') && plain[end] != '\n');
+      if (end < plain.size() && plain[end] != '\n') ++end;
+    }
+    std::fill(plain.begin() + static_cast<std::ptrdiff_t>(i),
+              plain.begin() + static_cast<std::ptrdiff_t>(std::min(end, plain.size())), ' ');
+  }
+  return plain;
+}
+
+std::vector<Row> RowsOf(std::string_view text, const std::string& file) {
+  std::vector<Row> rows(1);
+  std::size_t line_start = 0;
+  int line = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '\n') {
+      rows.emplace_back();
+      line_start = ++i;
+      ++line;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      ++i;
+    } else {
+      const std::size_t end = std::min(text.find_first_of(" \t\r\n", i), text.size());
+      rows.back().push_back({std::string(text.substr(i, end - i)),
+                             {file, line, static_cast<int>(i - line_start) + 1}});
+      i = end;
+    }
+  }
+  return rows;
+}
+
+std::optional<int> Number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+bool IsGpu(std::string_view name) {
+  return name.starts_with("GPU") && Number(name.substr(3)).has_value();
+}
+
+// Sets of devices that merge.
+class Sets {
+ public:
+  explicit Sets(std::size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+  std::size_t Find(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(std::size_t a, std::size_t b) {
+    a = Find(a);
+    b = Find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file, const ImportOptions& options)
+      : text_(WithoutEscapes(text)), file_(file), options_(options) {}
+
+  Result<ImportedTopology> Run() {
+    if (!CheckText(text_, file_, mistakes_)) return Mistakes();
+    rows_ = RowsOf(text_, file_);
+    if (!FindHeading() || !ReadMatrix()) return Mistakes();
+    const GpuModel* model = FindGpuModel(options_.gpu);
+    if (options_.gpu.empty()) {
+      Report("topology.unknown-gpu", {file_, 0, 0},
+             "nvidia-smi topo -m does not tell the type of the GPUs",
+             "name it with --gpu (topologies/gpus/NAME.yaml)");
+    } else if (model == nullptr) {
+      Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
+             fmt::format("the links of this GPU type are not known: {}", Quoted(options_.gpu)),
+             "import the XML of NCCL_TOPO_DUMP_FILE instead, which tells more");
+    }
+    if (nics_ > 0 && !options_.nic_speed) {
+      Report("topology.no-speed", {file_, 0, 0},
+             "nvidia-smi topo -m does not tell the speed of the NICs",
+             "give it, as --nic-speed 400Gbps");
+    }
+    if (!mistakes_.empty()) return Mistakes();
+    Build(*model);
+    for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, fabric_ ? 2 : 1)) {
+      Report("topology.impossible", heading_.front().location, fault.message, fault.hint);
+    }
+    if (!mistakes_.empty()) return Mistakes();
+    return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
+  }
+
+ private:
+  tl::unexpected<Diagnostics> Mistakes() { return tl::unexpected(std::move(mistakes_)); }
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    mistakes_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // The first line that names the columns: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
+  bool FindHeading() {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const Row& row = rows_[i];
+      if (row.empty() || row[0].text != "GPU0" || (row.size() > 1 && row[1].text == "X")) continue;
+      for (const Word& word : row) {
+        if (word.text == "CPU" || word.text == "NUMA") break;
+        heading_.push_back(word);
+      }
+      first_row_ = i + 1;
+      break;
+    }
+    if (heading_.empty()) {
+      Report("topology.not-smi", {file_, 1, 1}, "there is no matrix that begins with GPU0",
+             "name a file with what 'nvidia-smi topo -m' printed");
+      return false;
+    }
+    for (const Word& word : heading_) {
+      if (IsGpu(word.text) && nics_ == 0) {
+        ++gpus_;
+      } else {
+        ++nics_;
+      }
+    }
+    if (gpus_ <= topology::kMostNodeDevices && nics_ <= topology::kMostNodeDevices) return true;
+    Report("topology.bad-matrix", heading_.front().location,
+           fmt::format("a node has at most {} of a kind: {} GPUs, {} NICs",
+                       topology::kMostNodeDevices, gpus_, nics_),
+           "");
+    return false;
+  }
+
+  std::size_t devices() const { return heading_.size(); }
+
+  static bool IsClass(std::string_view word) {
+    static const std::set<std::string_view> classes = {"X",   "SYS", "NODE", "PHB",
+                                                       "PXB", "PIX", "SOC"};
+    if (classes.contains(word)) return true;
+    return word.starts_with("NV") && Number(word.substr(2)).value_or(0) > 0 &&
+           *Number(word.substr(2)) <= topology::kMostParallelLinks;
+  }
+
+  bool ReadMatrix() {
+    matrix_.resize(devices());
+    std::vector<bool> seen(devices());
+    for (std::size_t i = first_row_; i < rows_.size(); ++i) {
+      const Row& row = rows_[i];
+      if (row.empty()) continue;
+      if (row[0].text.starts_with("Legend")) break;
+      const auto named = std::find_if(heading_.begin(), heading_.end(),
+                                      [&](const Word& word) { return word.text == row[0].text; });
+      if (named == heading_.end()) continue;
+      const auto at = static_cast<std::size_t>(named - heading_.begin());
+      if (seen[at]) {
+        Report("topology.bad-matrix", row[0].location,
+               fmt::format("a second row for: {}", Quoted(row[0].text)), "keep one of them");
+        return false;
+      }
+      seen[at] = true;
+      if (row.size() < devices() + 1) {
+        Report("topology.bad-matrix", row[0].location,
+               fmt::format("the row has {} of {} columns: {}", row.size() - 1, devices(),
+                           Quoted(row[0].text)),
+               "copy the output as a whole; lines may have been cut");
+        continue;
+      }
+      for (std::size_t j = 0; j < devices(); ++j) {
+        const Word& word = row[j + 1];
+        if (!IsClass(word.text) || (word.text == "X") != (at == j)) {
+          Report("topology.bad-matrix", word.location,
+                 fmt::format("no class of a connection from {} to {}: {}", row[0].text,
+                             heading_[j].text, Quoted(word.text)),
+                 "the classes are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
+        }
+        matrix_[at].push_back(word);
+      }
+      // CPU affinity, then NUMA affinity where there is a single node.
+      if (at < static_cast<std::size_t>(gpus_) && row.size() > devices() + 2) {
+        numa_[at] = row[devices() + 2].text;
+      }
+    }
+    for (std::size_t i = 0; i < devices(); ++i) {
+      if (!seen[i]) {
+        Report("topology.bad-matrix", heading_[i].location,
+               fmt::format("the matrix has no row for: {}", Quoted(heading_[i].text)),
+               "copy the output as a whole");
+      }
+    }
+    if (!mistakes_.empty()) return false;
+    for (std::size_t i = 0; i < devices(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (matrix_[i][j].text == matrix_[j][i].text) continue;
+        Report("topology.bad-matrix", matrix_[i][j].location,
+               fmt::format("{} to {} is {}, the other way it is {}", heading_[i].text,
+                           heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
+               "connections run both ways; one of the two was changed");
+      }
+    }
+    return mistakes_.empty();
+  }
+
+  int NvLinks(std::size_t i, std::size_t j) const {
+    const std::string& word = matrix_[i][j].text;
+    return word.starts_with("NV") ? Number(std::string_view(word).substr(2)).value_or(0) : 0;
+  }
+
+  void Add(LinkKind kind, DeviceKind from_kind, std::size_t from, DeviceKind to_kind,
+           std::size_t to, int count, Time latency, Bandwidth bandwidth) {
+    links_.push_back({kind,
+                      from_kind,
+                      static_cast<int>(from),
+                      to_kind,
+                      static_cast<int>(to),
+                      count,
+                      {latency, bandwidth}});
+  }
+
+  // The numbers of the sets that `members` of the devices form, in the order of their first.
+  std::map<std::size_t, std::size_t> Numbered(Sets& sets, std::size_t least) const {
+    std::map<std::size_t, std::size_t> sizes;
+    for (std::size_t i = 0; i < devices(); ++i) ++sizes[sets.Find(i)];
+    std::map<std::size_t, std::size_t> numbers;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < devices(); ++i) {
+      if (sets.Find(i) == i && sizes[i] >= least) numbers[i] = next++;
+    }
+    return numbers;
+  }
+
+  void Build(const GpuModel& model) {
+    const auto gpus = static_cast<std::size_t>(gpus_);
+    Sets switches(devices());
+    Sets cpus(devices());
+    for (std::size_t i = 0; i < devices(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const std::string& word = matrix_[i][j].text;
+        if (word == "PIX" || word == "PXB") switches.Join(i, j);
+        if (word == "PIX" || word == "PXB" || word == "PHB" || word == "NODE") cpus.Join(i, j);
+      }
+    }
+    // NVLinks hide what lies between GPUs on PCIe; their NUMA nodes tell.
+    for (std::size_t i = 0; i < gpus; ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!numa_[i].empty() && numa_[i] == numa_[j] && Number(numa_[i])) cpus.Join(i, j);
+      }
+    }
+    const auto switch_numbers = Numbered(switches, 2);
+    const auto cpu_numbers = Numbered(cpus, 1);
+    const Bandwidth pcie = PcieBandwidth(GigatransfersOf(model.pcie_generation), 16);
+
+    LinkNvLinks(model);
+    std::map<std::size_t, std::size_t> cpu_of_switch;
+    for (std::size_t i = 0; i < devices(); ++i) {
+      const DeviceKind kind = i < gpus ? DeviceKind::kGpu : DeviceKind::kNic;
+      const std::size_t index = i < gpus ? i : i - gpus;
+      const std::size_t cpu = cpu_numbers.at(cpus.Find(i));
+      if (const auto on = switch_numbers.find(switches.Find(i)); on != switch_numbers.end()) {
+        Add(LinkKind::kPcie, kind, index, DeviceKind::kPcieSwitch, on->second, 1, kPcieLatency,
+            pcie);
+        cpu_of_switch[on->second] = cpu;
+      } else {
+        Add(LinkKind::kPcie, kind, index, DeviceKind::kCpu, cpu, 1, kPcieLatency, pcie);
+      }
+    }
+    for (const auto& [number, cpu] : cpu_of_switch) {
+      Add(LinkKind::kPcie, DeviceKind::kPcieSwitch, number, DeviceKind::kCpu, cpu, 1, kPcieLatency,
+          pcie);
+    }
+    constexpr Bandwidth kBetweenCpus = Bandwidth::GigabytesPerSecond(16);
+    for (std::size_t i = 0; i < cpu_numbers.size(); ++i) {
+      for (std::size_t j = i + 1; j < cpu_numbers.size(); ++j) {
+        Add(LinkKind::kCpuInterconnect, DeviceKind::kCpu, i, DeviceKind::kCpu, j, 1, kCpuLatency,
+            kBetweenCpus);
+      }
+    }
+    node_type_.gpu = options_.gpu;
+    const auto set = [&](DeviceKind kind, std::size_t count) {
+      node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(count);
+    };
+    set(DeviceKind::kGpu, gpus);
+    set(DeviceKind::kNic, devices() - gpus);
+    set(DeviceKind::kPcieSwitch, switch_numbers.size());
+    set(DeviceKind::kCpu, cpu_numbers.size());
+    node_type_.links = RulesOf(links_);
+    notes_.push_back(fmt::format(
+        "the input does not tell the speed of PCIe: 16 lanes of generation {}, what a {} has",
+        model.pcie_generation, model.name));
+    notes_.emplace_back(
+        "the input tells groups of devices and not the switches between them: one "
+        "PCIe switch for each group");
+    if (cpu_numbers.size() > 1) {
+      notes_.emplace_back("the input does not tell the type of the CPUs: 16 GB/s between them");
+    }
+    if (nics_ > 0) {
+      fabric_ = OneSwitch(*options_.nic_speed);
+      notes_.emplace_back(kFabricNote);
+      notes_.emplace_back("all NICs of the matrix are taken to join nodes, at the speed given");
+    } else {
+      notes_.emplace_back("the input lists no NIC: a node that stands alone");
+    }
+    notes_.emplace_back(kLatencyNote);
+  }
+
+  void LinkNvLinks(const GpuModel& model) {
+    const auto gpus = static_cast<std::size_t>(gpus_);
+    int most = 0;
+    for (std::size_t i = 0; i < gpus; ++i) {
+      int links = 0;
+      for (std::size_t j = 0; j < gpus; ++j) links += NvLinks(i, j);
+      most = std::max(most, links);
+    }
+    if (most == 0) return;
+    if (model.nvlinks == 0) {
+      Report("topology.bad-matrix", heading_.front().location,
+             fmt::format("the matrix has NVLinks, which this GPU type has not: {}",
+                         Quoted(model.name)),
+             "name another type with --gpu");
+      return;
+    }
+    if (most <= model.nvlinks) {
+      for (std::size_t i = 0; i < gpus; ++i) {
+        for (std::size_t j = i + 1; j < gpus; ++j) {
+          if (NvLinks(i, j) == 0) continue;
+          Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kGpu, j, NvLinks(i, j),
+              kNvLinkLatency, model.nvlink);
+        }
+      }
+      return;
+    }
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = 1;
+    for (std::size_t i = 0; i < gpus; ++i) {
+      int links = 0;
+      for (std::size_t j = 0; j < gpus; ++j) links = std::max(links, NvLinks(i, j));
+      if (links == 0) continue;
+      Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kNvSwitch, 0, links, kNvLinkLatency,
+          model.nvlink);
+    }
+    notes_.emplace_back(
+        "the input does not tell how many NVSwitches there are: one that carries all "
+        "links");
+  }
+
+  std::string text_;
+  const std::string& file_;
+  const ImportOptions& options_;
+  std::vector<Row> rows_;
+  Row heading_;
+  std::size_t first_row_ = 0;
+  int gpus_ = 0;
+  int nics_ = 0;
+  std::vector<Row> matrix_;
+  std::map<std::size_t, std::string> numa_;  // of GPUs
+  topology::NodeType node_type_;
+  std::optional<topology::Fabric> fabric_;
+  std::vector<LinkedPair> links_;
+  std::vector<std::string> notes_;
+  Diagnostics mistakes_;
+};
+
+}  // namespace
+
+Result<ImportedTopology> ParseNvidiaSmiTopology(std::string_view text, const std::string& file,
+                                                const ImportOptions& options) {
+  return Reader(text, file, options).Run();
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/formats/imported_topology.h"
+
+// What `nvidia-smi topo -m` prints: a matrix of GPUs and NICs with the class of the way between
+// each two (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend that
+// names the NICs. Tabs or blanks part the columns; terminals' escape sequences are passed over; old
+// releases print the NICs' own names in the matrix.
+//
+//   PIX, PXB   one PCIe switch (or a tree of them, drawn as one)
+//   PHB, NODE  one CPU
+//   SYS        different CPUs, all linked with each other
+//   NV#        # NVLinks: directly, unless all of a GPU's links together are more than it has;
+//              then they lead to NVSwitches, drawn as one
+//
+// It tells neither the GPU type nor any speed, so options.gpu is required, and options.nic_speed
+// where there are NICs.
+//
+// Mistakes: topology.not-smi (no matrix), topology.bad-matrix (a row of wrong length, an unknown
+// class, two halves that differ), topology.unknown-gpu, topology.no-speed.
+namespace stepcast::formats {
+
+Result<ImportedTopology> ParseNvidiaSmiTopology(std::string_view text, const std::string& file,
+                                                const ImportOptions& options);
+
+}  // namespace stepcast::formats

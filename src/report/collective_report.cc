@@ -1,0 +1,92 @@
+#include "src/report/collective_report.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/csv.h"
+#include "src/report/json_values.h"
+#include "src/report/number_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+using forecast::CollectiveForecast;
+using forecast::CollectiveRow;
+
+// A division by a power of ten is rounded correctly, a product with 1e-6 is not.
+double Microseconds(const CollectiveRow& row) {
+  constexpr double kPicoseconds = 1e6;
+  return static_cast<double>(row.time.picoseconds()) / kPicoseconds;
+}
+
+std::string ChannelsText(const CollectiveRow& row) {
+  return row.channels ? fmt::format("{}", *row.channels) : "-";
+}
+
+}  // namespace
+
+std::string CollectiveText(const std::string& name, const CollectiveForecast& forecast) {
+  std::string out = fmt::format(
+      "{}\n\n{} over {} ranks on {}{}, sizes and bandwidths as nccl-tests defines them\n\n", name,
+      Name(forecast.op), Grouped(forecast.ranks),
+      forecast.nodes == 1 ? "1 node" : fmt::format("{} nodes", Grouped(forecast.nodes)),
+      forecast.group == "all" || forecast.group == "part"
+          ? ""
+          : fmt::format(" (group {})", forecast.group));
+  Table table({{"size B"},
+               {"size", Align::kRight},
+               {"time us"},
+               {"algbw GB/s"},
+               {"busbw GB/s"},
+               {"algorithm", Align::kLeft},
+               {"protocol", Align::kLeft},
+               {"channels"},
+               {"cost is", Align::kLeft}});
+  for (const CollectiveRow& row : forecast.rows) {
+    table.AddRow({fmt::format("{}", row.size.count()), FormatBytes(row.size),
+                  fmt::format("{:.2f}", Microseconds(row)),
+                  fmt::format("{:.2f}", forecast.AlgorithmBandwidth(row)),
+                  fmt::format("{:.2f}", forecast.BusBandwidth(row)), row.algorithm,
+                  row.protocol.value_or("-"), ChannelsText(row), cost::Name(row.provenance)});
+  }
+  return out + table.ToString();
+}
+
+std::string CollectiveCsv(const CollectiveForecast& forecast) {
+  std::string out = CsvRecord({"op", "ranks", "nodes", "size_bytes", "time_us", "algbw_gb_s",
+                               "busbw_gb_s", "algorithm", "protocol", "channels", "provenance"});
+  for (const CollectiveRow& row : forecast.rows) {
+    out += CsvRecord(
+        {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
+         fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
+         fmt::format("{}", Microseconds(row)), fmt::format("{}", forecast.AlgorithmBandwidth(row)),
+         fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
+         row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
+  }
+  return out;
+}
+
+std::string CollectiveJson(const std::string& name, const CollectiveForecast& forecast) {
+  Json rows = Json::array();
+  for (const CollectiveRow& row : forecast.rows) {
+    rows.push_back(Json{{"size_bytes", row.size.count()},
+                        {"time_us", Microseconds(row)},
+                        {"algbw_gb_s", forecast.AlgorithmBandwidth(row)},
+                        {"busbw_gb_s", forecast.BusBandwidth(row)},
+                        {"algorithm", row.algorithm},
+                        {"protocol", row.protocol ? Json(*row.protocol) : Json()},
+                        {"channels", row.channels ? Json(*row.channels) : Json()},
+                        {"provenance", cost::Name(row.provenance)}});
+  }
+  return Text(Json{{"stepcast", 1},
+                   {"scenario", name},
+                   {"op", Name(forecast.op)},
+                   {"group", forecast.group},
+                   {"ranks", forecast.ranks},
+                   {"nodes", forecast.nodes},
+                   {"rows", std::move(rows)}});
+}
+
+}  // namespace stepcast::report
