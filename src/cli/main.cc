@@ -427,7 +427,7 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
   AddScenario(command, options.scenario, options.set);
   command
       .add_option("--op", options.op,
-                  fmt::format("Which collective (all_reduce): {}", CollectiveNames()))
+                  "Which collective: all_reduce (default), reduce_scatter, all_gather, broadcast")
       ->type_name("NAME");
   command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
   command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
