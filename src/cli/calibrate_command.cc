@@ -36,6 +36,15 @@
 namespace stepcast::cli {
 namespace {
 
+// Microbenchmarks are step programs: they measure what step programs hold.
+std::optional<CollectiveKind> ProgramCollectiveKind(std::string_view name) {
+  for (const CollectiveKind kind : kProgramCollectiveKinds) {
+    if (Name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+
 using runtime::Attempt;
 using runtime::Failure;
 using runtime::Job;
@@ -143,8 +152,8 @@ Result<Setting> Prepare(const CalibrateOptions& options) {
   const std::string_view types[] = {"fp32", "bf16", "fp16", "fp8"};
   ReadWords("--types", "data type", options.types, DataTypeFromName, types, measured.types, faults);
   std::vector<std::string_view> kinds;
-  for (const CollectiveKind kind : kCollectiveKinds) kinds.push_back(Name(kind));
-  ReadWords("--collectives", "collective", options.collectives, CollectiveKindFromName, kinds,
+  for (const CollectiveKind kind : kProgramCollectiveKinds) kinds.push_back(Name(kind));
+  ReadWords("--collectives", "collective", options.collectives, ProgramCollectiveKind, kinds,
             measured.collectives, faults);
   measured.from = ReadSize("--from", options.from, faults);
   measured.to = ReadSize("--to", options.to, faults);
