@@ -1,6 +1,7 @@
 #include "src/forecast/collective_forecast.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <iterator>
 #include <set>
@@ -17,6 +18,15 @@ namespace stepcast::forecast {
 namespace {
 
 using scenario::Scenario;
+
+// In small letters, as the output has its words.
+std::optional<std::string> ProtocolOf(const cost::CollectivePrice& price) {
+  std::string name = price.protocol;
+  if (name.empty()) return std::nullopt;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return name;
+}
 
 tl::unexpected<Diagnostics> BadGroup(std::string option, std::string message, std::string hint) {
   return tl::unexpected(Diagnostics{
@@ -140,8 +150,9 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
     forecast.rows.push_back({.size = program.collectives[i].bytes,
                              .time = price.demand.alone(),
                              .algorithm = price.algorithm,
-                             .protocol = std::nullopt,
-                             .channels = std::nullopt,
+                             .protocol = ProtocolOf(price),
+                             .channels = price.channels > 0 ? std::optional(price.channels)
+                                                            : std::nullopt,
                              .provenance = price.demand.provenance});
   }
   return forecast;
