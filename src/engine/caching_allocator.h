@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -32,12 +30,12 @@ namespace stepcast::engine {
 class CachingAllocator {
  public:
   struct Settings {
-    Bytes capacity;                    // what the device can give to this process's segments
+    Bytes capacity;  // what the device can give to this process's segments
     bool expandable_segments = false;
   };
 
   // Names a live block until it is freed.
-  using Block = std::int64_t;
+  using Block = std::uint32_t;
 
   CachingAllocator(int streams, Settings settings);
 
@@ -45,6 +43,9 @@ class CachingAllocator {
   std::optional<Block> Allocate(int stream, Bytes size);
   // Requires a live block.
   void Free(Block block);
+
+  // Where it lies. Two live blocks never overlap.
+  std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
 
   Bytes allocated() const { return allocated_; }  // live blocks, rounded up as they are
   Bytes reserved() const { return reserved_; }    // segments
@@ -55,36 +56,46 @@ class CachingAllocator {
   int flushes() const { return flushes_; }
 
  private:
-  using Address = std::int64_t;
+  static constexpr Block kNone = static_cast<Block>(-1);
+
+  struct State {
+    std::int64_t address = 0;
+    std::int64_t size = 0;
+    Block before = kNone, after = kNone;  // neighbours in the segment
+    std::uint32_t pool = 0;
+    bool live = false;
+  };
+  struct FreeBlock {
+    std::int64_t size, address;
+    Block block;
+  };
   struct Pool {
     bool small = false;
-    // Free blocks by size, then address: the first that is large enough is the one to take.
-    std::vector<std::pair<std::int64_t, Address>> free;
-    // Expandable: the range [begin, end) that has been mapped so far; begin < 0: none.
-    Address begin = -1, end = -1;
+    // By size, then address: the first that is large enough is the one to take.
+    std::vector<FreeBlock> free;
+    // Expandable: the range [begin, end) that has been mapped so far, and its last block.
+    std::int64_t begin = 0, end = 0;
+    Block last = kNone;
   };
-  struct Piece {
-    std::int64_t size = 0;
-    int pool = 0;
-    bool live = false;
-    bool first = false;  // of its segment: nothing to merge with before it
-  };
-  // All blocks by address.
-  using Pieces = std::map<Address, Piece>;
 
-  std::optional<Address> TakeFree(int pool, std::int64_t size);
-  std::optional<Address> TakeSegment(int pool, std::int64_t size);
-  bool Grow(int pool, std::int64_t size);
+  std::optional<Block> TakeFree(std::uint32_t pool, std::int64_t size);
+  std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
+  bool Grow(std::uint32_t pool, std::int64_t size);
   bool RoomFor(std::int64_t size) const;
   void Flush();
-  void AddFree(Pieces::iterator piece);
-  void DropFree(Pieces::iterator piece);
-  Pieces::iterator MergeNeighbours(Pieces::iterator piece);
+  void GiveBack(Block block);
+  void GiveBackGranules(Block block);
+  Block NewBlock(const State& state);
+  void Forget(Block block);
+  void AddFree(Block block);
+  void DropFree(Block block);
+  Block MergeNeighbours(Block block);
 
   Settings settings_;
   std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large
-  Pieces pieces_;
-  Address next_address_ = 0;
+  std::vector<State> blocks_;
+  std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
+  std::int64_t next_address_ = 0;
   Bytes allocated_, reserved_, peak_allocated_, peak_reserved_;
   int flushes_ = 0;
 };

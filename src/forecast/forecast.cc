@@ -179,8 +179,8 @@ void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecas
     }
   }
   memory.capacity = scenario.cluster->device_memory();
-  const MemoryPeak peak = PeakOf(run.program, run.timeline,
-                                 std::max(Bytes(0), memory.capacity - memory.outside));
+  const MemoryPeak peak =
+      PeakOf(run.program, run.timeline, std::max(Bytes(0), memory.capacity - memory.outside));
   memory.at_peak = peak.by_category;
   memory.peak = peak.total;
   memory.padding = peak.padding;

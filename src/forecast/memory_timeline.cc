@@ -120,7 +120,8 @@ class Holdings {
 MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capacity) {
   Holdings holdings(program, capacity);
   for (const Instruction& instruction : program.prologue) {
-    if (instruction.opcode == Opcode::kAllocate) holdings.Allocate(instruction.operand, instruction.stream);
+    if (instruction.opcode == Opcode::kAllocate)
+      holdings.Allocate(instruction.operand, instruction.stream);
     if (instruction.opcode == Opcode::kRelease) holdings.Release(instruction.operand);
   }
 

@@ -26,8 +26,8 @@ struct MemoryPeak {
   int flushes = 0;  // how often that was necessary: each time the device stands still
 };
 
-// `capacity`: what the device has for the allocator's segments. Where not everything fits, `reserved`
-// is what an unlimited device would have been asked for.
+// `capacity`: what the device has for the allocator's segments. Where not everything fits,
+// `reserved` is what an unlimited device would have been asked for.
 MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline,
                   Bytes capacity);
 
