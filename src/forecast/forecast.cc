@@ -222,14 +222,9 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
 }
 
 void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecast& forecast) {
-  const MemoryPeak peak = PeakOf(run.program, run.timeline);
   MemoryForecast& memory = forecast.memory;
-  memory.at_peak = peak.by_category;
-  memory.peak = peak.total;
-  memory.padding = peak.padding;
   // Textbook data parallelism has no allocator and no context.
   const bool textbook = scenario.plan.data_parallel.framework == plan::Framework::kReference;
-  memory.reserved = textbook ? peak.total : peak.reserved;
   if (const auto& costs = scenario.calibration->memory; costs && !textbook) {
     memory.outside = costs->context;
     for (std::size_t i = 0; i < run.program.communicators.size(); ++i) {
@@ -237,7 +232,14 @@ void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecas
     }
   }
   memory.capacity = scenario.cluster->device_memory();
-  memory.fits = memory.reserved + memory.outside <= memory.capacity;
+  const MemoryPeak peak =
+      PeakOf(run.program, run.timeline, std::max(Bytes(0), memory.capacity - memory.outside));
+  memory.at_peak = peak.by_category;
+  memory.peak = peak.total;
+  memory.padding = peak.padding;
+  memory.reserved = textbook ? peak.total : peak.reserved;
+  memory.fits = textbook ? peak.total <= memory.capacity : peak.fits;
+  memory.allocator_flushes = textbook ? 0 : peak.flushes;
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "src/engine/caching_allocator.h"
 #include "src/engine/memory_ledger.h"
 
 namespace stepcast::forecast {
@@ -18,8 +21,6 @@ using program::kNone;
 using program::Opcode;
 using program::Program;
 using program::Timeline;
-
-constexpr std::int64_t kGranule = 512;  // c10/cuda/CUDACachingAllocator: kMinBlockSize
 
 // For each release in the step of a buffer with recorded streams: the last use on each of them.
 // Uses and release lie in the same step; a use of the step before has then ended long ago.
@@ -73,51 +74,54 @@ std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& pro
 // What is handed out, and the moment when it was most.
 class Holdings {
  public:
-  explicit Holdings(const Program& program) : program_(program), ledger_(program::kCategories) {}
+  Holdings(const Program& program, Bytes capacity)
+      : program_(program),
+        ledger_(program::kCategories),
+        allocator_(static_cast<int>(program.streams.size()), {.capacity = capacity}),
+        blocks_(program.buffers.size()) {}
 
-  void Allocate(Index index) {
+  void Allocate(Index index, std::uint16_t stream) {
     const program::Buffer& buffer = program_.buffers[index];
     const Bytes peak = ledger_.peak();
     padding_ += buffer.padding;
-    reserved_ += Rounded(buffer.size);
     ledger_.Allocate(static_cast<int>(buffer.category), buffer.size);
     if (ledger_.peak() > peak) padding_at_peak_ = padding_;
-    peak_reserved_ = std::max(peak_reserved_, reserved_);
+    blocks_[index] = allocator_.Allocate(stream, buffer.size);
+    if (!blocks_[index]) fits_ = false;
   }
 
   void Release(Index index) {
     const program::Buffer& buffer = program_.buffers[index];
     padding_ -= buffer.padding;
-    reserved_ -= Rounded(buffer.size);
     ledger_.Release(static_cast<int>(buffer.category), buffer.size);
+    if (blocks_[index]) allocator_.Free(*blocks_[index]);
   }
 
   MemoryPeak peak() const {
     MemoryPeak peak{.by_category = {},
                     .total = ledger_.peak(),
                     .padding = padding_at_peak_,
-                    .reserved = peak_reserved_};
+                    .reserved = allocator_.peak_reserved(),
+                    .fits = fits_,
+                    .flushes = allocator_.flushes()};
     std::copy(ledger_.at_peak().begin(), ledger_.at_peak().end(), peak.by_category.begin());
     return peak;
   }
 
  private:
-  static Bytes Rounded(Bytes size) {
-    return Bytes((size.count() + kGranule - 1) / kGranule * kGranule);
-  }
-
   const Program& program_;
   engine::MemoryLedger ledger_;
+  engine::CachingAllocator allocator_;
+  std::vector<std::optional<engine::CachingAllocator::Block>> blocks_;  // by buffer
   Bytes padding_, padding_at_peak_;
-  Bytes reserved_, peak_reserved_;
+  bool fits_ = true;
 };
 
-}  // namespace
-
-MemoryPeak PeakOf(const Program& program, const Timeline& timeline) {
-  Holdings holdings(program);
+MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capacity) {
+  Holdings holdings(program, capacity);
   for (const Instruction& instruction : program.prologue) {
-    if (instruction.opcode == Opcode::kAllocate) holdings.Allocate(instruction.operand);
+    if (instruction.opcode == Opcode::kAllocate)
+      holdings.Allocate(instruction.operand, instruction.stream);
     if (instruction.opcode == Opcode::kRelease) holdings.Release(instruction.operand);
   }
 
@@ -143,7 +147,7 @@ MemoryPeak PeakOf(const Program& program, const Timeline& timeline) {
         holdings.Release(pending.top().second);
         pending.pop();
       }
-      holdings.Allocate(instruction.operand);
+      holdings.Allocate(instruction.operand, instruction.stream);
     } else if (instruction.opcode == Opcode::kRelease) {
       Time until = record.time;
       if (const auto found = delayed.find(record.instruction); found != delayed.end()) {
@@ -157,6 +161,18 @@ MemoryPeak PeakOf(const Program& program, const Timeline& timeline) {
     }
   }
   return holdings.peak();
+}
+
+}  // namespace
+
+MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity) {
+  const Bytes unlimited(std::numeric_limits<std::int64_t>::max() / 2);
+  MemoryPeak peak = Replay(program, timeline, unlimited);
+  if (peak.reserved <= capacity) return peak;
+  const MemoryPeak limited = Replay(program, timeline, capacity);
+  if (limited.fits) return limited;
+  peak.fits = false;
+  return peak;
 }
 
 }  // namespace stepcast::forecast

@@ -17,11 +17,18 @@ struct MemoryPeak {
   BytesByCategory by_category{};
   Bytes total;
   Bytes padding;
-  // The same peak with every block rounded up to the allocator's granule of 512 B: the least that
-  // it must have reserved.
+  // Most bytes that PyTorch's caching allocator held from the device
+  // (engine/caching_allocator.h): segments, with what is cached or lost in pieces. Never less than
+  // `total`.
   Bytes reserved;
+  // Whether everything got its memory, at the worst by giving all cached segments back first.
+  bool fits = true;
+  int flushes = 0;  // how often that was necessary: each time the device stands still
 };
 
-MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline);
+// `capacity`: what the device has for the allocator's segments. Where not everything fits,
+// `reserved` is what an unlimited device would have been asked for.
+MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline,
+                  Bytes capacity);
 
 }  // namespace stepcast::forecast

@@ -44,13 +44,41 @@ program::Timeline HostOrder(std::initializer_list<program::Index> instructions) 
 }
 
 TEST(MemoryTimeline, ReleasesInHostOrderMakeRoom) {
-  const MemoryPeak peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}));
+  const MemoryPeak peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}), GiB(1));
   EXPECT_EQ(peak.total, Bytes(1600));
   EXPECT_EQ(Of(peak, Category::kParameter), Bytes(1000));
   EXPECT_EQ(Of(peak, Category::kGradient), Bytes(600));
   EXPECT_EQ(Of(peak, Category::kActivation), Bytes(0));
   EXPECT_EQ(peak.padding, Bytes(8));
-  EXPECT_EQ(peak.reserved, Bytes(1024 + 1024));  // 1000 and 600 in granules of 512
+  EXPECT_EQ(peak.reserved, MiB(2));  // all in one small segment
+  EXPECT_TRUE(peak.fits);
+}
+
+// 1000 B need a segment of 2 MiB whatever is left of it.
+TEST(MemoryTimeline, SegmentsDecideWhatFits) {
+  const MemoryPeak peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}), MiB(1));
+  EXPECT_FALSE(peak.fits);
+  EXPECT_EQ(peak.reserved, MiB(2));
+  EXPECT_EQ(peak.total, Bytes(1600));
+}
+
+// 30 MiB on one stream, released, then 40 MiB on another: 70 MiB are reserved where there is room,
+// and 40 where the first segment must be given back.
+TEST(MemoryTimeline, AFullDeviceGivesCachedSegmentsBack) {
+  program::Program program;
+  program.streams = {{"compute"}, {"side"}};
+  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
+                  On(Opcode::kAllocate, 1, 1), On(Opcode::kRelease, 1, 1)};
+  const program::Timeline timeline = HostOrder({0, 1, 2, 3});
+  const MemoryPeak roomy = PeakOf(program, timeline, MiB(70));
+  EXPECT_EQ(roomy.reserved, MiB(70));
+  EXPECT_EQ(roomy.flushes, 0);
+  const MemoryPeak tight = PeakOf(program, timeline, MiB(69));
+  EXPECT_TRUE(tight.fits);
+  EXPECT_EQ(tight.reserved, MiB(40));
+  EXPECT_EQ(tight.flushes, 1);
+  EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
 }
 
 // The gradient is also used by a collective that ends at 50 us; recorded on its stream, its release
@@ -71,10 +99,10 @@ TEST(MemoryTimeline, ARecordedStreamDelaysTheRelease) {
                      {.instruction = 5, .time = Microseconds(5)}};
   timeline.operations = {{.instruction = 1, .start = Microseconds(1), .end = Microseconds(50)}};
   timeline.step_ends = {Microseconds(50)};
-  EXPECT_EQ(PeakOf(program, timeline).total, Bytes(1000 + 600 + 500));
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).total, Bytes(1000 + 600 + 500));
 
   timeline.operations.front().end = Microseconds(4);  // just in time
-  EXPECT_EQ(PeakOf(program, timeline).total, Bytes(1600));
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).total, Bytes(1600));
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ struct MemoryForecast {
   Bytes capacity;
   Bytes padding;     // the part of at_peak that only fills shards to equal length
   bool fits = true;  // reserved + outside <= capacity
+  // Times that the allocator gave its cached segments back to make room; see MemoryPeak.
+  int allocator_flushes = 0;
 };
 
 struct Forecast {

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/base/bytes.h"
+
+namespace stepcast::engine {
+
+// PyTorch's caching allocator for device memory, in virtual addresses: what it takes from the
+// device (segments) and how it cuts that into blocks, so that reserved memory and fragmentation
+// come out beside what was asked for. Source: pytorch/pytorch 2.6.0,
+// c10/cuda/CUDACachingAllocator.cpp, with its defaults.
+//
+//   * A request is rounded up to 512 B, at least 512 B.
+//   * Up to 1 MiB it is served from the small pool, whose segments are 2 MiB; above from the large
+//     pool: segments of 20 MiB for requests below 10 MiB, else the request rounded up to 2 MiB.
+//   * Every stream has pools of its own. The smallest free block that is large enough is taken, on
+//     a tie the one at the lowest address; what it has too much becomes a free block if it is at
+//     least 512 B (small pool) or more than 1 MiB (large pool).
+//   * A freed block merges with its free neighbours in the segment. Segments stay.
+//   * Where the device has no room for a new segment, all segments without a live block are given
+//     back, of every stream, and the request is tried once more; then it is out of memory.
+//   * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one range of addresses that grows
+//     at its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Of what
+//     is given back, only whole granules count.
+//
+// Deterministic: segments have ascending addresses in the order in which they were taken.
+class CachingAllocator {
+ public:
+  struct Settings {
+    Bytes capacity;  // what the device can give to this process's segments
+    bool expandable_segments = false;
+  };
+
+  // Names a live block until it is freed.
+  using Block = std::uint32_t;
+
+  CachingAllocator(int streams, Settings settings);
+
+  // A block for `stream`; nothing if the device has no room left for it.
+  std::optional<Block> Allocate(int stream, Bytes size);
+  // Requires a live block.
+  void Free(Block block);
+
+  // Where it lies. Two live blocks never overlap.
+  std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
+
+  Bytes allocated() const { return allocated_; }  // live blocks, rounded up as they are
+  Bytes reserved() const { return reserved_; }    // segments
+  Bytes peak_allocated() const { return peak_allocated_; }
+  Bytes peak_reserved() const { return peak_reserved_; }
+  // How often all unused segments were given back because the device was full. Each time the
+  // process waits for the device.
+  int flushes() const { return flushes_; }
+
+ private:
+  static constexpr Block kNone = static_cast<Block>(-1);
+
+  struct State {
+    std::int64_t address = 0;
+    std::int64_t size = 0;
+    Block before = kNone, after = kNone;  // neighbours in the segment
+    std::uint32_t pool = 0;
+    bool live = false;
+  };
+  struct FreeBlock {
+    std::int64_t size, address;
+    Block block;
+  };
+  struct Pool {
+    bool small = false;
+    // By size, then address: the first that is large enough is the one to take.
+    std::vector<FreeBlock> free;
+    // Expandable: the range [begin, end) that has been mapped so far, and its last block.
+    std::int64_t begin = 0, end = 0;
+    Block last = kNone;
+  };
+
+  std::optional<Block> TakeFree(std::uint32_t pool, std::int64_t size);
+  std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
+  bool Grow(std::uint32_t pool, std::int64_t size);
+  bool RoomFor(std::int64_t size) const;
+  void Flush();
+  void GiveBack(Block block);
+  void GiveBackGranules(Block block);
+  Block NewBlock(const State& state);
+  void Forget(Block block);
+  void AddFree(Block block);
+  void DropFree(Block block);
+  Block MergeNeighbours(Block block);
+
+  Settings settings_;
+  std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large
+  std::vector<State> blocks_;
+  std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
+  std::int64_t next_address_ = 0;
+  Bytes allocated_, reserved_, peak_allocated_, peak_reserved_;
+  int flushes_ = 0;
+};
+
+}  // namespace stepcast::engine
