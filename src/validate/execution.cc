@@ -109,7 +109,7 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.capacity = scenario.cluster->device_memory();
   memory.fits = true;  // it ran
   const forecast::MemoryPeak told =
-      forecast::PeakOf(execution.program, fullest->measurement.timeline);
+      forecast::PeakOf(execution.program, fullest->measurement.timeline, memory.capacity);
   if (told.total != use.peak) return;
   memory.at_peak = told.by_category;
   memory.padding = told.padding;
