@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <queue>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -74,6 +75,8 @@ std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& pro
 // What is handed out, and the moment when it was most.
 class Holdings {
  public:
+  using Block = engine::CachingAllocator::Block;
+
   Holdings(const Program& program, Bytes capacity)
       : program_(program),
         ledger_(program::kCategories),
@@ -90,11 +93,15 @@ class Holdings {
     if (!blocks_[index]) fits_ = false;
   }
 
-  void Release(Index index) {
+  // The block that a buffer has now: a later allocation of the same buffer gets another, while a
+  // delayed release may still hold this one.
+  std::optional<Block> BlockOf(Index index) const { return blocks_[index]; }
+
+  void Release(Index index, std::optional<Block> block) {
     const program::Buffer& buffer = program_.buffers[index];
     padding_ -= buffer.padding;
     ledger_.Release(static_cast<int>(buffer.category), buffer.size);
-    if (blocks_[index]) allocator_.Free(*blocks_[index]);
+    if (block) allocator_.Free(*block);
   }
 
   MemoryPeak peak() const {
@@ -112,7 +119,7 @@ class Holdings {
   const Program& program_;
   engine::MemoryLedger ledger_;
   engine::CachingAllocator allocator_;
-  std::vector<std::optional<engine::CachingAllocator::Block>> blocks_;  // by buffer
+  std::vector<std::optional<Block>> blocks_;  // by buffer
   Bytes padding_, padding_at_peak_;
   bool fits_ = true;
 };
@@ -122,7 +129,9 @@ MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capaci
   for (const Instruction& instruction : program.prologue) {
     if (instruction.opcode == Opcode::kAllocate)
       holdings.Allocate(instruction.operand, instruction.stream);
-    if (instruction.opcode == Opcode::kRelease) holdings.Release(instruction.operand);
+    if (instruction.opcode == Opcode::kRelease) {
+      holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
+    }
   }
 
   const auto delayed = DelayedReleases(program);
@@ -138,13 +147,15 @@ MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capaci
     }
   }
 
-  using Pending = std::pair<Time, Index>;  // until when, buffer
+  // Until when, buffer, its block.
+  using Pending = std::tuple<Time, Index, std::optional<Holdings::Block>>;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
   for (const program::MemoryRecord& record : timeline.memory) {
     const Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kAllocate) {
-      while (!pending.empty() && pending.top().first <= record.time) {
-        holdings.Release(pending.top().second);
+      while (!pending.empty() && std::get<Time>(pending.top()) <= record.time) {
+        const auto& [until, buffer, block] = pending.top();
+        holdings.Release(buffer, block);
         pending.pop();
       }
       holdings.Allocate(instruction.operand, instruction.stream);
@@ -154,9 +165,9 @@ MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capaci
         for (const Index use : found->second) until = std::max(until, ends[use][record.step]);
       }
       if (until > record.time) {
-        pending.emplace(until, instruction.operand);
+        pending.emplace(until, instruction.operand, holdings.BlockOf(instruction.operand));
       } else {
-        holdings.Release(instruction.operand);
+        holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
       }
     }
   }
