@@ -11,11 +11,13 @@
 namespace stepcast::runtime::host {
 namespace {
 
-// Long against a message's latency, short against the time that a lane takes to pass it.
-constexpr std::int64_t kLaneBytes = 64 << 10;
-constexpr int kLanes = 4;
-// MPI counts with int.
-constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;
+// What Open MPI's TCP sends at once is 64 KiB with its header (btl_tcp_eager_limit).
+constexpr std::int64_t kPieceBytes = 60 << 10;
+// How many pieces are under way at once: 1.9 MiB, which keeps a link of 1 Gbit/s busy through 15 ms
+// in which a rank does not get a core, and one of 100 Gbit/s through the latency of its messages.
+constexpr std::int64_t kSlots = 32;
+// Tags are piece numbers; MPI promises so many. Pieces so far apart are never under way together.
+constexpr std::int64_t kTags = 32768;
 constexpr long kPauseNanoseconds = 50'000;
 
 // sum = (received + own) / divisor
@@ -87,28 +89,29 @@ Attempt<void> MpiRing::AllReduce(const char* source, char* target, std::int64_t 
               .last_step = 2 * members_ - 3});
 }
 
-MpiRing::Slice MpiRing::SliceOf(const Job& job, int part, int lane) const {
-  const std::int64_t lanes = static_cast<std::int64_t>(lanes_.size());
+MpiRing::Slice MpiRing::SliceOf(const Job& job, int part, std::int64_t piece) const {
   const std::int64_t begin = job.elements * part / members_;
   const std::int64_t size = job.elements * (part + 1) / members_ - begin;
-  const std::int64_t first = size * lane / lanes;
-  return {begin + first, size * (lane + 1) / lanes - first};
+  const std::int64_t first = size * piece / pieces_;
+  return {begin + first, size * (piece + 1) / pieces_ - first};
 }
 
 Attempt<void> MpiRing::Run(const Job& job) {
   const std::int64_t part_bytes = (job.elements + members_ - 1) / members_ * job.element_bytes;
-  const std::int64_t lanes = std::max(std::clamp<std::int64_t>(part_bytes / kLaneBytes, 1, kLanes),
-                                      (part_bytes + kLargestMessage - 1) / kLargestMessage);
-  lanes_.assign(static_cast<std::size_t>(lanes), {.step = job.first_step, .outstanding = 0});
-  requests_.assign(2 * lanes_.size(), MPI_REQUEST_NULL);
+  pieces_ = std::max<std::int64_t>((part_bytes + kPieceBytes - 1) / kPieceBytes, 1);
+  begun_ = 0;
+  slots_.assign(static_cast<std::size_t>(std::min(pieces_, kSlots)), Slot());
+  requests_.assign(2 * slots_.size(), MPI_REQUEST_NULL);
   completed_.resize(requests_.size());
-  lane_bytes_ = (part_bytes / job.element_bytes / lanes + 1) * job.element_bytes;
-  const std::size_t scratch = 2 * lanes_.size() * static_cast<std::size_t>(lane_bytes_);
+  piece_bytes_ = (part_bytes / job.element_bytes / pieces_ + 1) * job.element_bytes;
+  const std::size_t scratch = 2 * slots_.size() * static_cast<std::size_t>(piece_bytes_);
   if (job.source != nullptr && scratch_.size() < scratch) scratch_.resize(scratch);
 
   Attempt<void> done;
-  std::size_t unfinished = lanes_.size();
-  for (int lane = 0; done && lane < static_cast<int>(lanes_.size()); ++lane) done = Post(job, lane);
+  std::size_t unfinished = slots_.size();
+  for (int slot = 0; done && slot < static_cast<int>(slots_.size()); ++slot) {
+    done = Begin(job, slot);
+  }
   while (done && unfinished > 0) {
     int count = 0;
     done = CheckMpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
@@ -121,54 +124,64 @@ Attempt<void> MpiRing::Run(const Job& job) {
     }
     for (int i = 0; done && i < count; ++i) {
       const int index = completed_[i] / 2;
-      Lane& lane = lanes_[index];
-      if (--lane.outstanding > 0) continue;
+      Slot& slot = slots_[index];
+      if (--slot.outstanding > 0) continue;
       Complete(job, index);
-      if (lane.step++ == job.last_step) {
-        --unfinished;
-      } else {
+      if (slot.step++ != job.last_step) {
         done = Post(job, index);
+      } else if (begun_ < pieces_) {
+        done = Begin(job, index);
+      } else {
+        --unfinished;
       }
     }
   }
   return done;
 }
 
+// Puts the next piece into a slot.
+Attempt<void> MpiRing::Begin(const Job& job, int slot) {
+  slots_[slot] = {.piece = begun_++, .step = job.first_step, .outstanding = 0};
+  return Post(job, slot);
+}
+
 // In step s of the reduction a member sends what it has summed up of the part that is s + 1 places
 // back, and receives that of the part behind it; after the last step it has its own. In step t of
 // the gather it passes on the part that is t places back.
-Attempt<void> MpiRing::Post(const Job& job, int lane) {
-  const int step = lanes_[lane].step;
+Attempt<void> MpiRing::Post(const Job& job, int slot) {
+  const int step = slots_[slot].step;
   const bool reduces = step < members_ - 1;
   const int back = reduces ? step + 1 : step - (members_ - 1);
-  const Slice sent = SliceOf(job, Part(back), lane);
-  const Slice received = SliceOf(job, Part(back + 1), lane);
+  const std::int64_t piece = slots_[slot].piece;
+  const Slice sent = SliceOf(job, Part(back), piece);
+  const Slice received = SliceOf(job, Part(back + 1), piece);
+  const int tag = static_cast<int>(piece % kTags);
   const char* from = nullptr;
   char* to = nullptr;
   if (!reduces) {
     from = job.gathered + sent.begin * job.element_bytes;
     to = job.gathered + received.begin * job.element_bytes;
   } else {
-    from = step == 0 ? job.source + sent.begin * job.element_bytes : Scratch(lane, (step + 1) % 2);
-    to = Scratch(lane, step % 2);
+    from = step == 0 ? job.source + sent.begin * job.element_bytes : Scratch(slot, (step + 1) % 2);
+    to = Scratch(slot, step % 2);
   }
-  lanes_[lane].outstanding = 2;
+  slots_[slot].outstanding = 2;
   Attempt<void> done =
       CheckMpi(MPI_Irecv(to, static_cast<int>(received.count * job.element_bytes), MPI_BYTE,
-                         Part(1), lane, communicator_, &requests_[2 * lane]),
+                         Part(1), tag, communicator_, &requests_[2 * slot]),
                "receive a part of a collective");
   if (!done) return done;
   return CheckMpi(MPI_Isend(from, static_cast<int>(sent.count * job.element_bytes), MPI_BYTE,
-                            Part(-1), lane, communicator_, &requests_[2 * lane + 1]),
+                            Part(-1), tag, communicator_, &requests_[2 * slot + 1]),
                   "send a part of a collective");
 }
 
-void MpiRing::Complete(const Job& job, int lane) {
-  const int step = lanes_[lane].step;
+void MpiRing::Complete(const Job& job, int slot) {
+  const int step = slots_[slot].step;
   if (step >= members_ - 1) return;
   const bool last = step == members_ - 2;
-  const Slice slice = SliceOf(job, Part(step + 2), lane);
-  char* received = Scratch(lane, step % 2);
+  const Slice slice = SliceOf(job, Part(step + 2), slots_[slot].piece);
+  char* received = Scratch(slot, step % 2);
   const char* own = job.source + slice.begin * job.element_bytes;
   char* sum = received;
   if (last) {

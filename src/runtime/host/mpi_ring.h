@@ -15,8 +15,11 @@
 // the core that another rank's computation needs: with more ranks than cores, a waiting rank here
 // sleeps and looks again every 50 us.
 //
-// Parts go around in lanes, a slice of each part, which are under way independently: while one lane
-// adds, another is on the wire.
+// Parts go around in pieces, a slice of each part, which are under way independently: while one
+// piece is added, others are on the wire. Pieces are small enough for MPI to send them at once.
+// What is larger it announces first, and the receiver's answer then queues on its own link behind
+// all that the ring has put there: a collective would take a third longer than its bytes, by how
+// much depending on what ran before.
 namespace stepcast::runtime::host {
 
 class MpiRing {
@@ -32,7 +35,7 @@ class MpiRing {
                               DataType type, bool average);
   // Each member has its part in `data`; all get all.
   Attempt<void> AllGather(char* data, std::int64_t elements, std::int64_t bytes_per_element);
-  // The two, one lane going on to the second while another is still in the first.
+  // The two, one piece going on to the second while another is still in the first.
   Attempt<void> AllReduce(const char* source, char* target, std::int64_t elements, DataType type,
                           bool average);
 
@@ -50,27 +53,32 @@ class MpiRing {
   struct Slice {
     std::int64_t begin = 0, count = 0;  // elements
   };
-  struct Lane {
+  // Where a piece under way is kept.
+  struct Slot {
+    std::int64_t piece = 0;
     int step = 0;
     int outstanding = 0;  // messages of the step
   };
 
   Attempt<void> Run(const Job& job);
-  Attempt<void> Post(const Job& job, int lane);
-  void Complete(const Job& job, int lane);
-  // The elements of a part that belong to a lane.
-  Slice SliceOf(const Job& job, int part, int lane) const;
-  char* Scratch(int lane, int which) { return scratch_.data() + (2 * lane + which) * lane_bytes_; }
+  Attempt<void> Begin(const Job& job, int slot);
+  Attempt<void> Post(const Job& job, int slot);
+  void Complete(const Job& job, int slot);
+  // The elements of a part that belong to a piece.
+  Slice SliceOf(const Job& job, int part, std::int64_t piece) const;
+  char* Scratch(int slot, int which) { return scratch_.data() + (2 * slot + which) * piece_bytes_; }
   int Part(int back) const { return ((position_ - back) % members_ + members_) % members_; }
 
   MPI_Comm communicator_;
   int position_;
   int members_;
-  std::vector<Lane> lanes_;
-  std::vector<MPI_Request> requests_;  // two a lane: receive, send
+  std::vector<Slot> slots_;
+  std::int64_t pieces_ = 0;            // of the collective
+  std::int64_t begun_ = 0;             // of them
+  std::vector<MPI_Request> requests_;  // two a slot: receive, send
   std::vector<int> completed_;
   std::vector<char> scratch_;
-  std::int64_t lane_bytes_ = 0;  // of one of a lane's two scratch slices
+  std::int64_t piece_bytes_ = 0;  // of one of a slot's two scratch slices
 };
 
 }  // namespace stepcast::runtime::host

@@ -21,8 +21,11 @@ float Given(int member, std::int64_t element) {
 // looks at threads and not at pieces, would take minutes.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::int64_t kManyElements = 10'001;
+constexpr std::int64_t kMoreElements = 10'003;
 #else
 constexpr std::int64_t kManyElements = 90'001;
+// More pieces than are under way at once.
+constexpr std::int64_t kMoreElements = 600'001;
 #endif
 
 struct Group {
@@ -96,6 +99,9 @@ std::string CheckGroup(const Group& group) {
         }
       }
     }
+    std::string wrong =
+        CheckOne<float>(group, kind, DataType::kFp32, kMoreElements, false, /*in_place=*/true);
+    if (!wrong.empty()) return wrong;
   }
   return "";
 }
