@@ -1,5 +1,6 @@
 #include "src/cost/curve_time.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -11,63 +12,67 @@ namespace {
 
 using calibration::TimePoint;
 
-TEST(CurveTime, IsThePointsThemselves) {
+TEST(CurveFactor, IsMeasuredOverLawAtThePoints) {
   const std::vector<TimePoint> points = {
       {KiB(1), Microseconds(10)}, {KiB(4), Microseconds(11)}, {MiB(1), Microseconds(50)}};
-  for (const auto& [size, time] : points) {
-    const CurveTime at = TimeOnCurve(points, static_cast<double>(size.count()));
-    EXPECT_DOUBLE_EQ(at.microseconds, time.microseconds());
+  const std::vector<double> law = {5, 11, 100};
+  const double factors[] = {2, 1, 0.5};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const CurveFactor at = FactorOnCurve(points, law, static_cast<double>(points[i].first.count()));
+    EXPECT_DOUBLE_EQ(at.factor, factors[i]);
     EXPECT_EQ(at.provenance, Provenance::kMeasured);
   }
 }
 
-TEST(CurveTime, KeepsItsFirstTimeBelowAndItsRateBeyond) {
+TEST(CurveFactor, StaysBeyondTheEnds) {
   const std::vector<TimePoint> points = {{KiB(1), Microseconds(10)}, {MiB(1), Microseconds(50)}};
-  EXPECT_DOUBLE_EQ(TimeOnCurve(points, 1).microseconds, 10);
-  EXPECT_EQ(TimeOnCurve(points, 1).provenance, Provenance::kExtrapolated);
-  EXPECT_DOUBLE_EQ(TimeOnCurve(points, 3 * 1048576.0).microseconds, 150);
+  const std::vector<double> law = {5, 100};
+  EXPECT_DOUBLE_EQ(FactorOnCurve(points, law, 1).factor, 2);
+  EXPECT_EQ(FactorOnCurve(points, law, 1).provenance, Provenance::kExtrapolated);
+  EXPECT_DOUBLE_EQ(FactorOnCurve(points, law, 3e6).factor, 0.5);
+  EXPECT_EQ(FactorOnCurve(points, law, 3e6).provenance, Provenance::kExtrapolated);
 }
 
-TEST(CurveTime, IsStraightOnLogarithmicAxesBetweenTwoPoints) {
-  // Four times the size in twice the time: the size in the middle, on a logarithm, takes sqrt(2).
+TEST(CurveFactor, IsTheGeometricMeanHalfwayBetweenTwoPoints) {
+  // 2 KiB is halfway between 1 and 4 KiB on a logarithm: between 2 and 1/2 it is 1.
   const std::vector<TimePoint> points = {{KiB(1), Microseconds(10)}, {KiB(4), Microseconds(20)}};
-  EXPECT_NEAR(TimeOnCurve(points, 2048).microseconds, 10 * std::sqrt(2.0), 1e-9);
-  EXPECT_EQ(TimeOnCurve(points, 2048).provenance, Provenance::kInterpolated);
+  const std::vector<double> law = {5, 40};
+  EXPECT_NEAR(FactorOnCurve(points, law, 2048).factor, 1, 1e-12);
+  EXPECT_EQ(FactorOnCurve(points, law, 2048).provenance, Provenance::kInterpolated);
 }
 
-// A start-up cost and a rate, measured at every fourth power of two, and read in between: within
-// 2 %, where straight lines on logarithmic axes would miss by 6 %.
-TEST(CurveTime, FollowsAStartUpCostAndARate) {
-  const auto time = [](double bytes) { return 20 + bytes / 1e5; };
-  std::vector<TimePoint> points;
-  for (std::int64_t bytes = 1 << 12; bytes <= 1 << 30; bytes *= 4) {
-    points.emplace_back(
-        Bytes(bytes),
-        Picoseconds(static_cast<std::int64_t>(time(static_cast<double>(bytes)) * 1e6)));
-  }
-  for (double bytes = 1 << 13; bytes < 1 << 30; bytes *= 4) {
-    EXPECT_NEAR(TimeOnCurve(points, bytes).microseconds / time(bytes), 1, 0.02) << bytes;
+// What was measured lies a constant factor above the law: nothing is lost in between, however far
+// the points are apart.
+TEST(CurveFactor, KeepsTheLawsShapeBetweenPointsFarApart) {
+  const auto law_at = [](double bytes) { return 20 + bytes / 1e5; };
+  const std::vector<TimePoint> points = {{KiB(1), Nanoseconds(30'015)},  // 1.5 x 20.01024
+                                         {GiB(1), Picoseconds(16'136'127'360)}};
+  const std::vector<double> law = {law_at(1024), law_at(1073741824)};
+  for (double bytes = 2048; bytes < 1e9; bytes *= 2) {
+    EXPECT_NEAR(FactorOnCurve(points, law, bytes).factor, 1.5, 0.001) << bytes;
   }
 }
 
-RC_GTEST_PROP(CurveTime, RisesWherePointsRise, ()) {
-  const auto steps = *rc::gen::container<std::vector<std::pair<int, int>>>(
-      5, rc::gen::pair(rc::gen::inRange(1, 5000), rc::gen::inRange(1, 900)));
+RC_GTEST_PROP(CurveFactor, LiesBetweenTheFactorsOfItsNeighbours, ()) {
+  const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int>>>(
+      5, rc::gen::tuple(rc::gen::inRange(1, 5000), rc::gen::inRange(1, 900),
+                        rc::gen::inRange(1, 900)));
   std::vector<TimePoint> points;
+  std::vector<double> law;
   Bytes size = KiB(1);
-  Time time = Microseconds(5);
-  for (const auto& [more_size, more_time] : steps) {
-    points.emplace_back(size, time);
+  for (const auto& [more_size, time, law_time] : steps) {
+    points.emplace_back(size, Microseconds(time));
+    law.push_back(law_time);
     size += KiB(more_size);
-    time += Microseconds(more_time);
   }
-  double last = 0;
-  const auto from = static_cast<double>(points.front().first.count());
-  const auto to = static_cast<double>(points.back().first.count());
-  for (int i = 0; i <= 200; ++i) {
-    const double t = TimeOnCurve(points, from + (to - from) * i / 200).microseconds;
-    RC_ASSERT(t >= last * (1 - 1e-12));
-    last = t;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const double a = points[i].second.microseconds() / law[i];
+    const double b = points[i + 1].second.microseconds() / law[i + 1];
+    const double middle =
+        static_cast<double>(points[i].first.count() + points[i + 1].first.count()) / 2;
+    const double factor = FactorOnCurve(points, law, middle).factor;
+    RC_ASSERT(factor >= std::min(a, b) * (1 - 1e-9));
+    RC_ASSERT(factor <= std::max(a, b) * (1 + 1e-9));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -125,6 +126,9 @@ struct NcclPricer::Estimate {
   double stretch = 1;   // of the latency
   double transfer = 0;  // by the law
   double total() const { return launch + latency * stretch + transfer; }
+  bool in_switch() const {
+    return ClassOf(choice.algorithm, choice.protocol) == WireClass::kSwitch;
+  }
 };
 
 NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
@@ -143,16 +147,15 @@ const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& sha
       NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
   nccl::Communicator communicator = FindCommunicator(node, shape.nodes, setting_.version);
   communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
-  const bool nvlink = communicator.graphs.ring.type_intra <= nccl::PathType::kNvlinkBridge;
   return communicators_
-      .emplace(shape,
-               Communicator{nccl::CommunicatorModel(communicator, setting_.overrides), nvlink})
+      .emplace(shape, Communicator{nccl::CommunicatorModel(communicator, setting_.overrides),
+                                   communicator.graphs.ring.type_intra})
       .first->second;
 }
 
 CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const GroupShape& shape) {
   CommunicationPath links = path;
-  if (path.ranks_per_node > 1 && !path.intra_is_nvlink && CommunicatorOf(shape).nvlink) {
+  if (path.ranks_per_node > 1 && !path.intra_is_nvlink && CommunicatorOf(shape).nvlink()) {
     links.intra_is_nvlink = true;
     links.intra_bandwidth = Bandwidth();
     links.intra_latency = Time();
@@ -213,38 +216,80 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
     });
     return found;
   };
-  group.exact = exact_of(kind);
-  if (group.exact == nullptr && twin) group.twin = exact_of(*twin);
-  if (group.exact != nullptr || group.twin != nullptr) return group;
+  group.exact.curve = exact_of(kind);
+  if (group.exact.curve == nullptr && twin) {
+    group.exact.curve = exact_of(*twin);
+    group.is_twin = group.exact.curve != nullptr;
+  }
+  if (group.exact.curve != nullptr) {
+    group.exact.shape = shape;
+    for (const auto& [size, time] : group.exact.curve->fit) {
+      group.exact.law.push_back(OnLinks(kind, size, path, shape)->total());
+    }
+    return group;
+  }
+  const nccl::PathType ring_type = CommunicatorOf(shape).ring_type;
   const auto neighbours_of = [&](CollectiveKind wanted) {
     consider(wanted, [&](const CollectiveCurve& curve) {
       if ((curve.nodes > 1) != (shape.nodes > 1)) return;
       if (shape.nodes > 1 && LocalRanks(curve) != local) return;
-      if (curve.ranks < shape.ranks &&
-          (group.below == nullptr || curve.ranks > group.below->ranks)) {
-        group.below = &curve;
+      if (curve.ranks == shape.ranks) return;
+      Anchor& nearest = curve.ranks < shape.ranks ? group.below : group.above;
+      if (nearest.curve != nullptr &&
+          std::abs(nearest.curve->ranks - shape.ranks) <= std::abs(curve.ranks - shape.ranks)) {
+        return;
       }
-      if (curve.ranks > shape.ranks &&
-          (group.above == nullptr || curve.ranks < group.above->ranks)) {
-        group.above = &curve;
-      }
+      std::optional<Anchor> anchor = AnchorOf(curve);
+      if (!anchor || CommunicatorOf(anchor->shape).ring_type != ring_type) return;
+      nearest = *std::move(anchor);
     });
   };
   neighbours_of(kind);
-  if (group.below == nullptr && group.above == nullptr && twin) neighbours_of(*twin);
+  if (group.below.curve == nullptr && group.above.curve == nullptr && twin) neighbours_of(*twin);
   return group;
 }
 
-std::optional<double> NcclPricer::CorrectionOf(const CollectiveCurve& curve, Bytes bytes) {
-  GroupShape shape{.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}};
+std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& curve) {
   const int local = LocalRanks(curve);
   if (local > setting_.cluster->gpus_per_node()) return std::nullopt;
-  shape.gpus.resize(static_cast<std::size_t>(local));
-  std::iota(shape.gpus.begin(), shape.gpus.end(), 0);
-  const Bytes inside = std::clamp(bytes, curve.fit.front().first, curve.fit.back().first);
-  const std::optional<Estimate> law = EstimateOf(curve.collective, inside, shape);
-  if (!law) return std::nullopt;
-  return TimeOnCurve(curve.fit, static_cast<double>(inside.count())).microseconds / law->total();
+  Anchor anchor{.curve = &curve,
+                .shape = {.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}},
+                .law = {}};
+  anchor.shape.gpus.resize(static_cast<std::size_t>(local));
+  std::iota(anchor.shape.gpus.begin(), anchor.shape.gpus.end(), 0);
+  for (const auto& [size, time] : curve.fit) {
+    const std::optional<Estimate> law = EstimateOf(curve.collective, size, anchor.shape);
+    if (!law) return std::nullopt;
+    anchor.law.push_back(law->total());
+  }
+  return anchor;
+}
+
+std::optional<double> NcclPricer::CorrectionBy(const Anchor& anchor, Bytes bytes,
+                                               const Estimate& estimate) {
+  if (anchor.curve == nullptr) return std::nullopt;
+  const auto& fit = anchor.curve->fit;
+  const Bytes inside = std::clamp(bytes, fit.front().first, fit.back().first);
+  const std::optional<Estimate> there = EstimateOf(anchor.curve->collective, inside, anchor.shape);
+  if (!there || there->in_switch() != estimate.in_switch()) return std::nullopt;
+  return FactorOnCurve(fit, anchor.law, static_cast<double>(bytes.count())).factor;
+}
+
+std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Bytes bytes,
+                                                        const CommunicationPath& path,
+                                                        const GroupShape& shape) {
+  std::optional<Estimate> estimate = EstimateOf(kind, bytes, shape);
+  if (!estimate) return std::nullopt;
+  const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
+  // What the fabric does to a transfer, whether or not NCCL knows.
+  const calibration::LinkCosts& costs = *setting_.links;
+  const double wire =
+      std::max(links.intra.microseconds() /
+                   (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
+               links.inter.microseconds() / costs.network_efficiency);
+  estimate->transfer = std::max(estimate->transfer, wire);
+  estimate->latency = std::max(estimate->latency, links.latency.microseconds());
+  return estimate;
 }
 
 void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
@@ -261,10 +306,8 @@ void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const Communication
   const auto achieved = [](Time raw, double efficiency) { return raw.seconds() / efficiency; };
   const calibration::LinkCosts& costs = *setting_.links;
   set(Resource::kCompute, static_cast<double>(estimate.channels) / setting_.gpu->multiprocessors);
-  const bool in_switch =
-      ClassOf(estimate.choice.algorithm, estimate.choice.protocol) == WireClass::kSwitch;
-  const double memory_bytes = in_switch ? 2 * static_cast<double>(bytes.count())
-                                        : 3 * WireBytesPerRank(kind, bytes, path.ranks);
+  const double memory_bytes = estimate.in_switch() ? 2 * static_cast<double>(bytes.count())
+                                                   : 3 * WireBytesPerRank(kind, bytes, path.ranks);
   set(Resource::kMemory,
       memory_bytes /
           (seconds * static_cast<double>(setting_.gpu->memory_bandwidth.bytes_per_second())));
@@ -278,46 +321,30 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
                                                      const CommunicationPath& path,
                                                      const GroupShape& shape, bool use_curves) {
   STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group talks to somebody");
-  std::optional<Estimate> estimate = EstimateOf(kind, bytes, shape);
+  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, shape);
   if (!estimate) return std::nullopt;
   const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
-  // What the fabric does to a transfer, whether or not NCCL knows.
-  const calibration::LinkCosts& costs = *setting_.links;
-  const double wire =
-      std::max(links.intra.microseconds() /
-                   (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
-               links.inter.microseconds() / costs.network_efficiency);
-  Estimate physical = *estimate;
-  physical.transfer = std::max(physical.transfer, wire);
-  physical.latency = std::max(physical.latency, links.latency.microseconds());
 
-  double time = physical.total();
+  double time = estimate->total();
   Provenance provenance = Provenance::kModelled;
   if (use_curves) {
     const Group& group = GroupOf(kind, path, shape);
-    const auto size = static_cast<double>(bytes.count());
-    if (group.exact != nullptr) {
-      const CurveTime measured = TimeOnCurve(group.exact->fit, size);
-      time = measured.microseconds;
-      provenance = measured.provenance;
-    } else if (group.twin != nullptr) {
-      time = TimeOnCurve(group.twin->fit, size).microseconds;
-      provenance = Provenance::kTransferred;
+    if (group.exact.curve != nullptr) {
+      const CurveFactor measured = FactorOnCurve(group.exact.curve->fit, group.exact.law,
+                                                 static_cast<double>(bytes.count()));
+      time *= measured.factor;
+      provenance = group.is_twin ? Provenance::kTransferred : measured.provenance;
     } else {
-      const auto correction = [&](const CollectiveCurve* curve) -> std::optional<double> {
-        return curve == nullptr ? std::nullopt : CorrectionOf(*curve, bytes);
-      };
-      const std::optional<double> below = correction(group.below);
-      const std::optional<double> above = correction(group.above);
+      const std::optional<double> below = CorrectionBy(group.below, bytes, *estimate);
+      const std::optional<double> above = CorrectionBy(group.above, bytes, *estimate);
       if (below && above) {
-        const double part = std::log(static_cast<double>(shape.ranks) / group.below->ranks) /
-                            std::log(static_cast<double>(group.above->ranks) / group.below->ranks);
+        const double low = group.below.curve->ranks;
+        const double part = std::log(shape.ranks / low) / std::log(group.above.curve->ranks / low);
         time *= std::exp(std::log(*below) * (1 - part) + std::log(*above) * part);
-        provenance = Provenance::kTransferred;
       } else if (below || above) {
         time *= below ? *below : *above;
-        provenance = Provenance::kTransferred;
       }
+      if (below || above) provenance = Provenance::kTransferred;
     }
   }
 

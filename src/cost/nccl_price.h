@@ -13,6 +13,7 @@
 #include "src/cost/prices.h"
 #include "src/nccl/communicator_model.h"
 #include "src/nccl/overrides.h"
+#include "src/nccl/path_type.h"
 #include "src/nccl/version.h"
 #include "src/topology/cluster.h"
 #include "src/topology/communication_path.h"
@@ -23,17 +24,19 @@
 // Algorithm, protocol and channels are the tuner's choice (src/nccl) for a communicator of the
 // group's shape, with the user's NCCL_ALGO and NCCL_PROTO. The time, best source first:
 //
-//   1  a published curve of the profile with exactly this collective, ranks and nodes
+//   1  a published curve of the profile with exactly this collective, ranks and nodes: the law's
+//      time (4) times measured over law, between the measured sizes interpolated (curve_time.h)
 //                                                     measured, interpolated or extrapolated
 //   2  the same over exactly this group, as all-gather for reduce-scatter and the other way round:
 //      both send the same bytes in the same steps                                transferred
 //   3  a curve of this collective (then of its twin) over another number of ranks: the law's time
-//      (5) times what was measured over what the law says there, at the same size. Between two
-//      numbers of ranks that factor is interpolated over the logarithm of the ranks; beyond the
-//      last it stays as it is, and beyond a curve's sizes as at its end. One node says nothing
-//      about several; of groups on several nodes only those with as many ranks to a node count
-//                                                                                transferred
-//   4, 5  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth
+//      times measured over law at the same size. Between two numbers of ranks that factor is
+//      interpolated over the logarithm of the ranks; beyond the last it stays as it is. It says
+//      how well the law knows one mechanism, so the data must pass through the same: one node says
+//      nothing about several, a switch that reduces nothing about GPUs that do, rings on direct
+//      NVLinks nothing about rings that other GPUs relay; of groups on several nodes only those
+//      with as many ranks to a node count                                        transferred
+//   4  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth
 //                                                                                modelled
 //
 // A curve counts where the user lets NCCL choose as when it was measured, GPUs of a node meet over
@@ -97,19 +100,24 @@ class NcclPricer {
 
  private:
   struct Estimate;
+  // A measured curve beside the law's times for its sizes.
+  struct Anchor {
+    const calibration::CollectiveCurve* curve = nullptr;  // null: there is none
+    GroupShape shape;                                     // that the curve is of
+    std::vector<double> law;                              // us, of curve->fit
+  };
   // The curves that speak for a group.
   struct Group {
-    const calibration::CollectiveCurve* exact = nullptr;
-    const calibration::CollectiveCurve* twin = nullptr;
-    // Of other numbers of ranks, the nearest below and above.
-    const calibration::CollectiveCurve* below = nullptr;
-    const calibration::CollectiveCurve* above = nullptr;
+    Anchor exact;  // of the collective or its twin
+    bool is_twin = false;
+    Anchor below, above;  // of other numbers of ranks, the nearest
   };
 
   // A group's tuner.
   struct Communicator {
     nccl::CommunicatorModel model;
-    bool nvlink = false;  // rings stay on NVLink, be it through GPUs in between
+    nccl::PathType ring_type;  // what rings pass through inside the node
+    bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
 
   const Communicator& CommunicatorOf(const GroupShape& shape);
@@ -121,8 +129,14 @@ class NcclPricer {
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
                                            const topology::CommunicationPath& path,
                                            const GroupShape& shape, bool use_curves);
-  // The factor by which a curve differs from the law at a size.
-  std::optional<double> CorrectionOf(const calibration::CollectiveCurve& curve, Bytes bytes);
+  // The law on a group's links: an estimate that is not faster than they are.
+  std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
+                                  const topology::CommunicationPath& path, const GroupShape& shape);
+  // None where the topology has no such group, or the settings exclude what was measured.
+  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve);
+  // By how much the law is wrong at a size, by a curve of other ranks; none where that curve's data
+  // pass through a switch that reduces, and these do not, or the other way round.
+  std::optional<double> CorrectionBy(const Anchor& anchor, Bytes bytes, const Estimate& estimate);
   void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const Estimate& estimate, CollectivePrice& price) const;
 

@@ -90,6 +90,32 @@ TEST(NcclPrice, CarriesCurvesOverToOtherNumbersOfRanksOfANode) {
   EXPECT_NEAR(price.demand.alone().microseconds() / 568.3, 1, 0.1);  // measured: 568.3 us
 }
 
+// Five GPUs of a DGX-1: the fifth has NVLinks to one of the others alone, so a ring comes back from
+// it through that one. What was measured on four and six, whose rings need nobody in between, says
+// nothing about that: 20 % too slow there is no reason to expect it here.
+TEST(NcclPrice, DoesNotCarryDirectRingsOverToRelayedOnes) {
+  const auto scenario = On("dgx-1-v100", 1, "software: {nccl: \"2.21\"}\n");
+  const Group five(scenario, {0, 1, 2, 3, 4});
+  const auto relayed = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), five);
+  EXPECT_EQ(relayed.demand.provenance, Provenance::kModelled);
+  const Group three(scenario, {0, 1, 2});
+  const auto direct = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), three);
+  EXPECT_EQ(direct.demand.provenance, Provenance::kTransferred);
+}
+
+// Eight B200 reduce in NVSwitch, measured 20 % slower than the law; four take a ring, of which that
+// says nothing. Where both take rings, at 1 MiB, it is carried over.
+TEST(NcclPrice, DoesNotCarrySwitchesOverToRings) {
+  const auto scenario = On("dgx-b200", 1, "software: {nccl: \"2.27\"}\n");
+  const Group four(scenario, {0, 1, 2, 3});
+  const auto large = PriceOf(scenario, CollectiveKind::kAllReduce, GiB(1), four);
+  EXPECT_STREQ(large.algorithm, "ring");
+  EXPECT_EQ(large.demand.provenance, Provenance::kModelled);
+  const auto small = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(1), four);
+  EXPECT_STREQ(small.algorithm, "ring");
+  EXPECT_EQ(small.demand.provenance, Provenance::kTransferred);
+}
+
 TEST(NcclPrice, UsesTheLawWhereNothingWasMeasured) {
   const auto scenario = On("dgx-a100", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllGather, MiB(256), Everybody(scenario));
