@@ -95,16 +95,17 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
   Kernel forward = Gemm(std::string(module), tokens_, out, in);
   forward.read += bias;
   tape_->Keep(x.value);
-  tape_->Run(std::move(forward), {x.value}, {y.value});
+  tape_->Run(std::move(forward), {x.value}, {y.value}, parameters.all());
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Gemm(Joined(module, ".dgrad"), tokens_, in, out), {dy}, {dx});
+    tape_->RunBackward(Gemm(Joined(module, ".dgrad"), tokens_, in, out), {dy}, {dx}, {},
+                       parameters.all());
     tape_->RunBackward(Gemm(Joined(module, ".wgrad"), out, in, tokens_), {dy}, {},
-                       {parameters.weight});
+                       {parameters.weight}, parameters.all());
     if (parameters.bias >= 0) {
       tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
-                         {parameters.bias});
+                         {parameters.bias}, parameters.all());
     }
     tape_->Deliver(x.value, dx);
   });
@@ -124,21 +125,21 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   if (rms) {
     const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
     tape_->Keep(rstd);
-    tape_->Run(std::move(forward), {x.value}, {y.value, rstd});
+    tape_->Run(std::move(forward), {x.value}, {y.value, rstd}, parameters.all());
   } else {
-    tape_->Run(std::move(forward), {x.value}, {y.value});
+    tape_->Run(std::move(forward), {x.value}, {y.value}, parameters.all());
   }
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(
         Memory(Joined(module, ".dgrad"), flops, 2 * Size(x) + weights + statistics, Size(x)), {dy},
-        {dx});
+        {dx}, {}, parameters.all());
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
     tape_->RunBackward(
         Memory(Joined(module, ".wgrad"), 2 * Elements(x), 2 * Size(x) + statistics, weights), {dy},
-        {}, std::move(gradients));
+        {}, std::move(gradients), parameters.all());
     tape_->Deliver(x.value, dx);
   });
   return y;
@@ -446,16 +447,16 @@ Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::
   const Bytes indices = Bytes(tokens_ * kIndexSize);
   const Bytes table = BytesOfElements(rows * width);
   const Operand y = Make(Joined(module, " output"), width);
-  tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value});
+  tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value}, {weight});
   tape_->OnBackward([=, this] {
     const Bytes touched = BytesOfElements(std::min(rows, tokens_) * width);
     std::vector<int> gradients{weight};
     tape_->RunBackward(
         Memory(Joined(module, ".wgrad"), Elements(y), Size(y) + indices, table + touched),
-        {tape_->GradientOf(y.value)}, {}, shared ? std::vector<int>() : gradients);
+        {tape_->GradientOf(y.value)}, {}, shared ? std::vector<int>() : gradients, {weight});
     if (shared) {
       tape_->RunBackward(Memory(Joined(module, ".weight.grad.add"), rows * width, 2 * table, table),
-                         {}, {}, gradients);
+                         {}, {}, gradients, {weight});
     }
   });
   return y;
@@ -467,7 +468,8 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
   const std::int64_t elements = s * x.width;
   const Bytes size = BytesOfElements(elements);
   const Value positions = tape_->Make(Joined(module, " output"), size);
-  tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions});
+  tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions},
+             {weight});
   const std::string name = Joined(module, ".add");
   const Operand sum = Make(Joined(name, " output"), x.width);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
@@ -482,7 +484,7 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
     }
     tape_->RunBackward(Memory(Joined(module, ".wgrad"), elements, size + Bytes(s * kIndexSize),
                               BytesOfElements(rows * x.width) + size),
-                       {gradient}, {}, {weight});
+                       {gradient}, {}, {weight}, {weight});
   });
   return sum;
 }

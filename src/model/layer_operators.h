@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
@@ -30,6 +31,13 @@ struct Operand {
 struct ModulePositions {
   int weight = -1;
   int bias = -1;
+
+  std::vector<int> all() const {
+    std::vector<int> positions;
+    if (weight >= 0) positions.push_back(weight);
+    if (bias >= 0) positions.push_back(bias);
+    return positions;
+  }
 };
 
 // The dimensions of an attention core.

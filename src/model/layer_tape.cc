@@ -28,10 +28,11 @@ LayerTape::Use LayerTape::UseOf(Values reads, Values writes) {
   return use;
 }
 
-void LayerTape::Run(Kernel kernel, Values reads, Values writes) {
+void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters) {
   for (const Value value : writes) variables_[value].writer = static_cast<int>(forward_.size());
   forward_uses_.push_back(UseOf(reads, writes));
   forward_.push_back(std::move(kernel));
+  forward_parameters_.push_back(std::move(parameters));
 }
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
@@ -64,10 +65,12 @@ void LayerTape::Deliver(Value value, Value contribution) {
               {gradient, contribution}, {gradient});
 }
 
-void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes,
-                            std::vector<int> gradients) {
+void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients,
+                            std::vector<int> parameters) {
   backward_uses_.push_back(UseOf(reads, writes));
-  backward_.push_back({.kernel = std::move(kernel), .gradients = std::move(gradients)});
+  backward_.push_back({.kernel = std::move(kernel),
+                       .gradients = std::move(gradients),
+                       .parameters = std::move(parameters)});
 }
 
 template <typename Counted>
@@ -164,10 +167,12 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   if (checkpointing == Checkpointing::kFull) again = {0, operators};
   if (checkpointing == Checkpointing::kSelective) again = {core_begin_, core_end_};
   for (int op = again.first; op < again.second; ++op) {
-    work.recompute.push_back({forward_[op], creates(op, recomputed, false)});
+    work.recompute.push_back(
+        {forward_[op], creates(op, recomputed, false), forward_parameters_[op]});
   }
   for (int op = 0; op < operators; ++op) {
-    work.forward.push_back({std::move(forward_[op]), creates(op, saved, true)});
+    work.forward.push_back(
+        {std::move(forward_[op]), creates(op, saved, true), std::move(forward_parameters_[op])});
   }
   work.backward = std::move(backward_);
 

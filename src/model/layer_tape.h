@@ -47,7 +47,8 @@ class LayerTape {
   void Keep(Value value);
 
   using Values = std::initializer_list<Value>;
-  void Run(Kernel kernel, Values reads, Values writes);
+  // `parameters`: see ForwardOperator.
+  void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between the two are the attention core: what selective recomputation drops and
@@ -65,8 +66,9 @@ class LayerTape {
   void Pass(Value from, Value to) { Deliver(to, GradientOf(from)); }
   // Scratch of the backward.
   Value MakeScratch(Bytes bytes);
-  // `gradients`: see BackwardOperator.
-  void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {});
+  // `gradients`, `parameters`: see BackwardOperator.
+  void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {},
+                   std::vector<int> parameters = {});
 
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
@@ -100,6 +102,7 @@ class LayerTape {
   std::optional<Value> input_;
   std::vector<Kernel> forward_;
   std::vector<Use> forward_uses_;
+  std::vector<std::vector<int>> forward_parameters_;
   std::vector<std::function<void()>> differentiate_;
   std::vector<BackwardOperator> backward_;
   std::vector<Use> backward_uses_;

@@ -43,12 +43,16 @@ struct ForwardOperator {
   // Activations of this layer (indices into LayerWork::saved or, in `recompute`,
   // LayerWork::recomputed) that come to life with this kernel.
   std::vector<int> creates;
+  // Positions in Layer::tensors of the parameters of the module whose kernel this is; none for what
+  // runs outside of modules with parameters.
+  std::vector<int> parameters{};
 };
 
 struct BackwardOperator {
   Kernel kernel;
   // Positions in Layer::tensors whose gradient contribution from this layer is complete after it.
   std::vector<int> gradients;
+  std::vector<int> parameters{};  // as in ForwardOperator
 };
 
 // The work of one layer for one micro-batch, in execution order.

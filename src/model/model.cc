@@ -20,7 +20,6 @@ LayerWork ListedWork(const ListedLayer& layer) {
     work.saved.push_back({"activation", layer.activation});
     forward.creates.push_back(0);
   }
-  work.forward.push_back(std::move(forward));
   BackwardOperator backward{.kernel = {.name = layer.name + ".backward",
                                        .kind = KernelKind::kGiven,
                                        .given = layer.backward},
@@ -28,6 +27,9 @@ LayerWork ListedWork(const ListedLayer& layer) {
   for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
     backward.gradients.push_back(static_cast<int>(i));
   }
+  // A listed layer is one module.
+  forward.parameters = backward.parameters = backward.gradients;
+  work.forward.push_back(std::move(forward));
   work.backward.push_back(std::move(backward));
   return work;
 }

@@ -348,5 +348,50 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   }
 }
 
+// The kernels of a module name all of its parameters, nobody else's, and stand together; every
+// parameter has a module that runs forward and, where it gets its gradient, backward.
+RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
+  const Architecture a = AnyArchitecture();
+  const auto works = TransformerWork(a, AnyOptions());
+  const TransformerLayout layout = LayOut(a);
+  for (const Layer& layer : layout.layers) {
+    const auto module_of = [&](int position) {
+      const std::string& name = layout.tensors[layer.tensors[position]].name;
+      return name.substr(0, name.rfind('.'));
+    };
+    const auto check = [&](const auto& operators, bool all_run) {
+      std::vector<std::string> modules;  // in the order in which they run
+      for (const auto& op : operators) {
+        if (op.parameters.empty()) continue;
+        const std::string module = module_of(op.parameters.front());
+        std::vector<int> expected;
+        for (std::size_t p = 0; p < layer.tensors.size(); ++p) {
+          if (module_of(static_cast<int>(p)) == module) expected.push_back(static_cast<int>(p));
+        }
+        auto named = op.parameters;
+        std::sort(named.begin(), named.end());
+        RC_ASSERT(named == expected);
+        if (modules.empty() || modules.back() != module) modules.push_back(module);
+      }
+      auto once = modules;
+      std::sort(once.begin(), once.end());
+      RC_ASSERT(std::adjacent_find(once.begin(), once.end()) == once.end());
+      for (std::size_t p = 0; all_run && p < layer.tensors.size(); ++p) {
+        RC_ASSERT(std::binary_search(once.begin(), once.end(), module_of(static_cast<int>(p))));
+      }
+    };
+    const LayerWork& work = works[layer.work];
+    check(work.forward, true);
+    check(work.backward, true);
+    check(work.recompute, false);
+    for (const BackwardOperator& op : work.backward) {
+      for (const int position : op.gradients) {
+        RC_ASSERT(std::find(op.parameters.begin(), op.parameters.end(), position) !=
+                  op.parameters.end());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::model
