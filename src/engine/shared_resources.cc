@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -16,6 +17,10 @@ constexpr std::uint64_t kCapacity = std::uint64_t{1} << (kShareBits + kRateBits)
 
 }  // namespace
 
+struct SharedResources::Later {
+  bool operator()(const Level& a, const Level& b) const { return a.level > b.level; }
+};
+
 std::uint32_t SharedResources::Share(double share) {
   STEPCAST_CHECK(share >= 0 && share <= 1, "a share is a part of a whole");
   return static_cast<std::uint32_t>(std::floor(share * kWhole));
@@ -25,11 +30,15 @@ void SharedResources::Reset(std::uint32_t resources, std::uint32_t activities) {
   for (Resource& resource : resources_) {
     resource.total = 0;
     resource.reached_in = 0;
+    resource.changed = false;
     resource.users.clear();
   }
   resources_.resize(resources);
   activities_.assign(activities, Running());
   moved_.clear();
+  started_.clear();
+  changed_.clear();
+  unsettled_ = false;
   solve_ = 0;
 }
 
@@ -37,8 +46,8 @@ double SharedResources::rate(Activity activity) const {
   return std::ldexp(static_cast<double>(activities_[activity].rate), -kRateBits);
 }
 
-void SharedResources::Start(Activity activity, Time now, Time work, std::span<const Use> uses) {
-  moved_.clear();
+void SharedResources::Start(Activity activity, Time now, Time work, std::span<const Use> uses,
+                            std::uint32_t first_resource) {
   Running& started = activities_[activity];
   STEPCAST_CHECK(!started.running, "an activity finishes before it starts again");
   STEPCAST_CHECK(work >= Time(), "work is not negative");
@@ -48,39 +57,64 @@ void SharedResources::Start(Activity activity, Time now, Time work, std::span<co
   started.since = now;
   started.end = now + work;
   started.uses = uses;
-  bool contended = false;
+  started.first_resource = first_resource;
+  if (!started.started) started_.push_back(activity);
+  started.started = true;
+  unsettled_ = true;
   for (const Use& use : uses) {
-    Resource& resource = resources_[use.resource];
+    if (use.share == 0) continue;
+    const std::uint32_t r = first_resource + use.resource;
+    Resource& resource = resources_[r];
     resource.total += use.share;
-    resource.users.push_back(activity);
-    contended |= resource.total > kWhole && use.share > 0;
+    resource.users.push_back({activity, use.share});
+    if (resource.total > kWhole) Change(r);
   }
-  if (!contended) return;
-  ++solve_;
-  ReachThrough(activity);
-  Solve(now, activity);
 }
 
-void SharedResources::Finish(Activity activity, Time now) {
-  moved_.clear();
+void SharedResources::Finish(Activity activity) {
   Running& finished = activities_[activity];
   STEPCAST_CHECK(finished.running, "only what runs can finish");
   finished.running = false;
-  bool contended = false;
+  unsettled_ = true;
   for (const Use& use : finished.uses) {
-    Resource& resource = resources_[use.resource];
-    const auto user = std::find(resource.users.begin(), resource.users.end(), activity);
+    if (use.share == 0) continue;
+    const std::uint32_t r = finished.first_resource + use.resource;
+    Resource& resource = resources_[r];
+    const auto user = std::find_if(resource.users.begin(), resource.users.end(),
+                                   [activity](const User& u) { return u.activity == activity; });
     *user = resource.users.back();
     resource.users.pop_back();
     // Those who were held back here may now run faster.
-    if (resource.total > kWhole && use.share > 0) {
-      if (!contended) ++solve_;
-      contended = true;
-      Reach(use.resource);
-    }
+    if (resource.total > kWhole) Change(r);
     resource.total -= use.share;
   }
-  if (contended) Solve(now, activity);
+}
+
+void SharedResources::Settle(Time now) {
+  unsettled_ = false;
+  moved_.clear();
+  if (!changed_.empty()) {
+    Solve();
+    for (const Activity activity : reached_activities_) {
+      Running& running = activities_[activity];
+      if (running.new_rate == running.rate) continue;
+      const Time before = running.end;
+      SetRate(running, now, running.new_rate);
+      if (!running.started && running.end != before) moved_.push_back(activity);
+    }
+    reached_activities_.clear();
+  }
+  for (const Activity activity : started_) {
+    Running& running = activities_[activity];
+    running.started = false;
+    if (running.running) moved_.push_back(activity);
+  }
+  started_.clear();
+}
+
+void SharedResources::Change(std::uint32_t resource) {
+  if (std::exchange(resources_[resource].changed, true)) return;
+  changed_.push_back(resource);
 }
 
 void SharedResources::Reach(std::uint32_t resource) {
@@ -95,59 +129,89 @@ void SharedResources::ReachThrough(Activity activity) {
   reached.reached_in = solve_;
   reached_activities_.push_back(activity);
   for (const Use& use : reached.uses) {
-    if (use.share > 0 && resources_[use.resource].total > kWhole) Reach(use.resource);
+    const std::uint32_t r = reached.first_resource + use.resource;
+    if (use.share > 0 && resources_[r].total > kWhole) Reach(r);
   }
 }
 
-void SharedResources::Solve(Time now, Activity cause) {
-  // Everything linked through over-subscribed resources; the list grows while it is read. A
-  // resource from which the finished activity took the excess is on it too, and stops nobody.
+// New rates for everything linked to what has changed through over-subscribed resources.
+void SharedResources::Solve() {
+  ++solve_;
+  for (const std::uint32_t r : changed_) {
+    resources_[r].changed = false;
+    Reach(r);
+  }
+  changed_.clear();
+  // The list grows while it is read. A resource that is no longer over-subscribed, because somebody
+  // finished, is on it too, and stops nobody.
   for (std::size_t i = 0; i < reached_resources_.size(); ++i) {
     Resource& resource = resources_[reached_resources_[i]];
     resource.left = kCapacity;
     resource.not_fixed = resource.total;
-    for (const Activity user : resource.users) ReachThrough(user);
-  }
-  // The links may reach a long way; the order of the result must not depend on them.
-  std::sort(reached_activities_.begin(), reached_activities_.end());
-
-  for (;;) {
-    std::uint64_t level = kFullRate;
-    for (const std::uint32_t r : reached_resources_) {
-      Resource& resource = resources_[r];
-      resource.level = resource.not_fixed > 0 ? resource.left / resource.not_fixed : kFullRate;
-      level = std::min(level, resource.level);
-    }
-    if (level == kFullRate) break;
-    // All who are used up at this level, so that what is alike is treated alike to the last bit.
-    for (const std::uint32_t r : reached_resources_) {
-      if (resources_[r].level > level) continue;
-      for (const Activity user : resources_[r].users) {
-        if (activities_[user].fixed_in != solve_ && UsesPartOf(r, user)) Fix(user, level);
-      }
-    }
-  }
-  for (const Activity activity : reached_activities_) {
-    if (activities_[activity].fixed_in != solve_) Fix(activity, kFullRate);
+    for (const User& user : resource.users) ReachThrough(user.activity);
   }
 
-  for (const Activity activity : reached_activities_) {
-    Running& running = activities_[activity];
-    if (running.new_rate == running.rate) continue;
-    const Time before = running.end;
-    SetRate(running, now, running.new_rate);
-    if (activity != cause && running.end != before) moved_.push_back(activity);
+  // Most often all are alike: the first level is the only one.
+  std::uint64_t level = kFullRate;
+  for (const std::uint32_t r : reached_resources_) {
+    resources_[r].level = LevelOf(r);
+    level = std::min(level, resources_[r].level);
+  }
+  if (level < kFullRate) {
+    lowest_.clear();
+    for (const std::uint32_t r : reached_resources_) {
+      if (resources_[r].level == level) lowest_.push_back(r);
+    }
+    FixUsersOfLowest(level);
+    levels_.clear();
+    for (const std::uint32_t r : reached_resources_) {
+      if (const std::uint64_t next = LevelOf(r); next < kFullRate) levels_.push_back({next, r});
+    }
+    std::make_heap(levels_.begin(), levels_.end(), Later());
+    while (!levels_.empty()) FixUsersOfLowest(FindLowest());
   }
   reached_resources_.clear();
-  reached_activities_.clear();
+  for (const Activity activity : reached_activities_) {
+    if (activities_[activity].fixed_in != solve_) activities_[activity].new_rate = kFullRate;
+  }
 }
 
-bool SharedResources::UsesPartOf(std::uint32_t resource, Activity activity) const {
-  const std::span<const Use> uses = activities_[activity].uses;
-  const auto use = std::find_if(uses.begin(), uses.end(), [resource](const Use& candidate) {
-    return candidate.resource == resource;
-  });
-  return use->share > 0;
+// The rate at which those who are not fixed yet would use the resource up; full if they would not.
+std::uint64_t SharedResources::LevelOf(std::uint32_t r) const {
+  const Resource& resource = resources_[r];
+  if (resource.not_fixed <= resource.left >> kRateBits) return kFullRate;
+  return resource.left / resource.not_fixed;
+}
+
+// Moves all resources of the lowest level from the heap to `lowest_`; none if no resource stops
+// anybody any more.
+std::uint64_t SharedResources::FindLowest() {
+  lowest_.clear();
+  std::uint64_t level = kFullRate;
+  while (!levels_.empty() && (lowest_.empty() || levels_.front().level == level)) {
+    std::pop_heap(levels_.begin(), levels_.end(), Later());
+    Level& candidate = levels_.back();
+    const std::uint64_t now = LevelOf(candidate.resource);
+    if (now == candidate.level) {
+      level = now;
+      lowest_.push_back(candidate.resource);
+    } else if (now < kFullRate) {
+      candidate.level = now;
+      std::push_heap(levels_.begin(), levels_.end(), Later());
+      continue;
+    }
+    levels_.pop_back();
+  }
+  return level;
+}
+
+// All who are used up at this level, so that what is alike is treated alike to the last bit.
+void SharedResources::FixUsersOfLowest(std::uint64_t level) {
+  for (const std::uint32_t r : lowest_) {
+    for (const User& user : resources_[r].users) {
+      if (activities_[user.activity].fixed_in != solve_) Fix(user.activity, level);
+    }
+  }
 }
 
 void SharedResources::Fix(Activity activity, std::uint64_t rate) {
@@ -155,7 +219,7 @@ void SharedResources::Fix(Activity activity, std::uint64_t rate) {
   fixed.fixed_in = solve_;
   fixed.new_rate = rate;
   for (const Use& use : fixed.uses) {
-    Resource& resource = resources_[use.resource];
+    Resource& resource = resources_[fixed.first_resource + use.resource];
     if (resource.reached_in != solve_) continue;
     resource.left -= use.share * rate;
     resource.not_fixed -= use.share;

@@ -38,7 +38,9 @@ namespace stepcast::engine {
 //   A resource whose shares add up to no more than 1 stops nobody, for no rate exceeds 1. So only
 //   the over-subscribed resources count, and a start or finish concerns only the activities that
 //   are linked to it through such resources, one after the other. When there are none, the ordinary
-//   case, nothing is solved and no end moves.
+//   case, nothing is solved and no end moves. What starts and finishes at one instant is solved
+//   together: hundreds of ranks that a collective couples change kernels at the same time. A solve
+//   takes time in proportion to what it concerns, and to its logarithm where levels differ.
 //
 // Numbers
 //   Shares are whole multiples of 2^-24 and rates of 2^-38, rounded down; remaining work is exact,
@@ -48,10 +50,10 @@ namespace stepcast::engine {
 //   makes an end late by less than 4e-12 / x of the time it covers, a second by less than 4 ps at a
 //   rate near 1. There is no floating point, so every machine gives the same result.
 //
-// Use: activities and resources are numbers below those given to Reset. Start one, and ask for its
-// end(); when a Start or Finish changes the ends of others, moved() lists these. The owner calls
-// Finish when an activity's end has come. Nothing allocates once the lists have grown to the
-// longest they get.
+// Use: activities and resources are numbers below those given to Reset. Start and finish what there
+// is to start and finish at an instant, then Settle it; moved() then lists the activities whose end
+// is new. The owner calls Finish when an activity's end has come. Nothing allocates once the lists
+// have grown to the longest they get.
 class SharedResources {
  public:
   using Activity = std::uint32_t;
@@ -73,19 +75,28 @@ class SharedResources {
   void Reset(std::uint32_t resources, std::uint32_t activities);
 
   // `activity` begins at `now` with `work` left to do. It names a resource once at most, and `uses`
-  // must stay as they are until it finishes. Times given to Start and Finish never decrease.
-  void Start(Activity activity, Time now, Time work, std::span<const Use> uses);
+  // must stay as they are until it finishes; they count resources from `first_resource`. Times
+  // given to Start and Settle never decrease.
+  void Start(Activity activity, Time now, Time work, std::span<const Use> uses,
+             std::uint32_t first_resource = 0);
 
   // `activity` is over: it has reached its end, or is given up before.
-  void Finish(Activity activity, Time now);
+  void Finish(Activity activity);
+
+  // Rates and ends from `now` on, the time of all that was started and finished since the last
+  // call.
+  void Settle(Time now);
+
+  // Something was started or finished since Settle was called.
+  bool unsettled() const { return unsettled_; }
 
   bool running(Activity activity) const { return activities_[activity].running; }
-  // When it ends if nothing starts or finishes before.
+  // When it ends if nothing starts or finishes before. Settled.
   Time end(Activity activity) const { return activities_[activity].end; }
-  // Its present rate.
+  // Its present rate. Settled.
   double rate(Activity activity) const;
 
-  // The activities whose end the last Start or Finish changed, without the one it was called for.
+  // The activities that Settle found started, and the others whose end it changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
@@ -94,38 +105,60 @@ class SharedResources {
 
   struct Running {
     bool running = false;
+    bool started = false;          // since the last Settle
     std::uint32_t fixed_in = 0;    // the solve that gave it its rate
     std::uint32_t reached_in = 0;  // the solve that concerns it
-    std::uint64_t rate = 0;        // in units of 2^-38
+    std::uint32_t first_resource = 0;
+    std::uint64_t rate = 0;  // in units of 2^-38
     std::uint64_t new_rate = 0;
     Work remaining = 0;  // at `since`
     Time since;
     Time end;
     std::span<const Use> uses;
   };
+  struct User {
+    Activity activity = 0;
+    std::uint32_t share = 0;  // more than none
+  };
   struct Resource {
     std::uint64_t total = 0;  // shares of all who run, in units of 2^-24
     std::uint32_t reached_in = 0;
+    bool changed = false;         // over-subscribed, and somebody came or went
     std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
     std::uint64_t level = 0;      // the rate at which those use it up, in units of 2^-38
-    std::vector<Activity> users;
+    std::vector<User> users;
   };
+  struct Level {
+    std::uint64_t level = 0;
+    std::uint32_t resource = 0;
+  };
+  struct Later;  // puts the lowest level on top of a heap
 
+  void Change(std::uint32_t resource);
   void Reach(std::uint32_t resource);
   void ReachThrough(Activity activity);
-  void Solve(Time now, Activity cause);
-  bool UsesPartOf(std::uint32_t resource, Activity activity) const;
+  void Solve();
+  std::uint64_t LevelOf(std::uint32_t resource) const;
+  void FixUsersOfLowest(std::uint64_t level);
+  std::uint64_t FindLowest();
   void Fix(Activity activity, std::uint64_t rate);
   static void SetRate(Running& running, Time now, std::uint64_t rate);
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
   std::vector<Activity> moved_;
+  bool unsettled_ = false;
+  std::vector<Activity> started_;       // since the last Settle; some may have finished
+  std::vector<std::uint32_t> changed_;  // resources
   // What a solve concerns.
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
+  std::vector<std::uint32_t> lowest_;  // the resources that are used up next, all at one level
+  // A heap of the others that may be, the lowest first. Levels only rise while activities are
+  // fixed, so that one that is out of date comes too early and is put back.
+  std::vector<Level> levels_;
 };
 
 }  // namespace stepcast::engine

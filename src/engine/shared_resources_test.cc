@@ -14,13 +14,29 @@ namespace {
 using Use = SharedResources::Use;
 
 std::vector<SharedResources::Activity> Moved(const SharedResources& resources) {
-  return {resources.moved().begin(), resources.moved().end()};
+  std::vector<SharedResources::Activity> moved(resources.moved().begin(), resources.moved().end());
+  std::sort(moved.begin(), moved.end());
+  return moved;
 }
+
+// Resources where each start and finish is an instant of its own.
+class Stepwise : public SharedResources {
+ public:
+  using SharedResources::SharedResources;
+  void Start(Activity activity, Time now, Time work, const std::vector<Use>& uses) {
+    SharedResources::Start(activity, now, work, uses);
+    Settle(now);
+  }
+  void Finish(Activity activity, Time now) {
+    SharedResources::Finish(activity);
+    Settle(now);
+  }
+};
 
 Use Of(std::uint32_t resource, double share) { return {resource, SharedResources::Share(share)}; }
 
 TEST(SharedResourcesTest, AloneItEndsAfterExactlyItsWork) {
-  SharedResources resources(1, 1);
+  Stepwise resources(1, 1);
   const std::vector<Use> all = {Of(0, 1)};
   // An odd number of picoseconds after an odd start: nothing is rounded.
   resources.Start(0, Picoseconds(123'456'789), Picoseconds(9'876'543'211), all);
@@ -29,34 +45,34 @@ TEST(SharedResourcesTest, AloneItEndsAfterExactlyItsWork) {
 }
 
 TEST(SharedResourcesTest, WithoutUsesNothingHinders) {
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> all = {Of(0, 1)};
   resources.Start(0, Time(), Nanoseconds(10), all);
   resources.Start(1, Time(), Nanoseconds(10), {});
-  EXPECT_TRUE(resources.moved().empty());
+  EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{1}));
   EXPECT_EQ(resources.end(0), Nanoseconds(10));
   EXPECT_EQ(resources.end(1), Nanoseconds(10));
 }
 
 TEST(SharedResourcesTest, PartsOfAWholeDoNotContend) {
   // 0.3 and 0.7 are not exact in binary; their sum must still count as the whole.
-  SharedResources resources(1, 3);
+  Stepwise resources(1, 3);
   const std::vector<Use> first = {Of(0, 0.3)};
   const std::vector<Use> second = {Of(0, 0.7)};
   resources.Start(0, Time(), Nanoseconds(10), first);
   resources.Start(1, Nanoseconds(1), Nanoseconds(10), second);
-  EXPECT_TRUE(resources.moved().empty());
+  EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{1}));
   EXPECT_EQ(resources.end(0), Nanoseconds(10));
   EXPECT_EQ(resources.end(1), Nanoseconds(11));
 }
 
 TEST(SharedResourcesTest, TwoThatNeedAllOfItTakeHalfEach) {
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> all = {Of(0, 1)};
   resources.Start(0, Time(), Nanoseconds(10), all);
   // At 4 ns, 6 ns of work are left; at half rate they take 12 ns more.
   resources.Start(1, Nanoseconds(4), Nanoseconds(10), all);
-  EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{0}));
+  EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{0, 1}));
   EXPECT_EQ(resources.end(0), Nanoseconds(16));
   EXPECT_EQ(resources.end(1), Nanoseconds(24));
   EXPECT_EQ(resources.rate(0), 0.5);
@@ -68,7 +84,7 @@ TEST(SharedResourcesTest, TwoThatNeedAllOfItTakeHalfEach) {
 }
 
 TEST(SharedResourcesTest, ASlowdownOfNoLengthLeavesNoTrace) {
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> all = {Of(0, 1)};
   resources.Start(0, Time(), Picoseconds(10'001), all);
   resources.Start(1, Picoseconds(7), Picoseconds(500), all);
@@ -80,7 +96,7 @@ TEST(SharedResourcesTest, ProductBesideACollective) {
   // The example of the header. level = 1 / (1 + 0.1): 11 ns of work at rate 1/1.1 take 12.1 ns.
   // 0.1 is rounded down to a multiple of 2^-24, so the end may come earlier by 11 ns x 2^-24; the
   // bounds are far wider.
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> product = {Of(0, 1)};
   const std::vector<Use> collective = {Of(0, 0.1)};
   resources.Start(0, Time(), Nanoseconds(11), product);
@@ -94,7 +110,7 @@ TEST(SharedResourcesTest, OnesWhoAreHeldBackElsewhereLeaveMoreToOthers) {
   // Resource 0: a, b, c need all of it. Resource 1: c and d need all of it, d half... by hand:
   //   level of 0 is 1/3, of 1 is 1 / (1 + 0.5) = 2/3: a, b, c are fixed at 1/3.
   //   d may have what c leaves: (1 - 1/3) / 0.5 = 4/3, more than 1: d runs at rate 1.
-  SharedResources resources(2, 4);
+  Stepwise resources(2, 4);
   const std::vector<Use> first = {Of(0, 1)};
   const std::vector<Use> both = {Of(0, 1), Of(1, 1)};
   const std::vector<Use> half = {Of(1, 0.5)};
@@ -116,7 +132,7 @@ TEST(SharedResourcesTest, ASecondResourceFillsUpLater) {
   // Resource 0: a and b with all of it. Resource 1: b with 0.5, c and d with all of it.
   //   level of 0 is 1/2, of 1 is 1 / 2.5 = 2/5: b, c, d are fixed at 2/5.
   //   a has what b leaves of resource 0: 1 - 2/5 = 3/5.
-  SharedResources resources(2, 4);
+  Stepwise resources(2, 4);
   const std::vector<Use> a = {Of(0, 1)};
   const std::vector<Use> b = {Of(0, 1), Of(1, 0.5)};
   const std::vector<Use> c = {Of(1, 1)};
@@ -138,19 +154,19 @@ TEST(SharedResourcesTest, ASecondResourceFillsUpLater) {
 }
 
 TEST(SharedResourcesTest, UnrelatedActivitiesAreLeftAlone) {
-  SharedResources resources(2, 4);
+  Stepwise resources(2, 4);
   const std::vector<Use> first = {Of(0, 1)};
   const std::vector<Use> second = {Of(1, 1)};
   resources.Start(0, Time(), Nanoseconds(10), first);
   resources.Start(1, Time(), Nanoseconds(10), first);
   resources.Start(2, Time(), Nanoseconds(10), second);
-  EXPECT_TRUE(resources.moved().empty());
-  resources.Start(3, Time(), Nanoseconds(10), second);
   EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{2}));
+  resources.Start(3, Time(), Nanoseconds(10), second);
+  EXPECT_EQ(Moved(resources), (std::vector<SharedResources::Activity>{2, 3}));
 }
 
 TEST(SharedResourcesTest, DaysOfWorkAreNoTrouble) {
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> all = {Of(0, 1)};
   const Time day = Seconds(86'400);
   resources.Start(0, Time(), day, all);
@@ -159,7 +175,7 @@ TEST(SharedResourcesTest, DaysOfWorkAreNoTrouble) {
 }
 
 TEST(SharedResourcesTest, ResetForgetsWhatRan) {
-  SharedResources resources(1, 2);
+  Stepwise resources(1, 2);
   const std::vector<Use> all = {Of(0, 1)};
   resources.Start(0, Time(), Nanoseconds(10), all);
   resources.Reset(1, 2);
@@ -237,7 +253,7 @@ RC_GTEST_PROP(SharedResourcesTest, RatesAreFairAndWorkIsConserved, ()) {
   if (plans.size() > 12) plans.resize(12);
   std::sort(plans.begin(), plans.end(),
             [](const Plan& a, const Plan& b) { return a.start < b.start; });
-  SharedResources resources(kResources, static_cast<std::uint32_t>(plans.size()));
+  Stepwise resources(kResources, static_cast<std::uint32_t>(plans.size()));
   std::vector<long double> done(plans.size(), 0);
   std::size_t started = 0;
   std::size_t running = 0;
@@ -276,20 +292,57 @@ RC_GTEST_PROP(SharedResourcesTest, RatesAreFairAndWorkIsConserved, ()) {
   }
 }
 
-// moved() is exactly the set of the others whose end differs after a call.
+// moved() is what was started, and exactly those of the others whose end differs after a call.
 RC_GTEST_PROP(SharedResourcesTest, MovedListsEveryEndThatChanged, ()) {
   auto plans = *rc::gen::container<std::vector<Plan>>(AnyPlan());
   if (plans.size() > 12) plans.resize(12);
-  SharedResources resources(kResources, static_cast<std::uint32_t>(plans.size()));
+  Stepwise resources(kResources, static_cast<std::uint32_t>(plans.size()));
   for (std::uint32_t a = 0; a < plans.size(); ++a) {
     std::vector<Time> before;
     for (std::uint32_t b = 0; b < a; ++b) before.push_back(resources.end(b));
     resources.Start(a, Time(), plans[a].work, plans[a].uses);
     const auto moved = Moved(resources);
+    RC_ASSERT(std::find(moved.begin(), moved.end(), a) != moved.end());
     for (std::uint32_t b = 0; b < a; ++b) {
       const bool listed = std::find(moved.begin(), moved.end(), b) != moved.end();
       RC_ASSERT(listed == (resources.end(b) != before[b]));
     }
+  }
+}
+
+// Whether what happens at one instant is settled together or one by one, rates and ends are the
+// same to the last bit.
+RC_GTEST_PROP(SharedResourcesTest, AnInstantIsSettledAsAWhole, ()) {
+  auto plans = *rc::gen::container<std::vector<Plan>>(AnyPlan());
+  if (plans.size() > 20) plans.resize(20);
+  const auto count = static_cast<std::uint32_t>(plans.size());
+  SharedResources together(kResources, count);
+  Stepwise apart(kResources, count);
+  std::uint32_t started = 0;
+  Time now;
+  while (started < count) {
+    const auto until = std::min(count, started + *rc::gen::inRange<std::uint32_t>(1, 5));
+    for (std::uint32_t a = 0; a < started; ++a) {
+      // Whose end has come, and some before.
+      if (!apart.running(a) || (apart.end(a) > now && *rc::gen::inRange(0, 3) > 0)) continue;
+      together.Finish(a);
+      apart.Finish(a, now);
+    }
+    for (; started < until; ++started) {
+      together.Start(started, now, plans[started].work, plans[started].uses);
+      apart.Start(started, now, plans[started].work, plans[started].uses);
+    }
+    RC_ASSERT(together.unsettled());
+    together.Settle(now);
+    Time next = now + Picoseconds(*rc::gen::inRange(0, 2000));
+    for (std::uint32_t a = 0; a < started; ++a) {
+      RC_ASSERT(together.running(a) == apart.running(a));
+      if (!apart.running(a)) continue;
+      RC_ASSERT(together.rate(a) == apart.rate(a));
+      RC_ASSERT(together.end(a) == apart.end(a));
+      next = std::min(next, apart.end(a));
+    }
+    now = next;
   }
 }
 

@@ -54,14 +54,14 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
     const std::uint32_t job = happening.job;
     if (happening.ends == 0) {
       links.Start(job, time, demands[job].work, demands[job].uses);
-      queue.Push(links.end(job), {job, 1});
-    } else {
+    } else if (!over[job] && links.end(job) == time) {
       // An end that has moved since is another event.
-      if (over[job] || links.end(job) != time) continue;
       over[job] = true;
       ends[job] = time;
-      links.Finish(job, time);
+      links.Finish(job);
     }
+    if (!links.unsettled() || (!queue.empty() && queue.Top().time == time)) continue;
+    links.Settle(time);
     for (const SharedResources::Activity moved : links.moved()) {
       queue.Push(links.end(moved), {moved, 1});
     }

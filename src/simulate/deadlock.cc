@@ -21,7 +21,7 @@ Deadlock ProgramRun::Explain() const {
   Deadlock deadlock;
   for (std::uint32_t c = 0; c < runs_.size(); ++c) {
     ExplainHost(c, deadlock);
-    const std::size_t end = runs_[c].first_stream + schedules_[c].streams.size();
+    const std::size_t end = runs_[c].first_stream + ScheduleOf(c).streams.size();
     for (std::size_t s = runs_[c].first_stream; s < end; ++s) {
       ExplainStream(streams_[s], deadlock);
     }
@@ -37,7 +37,7 @@ void ProgramRun::ExplainHost(std::uint32_t c, Deadlock& deadlock) const {
         fmt::format("rank {}: the host waits for all work of {} before it issues the next step",
                     rank, PassText(run.pass - 1)));
   } else if (run.host_state == HostState::kAwaitsRecord) {
-    const Index wait = schedules_[c].segments[run.segment - 1].wait;
+    const Index wait = ScheduleOf(c).segments[run.segment - 1].wait;
     deadlock.blocked.push_back(fmt::format(
         "rank {}, {}: the host stands at {} until {} is reached", rank, PassText(run.pass),
         Describe(ProgramOf(c), InstructionAt(c, run.pass, wait)), RecordText(c, run.wait_for)));
@@ -102,7 +102,7 @@ void ProgramRun::ExplainCollective(const StreamRun& run, const std::string& who,
 }
 
 std::string ProgramRun::RecordText(std::uint32_t c, WaitFor wait_for) const {
-  const Schedule& schedule = schedules_[c];
+  const Schedule& schedule = ScheduleOf(c);
   const bool in_prologue = wait_for.slot < schedule.prologue_records;
   const std::uint32_t pass = in_prologue ? 0 : wait_for.count;
   return fmt::format(

@@ -21,7 +21,10 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
 
   for (std::uint32_t c = 0; c < runs_.size(); ++c) AdvanceHost(c);
   LookAtListed();
-  while (!events_.empty()) {
+  for (;;) {
+    // Rates follow when all that happens at this instant has happened.
+    if (resources_.unsettled() && (events_.empty() || events_.Top().time > now_)) Settle();
+    if (events_.empty()) break;
     const auto event = events_.Pop();
     now_ = event.time;
     const Runner runner = event.payload.runner();
@@ -51,17 +54,15 @@ void ProgramRun::SetUp() {
   now_ = Time();
   events_.Clear();
   ready_.clear();
-  schedules_.resize(count);
   runs_.resize(count);
+  MakeSchedules();
   timelines_.resize(count);
   streams_.clear();
 
   std::uint32_t records = 0;
   std::uint32_t communicators = 0;
   for (std::uint32_t c = 0; c < count; ++c) {
-    Schedule& schedule = schedules_[c];
-    schedule.Build(*classes_[c].program, *classes_[c].prices, c * cost::kResources,
-                   options_.carriage == nullptr || !options_.carriage->messages);
+    const Schedule& schedule = ScheduleOf(c);
     ClassRun& run = runs_[c];
     run.first_stream = StreamCount();
     run.first_record = records;
@@ -118,6 +119,30 @@ void ProgramRun::SetUp() {
     } else {
       List(s);
     }
+  }
+}
+
+void ProgramRun::MakeSchedules() {
+  const bool links = options_.carriage == nullptr || !options_.carriage->messages;
+  std::vector<std::uint32_t> firsts;  // by schedule: the first class that runs it
+  std::vector<std::uint32_t> schedule_of(classes_.size());
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    const auto same = [&](std::uint32_t other) {
+      return classes_[other].program == classes_[c].program &&
+             classes_[other].prices == classes_[c].prices;
+    };
+    const auto found = std::find_if(firsts.rbegin(), firsts.rend(), same);
+    schedule_of[c] = static_cast<std::uint32_t>(firsts.rend() - found) - 1;
+    if (found != firsts.rend()) continue;
+    schedule_of[c] = static_cast<std::uint32_t>(firsts.size());
+    firsts.push_back(c);
+  }
+  if (schedules_.size() < firsts.size()) schedules_.resize(firsts.size());
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    schedules_[i].Build(*classes_[firsts[i]].program, *classes_[firsts[i]].prices, links);
+  }
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    runs_[c].schedule = &schedules_[schedule_of[c]];
   }
 }
 
@@ -180,7 +205,7 @@ void ProgramRun::FindAbsentMembers() {
 // begins of its segments have to be kept.
 void ProgramRun::AdvanceHost(std::uint32_t c) {
   ClassRun& run = runs_[c];
-  const Schedule& schedule = schedules_[c];
+  const Schedule& schedule = ScheduleOf(c);
   run.host_state = HostState::kRuns;
   while (run.host_state == HostState::kRuns) {
     BeginSegment(c);
@@ -210,7 +235,7 @@ void ProgramRun::AdvanceHost(std::uint32_t c) {
 
 void ProgramRun::BeginSegment(std::uint32_t c) {
   ClassRun& run = runs_[c];
-  const Schedule& schedule = schedules_[c];
+  const Schedule& schedule = ScheduleOf(c);
   run.segment_begins.push_back(run.clock);
   if (!Recorded(c, run.pass)) return;
   const Segment& segment = schedule.segments[run.segment];
@@ -230,7 +255,7 @@ void ProgramRun::WakeStreamsOf(std::uint32_t c) {
   ClassRun& run = runs_[c];
   if (run.streams_waiting_for_host == 0) return;
   run.streams_waiting_for_host = 0;
-  const auto count = static_cast<std::uint32_t>(schedules_[c].streams.size());
+  const auto count = static_cast<std::uint32_t>(ScheduleOf(c).streams.size());
   for (std::uint32_t s = run.first_stream; s < run.first_stream + count; ++s) {
     if (streams_[s].state == StreamState::kAwaitsHost) List(s);
   }
@@ -301,7 +326,10 @@ void ProgramRun::Look(std::uint32_t stream) {
         const Cost& cost = schedule.costs[item.target];
         run.start = run.ready;
         run.state = StreamState::kRuns;
-        if (!Start(stream, run.start, cost, schedule.UsesOf(cost))) return;
+        if (!Start(stream, run.start, cost, schedule.UsesOf(cost),
+                   run.rank_class * cost::kResources)) {
+          return;
+        }
         Complete(stream);
         break;
       }
@@ -365,7 +393,7 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
     if (now_ > owner.clock) {
       if (Recorded(c, owner.pass)) {
         timelines_[c].waits.push_back(
-            {schedules_[c].segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_});
+            {ScheduleOf(c).segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_});
       }
       owner.clock = now_;
     }
@@ -413,12 +441,13 @@ void ProgramRun::NextItem(StreamRun& run) {
 
 // True if there was nothing to do that takes time, and the start is now.
 bool ProgramRun::Start(Runner runner, Time start, const Cost& cost,
-                       std::span<const SharedResources::Use> uses) {
+                       std::span<const SharedResources::Use> uses, std::uint32_t first_resource) {
   Work& work = work_[runner];
   work.running = true;
   work.shares = false;
   work.amount = cost.work;
   work.uses = uses;
+  work.first_resource = first_resource;
   const Time begin = start + cost.latency;
   if (!uses.empty()) {
     if (begin == now_) {
@@ -442,14 +471,13 @@ bool ProgramRun::Start(Runner runner, Time start, const Cost& cost,
 void ProgramRun::BeginWork(Runner runner) {
   Work& work = work_[runner];
   work.shares = true;
-  resources_.Start(runner, now_, work.amount, work.uses);
-  work.end = resources_.end(runner);
-  work.next_event = work.end;
-  events_.Push(work.end, Event(runner, EventKind::kEnd));
-  Moved();
+  work.next_event = Time::Max();  // its end is known when this instant is over
+  resources_.Start(runner, now_, work.amount, work.uses, work.first_resource);
 }
 
-void ProgramRun::Moved() {
+// New ends for what began at this instant, and for what that and what finished has moved.
+void ProgramRun::Settle() {
+  resources_.Settle(now_);
   for (const Runner runner : resources_.moved()) {
     Work& work = work_[runner];
     work.end = resources_.end(runner);
@@ -468,10 +496,7 @@ void ProgramRun::WorkEnds(Runner runner) {
     return;
   }
   work.running = false;
-  if (work.shares) {
-    resources_.Finish(runner, now_);
-    Moved();
-  }
+  if (work.shares) resources_.Finish(runner);
   if (runner < StreamCount()) {
     Complete(runner);
     if (streams_[runner].state != StreamState::kDone) List(runner);
@@ -527,7 +552,8 @@ void ProgramRun::StartCollective(std::uint32_t r) {
   }
 
   Cost cost = cost_of(first);
-  std::span<const SharedResources::Use> uses = schedules_[first.rank_class].UsesOf(cost);
+  std::span<const SharedResources::Use> uses = ScheduleOf(first.rank_class).UsesOf(cost);
+  std::uint32_t first_resource = first.rank_class * cost::kResources;
   const std::uint32_t number = CarriedAs(first);
   const bool on_links = number != network::Carriage::kNowhere && !options_.carriage->messages;
   if (rendezvous.members.size() > 1 || on_links) {
@@ -543,10 +569,9 @@ void ProgramRun::StartCollective(std::uint32_t r) {
     }
     // Whoever would be done sooner uses less of his own at the common pace.
     rendezvous.uses.clear();
-    const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t first_resource,
-                         Time work) {
+    const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time work) {
       for (SharedResources::Use use : own) {
-        use.resource += first_resource;
+        use.resource += from;
         if (work < cost.work)
           use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
         rendezvous.uses.push_back(use);
@@ -554,20 +579,22 @@ void ProgramRun::StartCollective(std::uint32_t r) {
     };
     for (const Member& member : rendezvous.members) {
       const Cost& own = cost_of(member);
-      add(schedules_[member.rank_class].UsesOf(own), 0, own.work);
+      add(ScheduleOf(member.rank_class).UsesOf(own), member.rank_class * cost::kResources,
+          own.work);
     }
     if (on_links) {
       const auto links = static_cast<std::uint32_t>(classes_.size()) * cost::kResources;
       add(flow->uses, links, flow->work);
     }
     uses = rendezvous.uses;
+    first_resource = 0;
   }
   rendezvous.open = 1;
   if (number != network::Carriage::kNowhere && options_.carriage->messages) {
     rendezvous.open = 2;
     SendMessages(r, number);
   }
-  if (Start(StreamCount() + r, now_, cost, uses)) PartEnds(r);
+  if (Start(StreamCount() + r, now_, cost, uses, first_resource)) PartEnds(r);
 }
 
 // Which of the carriage's collectives the member has reached.
@@ -627,6 +654,7 @@ void ProgramRun::AwaitMessages() {
 void ProgramRun::MessagesHappen() {
   if (messages_awaited_ != now_) return;  // left over
   messages_awaited_ = Time::Max();
+  if (resources_.unsettled()) Settle();
   ended_.clear();
   const Time until = events_.empty() ? Time::Max() : events_.Top().time;
   while (!messages_->idle() && ended_.empty() &&

@@ -51,6 +51,7 @@ class Event {
 struct Work {
   Time amount;
   std::span<const SharedResources::Use> uses;
+  std::uint32_t first_resource = 0;  // from which `uses` count
   Time end;
   // The earliest event in the queue that still counts. An end that moves to an earlier time gets a
   // new event; one that moves to a later time gets it when the old event comes out. Events at other
@@ -87,6 +88,7 @@ struct StreamRun {
 enum class HostState : std::uint8_t { kRuns, kAwaitsRecord, kAtBarrier, kDone };
 
 struct ClassRun {
+  const Schedule* schedule = nullptr;
   std::uint32_t first_stream = 0;
   std::uint32_t first_record = 0;        // in `reached_`, `waiting_`
   std::uint32_t first_communicator = 0;  // in `rendezvous_of_`
@@ -132,6 +134,7 @@ class ProgramRun {
 
  private:
   void SetUp();
+  void MakeSchedules();
   void LinkCommunicators();
   void FindAbsentMembers();
   void SetUpMessages();
@@ -154,9 +157,9 @@ class ProgramRun {
 
   // Operations and collectives.
   bool Start(Runner runner, Time start, const Cost& cost,
-             std::span<const SharedResources::Use> uses);
+             std::span<const SharedResources::Use> uses, std::uint32_t first_resource);
   void BeginWork(Runner runner);
-  void Moved();
+  void Settle();
   void WorkEnds(Runner runner);
   void ReachCollective(std::uint32_t stream, const Item& item);
   void StartCollective(std::uint32_t rendezvous);
@@ -185,7 +188,8 @@ class ProgramRun {
   std::string RecordText(std::uint32_t c, WaitFor wait_for) const;
   static std::string SpecText(const program::Collective& collective);
 
-  const Schedule& ScheduleOf(const StreamRun& run) const { return schedules_[run.rank_class]; }
+  const Schedule& ScheduleOf(std::uint32_t c) const { return *runs_[c].schedule; }
+  const Schedule& ScheduleOf(const StreamRun& run) const { return ScheduleOf(run.rank_class); }
   const program::Program& ProgramOf(std::uint32_t c) const { return *classes_[c].program; }
   const std::vector<int>& RanksOf(const Member& member) const {
     const program::Program& program = ProgramOf(member.rank_class);
@@ -209,6 +213,8 @@ class ProgramRun {
 
   engine::EventQueue<Event> events_;
   SharedResources resources_;
+  // One for all classes that run the same program at the same prices: hundreds of ranks then go
+  // through the same lines of the cache.
   std::vector<Schedule> schedules_;
   std::vector<ClassRun> runs_;
   std::vector<StreamRun> streams_;

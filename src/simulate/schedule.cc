@@ -12,8 +12,7 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-void Schedule::Build(const program::Program& program, const cost::Prices& prices,
-                     std::uint32_t first_resource, bool links) {
+void Schedule::Build(const program::Program& program, const cost::Prices& prices, bool links) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size(),
@@ -21,10 +20,10 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   uses.clear();
   costs.clear();
   collective_costs.clear();
-  for (const cost::Demand& demand : prices.kernels) AddCost(demand, first_resource, true, costs);
-  for (const cost::Demand& demand : prices.copies) AddCost(demand, first_resource, true, costs);
+  for (const cost::Demand& demand : prices.kernels) AddCost(demand, true, costs);
+  for (const cost::Demand& demand : prices.copies) AddCost(demand, true, costs);
   for (const cost::CollectivePrice& price : prices.collectives) {
-    AddCost(price.demand, first_resource, links, collective_costs);
+    AddCost(price.demand, links, collective_costs);
   }
 
   // Each stream's items lie together: count first, then place.
@@ -71,8 +70,7 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
 }
 
-void Schedule::AddCost(const cost::Demand& demand, std::uint32_t first_resource, bool links,
-                       std::vector<Cost>& to) {
+void Schedule::AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost;
   cost.latency = demand.latency;
@@ -85,7 +83,7 @@ void Schedule::AddCost(const cost::Demand& demand, std::uint32_t first_resource,
           resource == cost::Resource::kScaleUp || resource == cost::Resource::kNetwork;
       if (is_link && !links) continue;
       const std::uint32_t share = engine::SharedResources::Share(demand.share[r]);
-      if (share > 0) uses.push_back({first_resource + static_cast<std::uint32_t>(r), share});
+      if (share > 0) uses.push_back({static_cast<std::uint32_t>(r), share});
     }
   }
   cost.use_count = static_cast<std::uint32_t>(uses.size()) - cost.first_use;

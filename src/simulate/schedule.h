@@ -94,8 +94,8 @@ struct Schedule {
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
   std::vector<Cost> collective_costs;
-  std::vector<engine::SharedResources::Use> uses;
-  std::vector<Index> records;  // by slot: its instruction
+  std::vector<engine::SharedResources::Use> uses;  // the rank's resources count from 0
+  std::vector<Index> records;                      // by slot: its instruction
   std::uint32_t prologue_records = 0;
   // How many collectives a communicator has in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
@@ -105,14 +105,11 @@ struct Schedule {
     return {uses.data() + cost.first_use, cost.use_count};
   }
 
-  // Replaces what was there. The class's resources are numbered from `first_resource`.
-  // `links`: whether collectives use the rank's shares of links.
-  void Build(const program::Program& program, const cost::Prices& prices,
-             std::uint32_t first_resource, bool links = true);
+  // Replaces what was there. `links`: whether collectives use the rank's shares of links.
+  void Build(const program::Program& program, const cost::Prices& prices, bool links = true);
 
  private:
-  void AddCost(const cost::Demand& demand, std::uint32_t first_resource, bool links,
-               std::vector<Cost>& to);
+  void AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);

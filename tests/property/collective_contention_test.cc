@@ -65,8 +65,10 @@ TEST(CollectiveContention, IsNearWhatWasMeasured) {
     const auto time = [](double us) { return Picoseconds(static_cast<std::int64_t>(us * 1e6)); };
     resources.Start(0, Time(), time(c.product_us), product);
     resources.Start(1, Time(), time(c.reduce_us), reduce);
+    resources.Settle(Time());
     const engine::SharedResources::Activity first = resources.end(0) < resources.end(1) ? 0 : 1;
-    resources.Finish(first, resources.end(first));
+    resources.Finish(first);
+    resources.Settle(resources.end(first));
     const double both = resources.end(1 - first).microseconds();
     const double efficiency =
         (c.product_us + c.reduce_us - both) / std::min(c.product_us, c.reduce_us);
