@@ -43,11 +43,13 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
       scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
   // FSDP2 puts full gradients by in the type that it will reduce them in.
   const bool fsdp2 = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
+  // Megatron's backward adds to the accumulators in place.
+  const bool megatron = scenario.plan.data_parallel.framework == plan::Framework::kMegatron;
   const std::int64_t gradient_bytes =
-      whole_gradients && fsdp2
-          ? SizeOf(training.reduce_dtype)
-          : SizeOf(plan::WrittenGradientType(training)) +
-                (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
+      whole_gradients && fsdp2 ? SizeOf(training.reduce_dtype)
+      : megatron               ? SizeOf(training.gradient_dtype)
+                               : SizeOf(plan::WrittenGradientType(training)) +
+                       (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
 
   BytesByCategory result;
   const auto set = [&result](Category category, Bytes bytes) {

@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
 #include "src/lowering/fsdp2.h"
+#include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
 
@@ -18,9 +19,10 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
       return LowerDdp(scenario, options);
     case plan::Framework::kFsdp2:
       return LowerFsdp2(scenario, options);
+    case plan::Framework::kMegatron:
+      return LowerMegatron(scenario, options);
     case plan::Framework::kFsdp1:
     case plan::Framework::kDeepSpeed:
-    case plan::Framework::kMegatron:
       break;
   }
   STEPCAST_CHECK(false, "legality lets through only frameworks that have a lowering");

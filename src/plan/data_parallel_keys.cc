@@ -18,6 +18,8 @@ const char* Name(DataParallelKey key) {
       return "accumulate_unsharded";
     case DataParallelKey::kShardGroupSize:
       return "shard_group_size";
+    case DataParallelKey::kOverlapParamGather:
+      return "overlap_param_gather";
     case DataParallelKey::kGradientAsBucketView:
       return "gradient_as_bucket_view";
     case DataParallelKey::kFindUnusedParameters:
@@ -38,9 +40,11 @@ bool Has(Framework framework, DataParallelKey key) {
       return key == DataParallelKey::kPrefetch || key == DataParallelKey::kReshardAfterForward ||
              key == DataParallelKey::kAccumulateUnsharded ||
              key == DataParallelKey::kShardGroupSize;
+    case Framework::kMegatron:
+      return key == DataParallelKey::kOverlap || key == DataParallelKey::kBucketSize ||
+             key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
     case Framework::kFsdp1:
     case Framework::kDeepSpeed:
-    case Framework::kMegatron:
       return true;  // not modelled: the framework itself is refused, not its keys
   }
   return false;
@@ -48,6 +52,11 @@ bool Has(Framework framework, DataParallelKey key) {
 
 bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
   if (!Has(framework, key)) return false;
+  if (framework == Framework::kMegatron) {
+    const bool of_shards =
+        key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
+    return !of_shards || zero_stage == 1;
+  }
   if (framework != Framework::kReference) return true;
   switch (key) {
     case DataParallelKey::kOverlap:
@@ -61,9 +70,10 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
       return zero_stage >= 2;
     case DataParallelKey::kShardGroupSize:
       return zero_stage >= 1;
+    case DataParallelKey::kOverlapParamGather:
     case DataParallelKey::kGradientAsBucketView:
     case DataParallelKey::kFindUnusedParameters:
-      return false;  // DDP's copies; the textbook has none
+      return false;  // ways of one framework; the textbook has none
   }
   return false;
 }

@@ -15,6 +15,7 @@ enum class DataParallelKey : std::uint8_t {
   kReshardAfterForward,
   kAccumulateUnsharded,
   kShardGroupSize,
+  kOverlapParamGather,
   kGradientAsBucketView,
   kFindUnusedParameters,
 };
@@ -26,6 +27,7 @@ inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kReshardAfterForward,
     DataParallelKey::kAccumulateUnsharded,
     DataParallelKey::kShardGroupSize,
+    DataParallelKey::kOverlapParamGather,
     DataParallelKey::kGradientAsBucketView,
     DataParallelKey::kFindUnusedParameters,
 };

@@ -195,13 +195,63 @@ class Checker {
               "write zero_stage: 3 or 2, or framework: reference or ddp");
         }
         return;
+      case Framework::kMegatron:
+        CheckMegatron();
+        return;
       case Framework::kFsdp1:
       case Framework::kDeepSpeed:
-      case Framework::kMegatron:
         Add("data_parallel.framework", "plan.framework-not-supported",
             fmt::format("this framework is not supported yet: {}", name),
-            "reference, ddp and fsdp2 are");
+            "reference, ddp, fsdp2 and megatron are");
         return;
+    }
+  }
+
+  void CheckMegatron() {
+    if (request_.zero_stage.value_or(0) > 1) {
+      Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+          fmt::format("megatron keeps full copies, which is stage 0, or has its distributed "
+                      "optimizer, which is stage 1, not zero_stage {}",
+                      *request_.zero_stage),
+          "write zero_stage: 1 or 0, or framework: reference or fsdp2");
+    }
+    CheckMegatronTypes();
+    if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
+      Add("data_parallel.overlap_param_gather", "plan.overlap",
+          "megatron gathers parameters in the next forward only where gradients are reduced "
+          "during backward, overlap is false and overlap_param_gather is true",
+          "write overlap: true, or overlap_param_gather: false");
+    }
+  }
+
+  // Parameters in the type of the computation, no autocast; main gradients are reduced as they are.
+  void CheckMegatronTypes() {
+    if (!request_.precision) return;
+    const DataType kept =
+        *request_.precision == DataType::kFp8 ? DataType::kBf16 : *request_.precision;
+    if (request_.parameter_dtype && *request_.parameter_dtype != kept) {
+      Add("training.parameter_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron keeps parameters in the type that it computes in, {}, and "
+                      "parameter_dtype is {}",
+                      Name(kept), Name(*request_.parameter_dtype)),
+          fmt::format("write parameter_dtype: {}, or leave it out", Name(kept)));
+    }
+    if (request_.gradient_dtype && *request_.gradient_dtype != kept &&
+        *request_.gradient_dtype != DataType::kFp32) {
+      Add("training.gradient_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron's main gradients are fp32 or of the parameters' type, {}, and "
+                      "gradient_dtype is {}",
+                      Name(kept), Name(*request_.gradient_dtype)),
+          fmt::format("write gradient_dtype: fp32 or {}", Name(kept)));
+    }
+    const DataType gradient =
+        request_.gradient_dtype.value_or(kept == DataType::kBf16 ? DataType::kFp32 : kept);
+    if (request_.reduce_dtype && *request_.reduce_dtype != gradient) {
+      Add("training.reduce_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron reduces its main gradients as they are, gradient_dtype is {} and "
+                      "reduce_dtype is {}",
+                      Name(gradient), Name(*request_.reduce_dtype)),
+          fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
     }
   }
 
@@ -240,6 +290,8 @@ class Checker {
         return request_.accumulate_unsharded.has_value();
       case DataParallelKey::kShardGroupSize:
         return request_.shard_group_size.has_value();
+      case DataParallelKey::kOverlapParamGather:
+        return request_.overlap_param_gather.has_value();
       case DataParallelKey::kGradientAsBucketView:
         return request_.gradient_as_bucket_view.has_value();
       case DataParallelKey::kFindUnusedParameters:
@@ -253,7 +305,8 @@ class Checker {
     for (DataParallelKey key : kDataParallelKeys) {
       if (!Given(key) || Has(*request_.framework, key)) continue;
       std::string having;
-      for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp2}) {
+      for (Framework other :
+           {Framework::kReference, Framework::kDdp, Framework::kFsdp2, Framework::kMegatron}) {
         if (!Has(other, key)) continue;
         having += having.empty() ? "" : ", ";
         having += plan::Name(other);
@@ -337,6 +390,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
   add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
   add(request.shard_group_size.has_value(), DataParallelKey::kShardGroupSize);
+  add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
   add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
   add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
   const DataType parameters = request.parameter_dtype.value_or(

@@ -77,6 +77,7 @@ struct DataParallel {
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
   std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
+  bool overlap_param_gather = false;     // megatron, stage 1: gather during the next forward
   bool gradient_as_bucket_view = false;  // ddp
   bool find_unused_parameters = false;   // ddp
 };

@@ -1,5 +1,7 @@
 #include "src/plan/request.h"
 
+#include <algorithm>
+
 #include "src/base/check.h"
 
 namespace stepcast::plan {
@@ -10,7 +12,8 @@ constexpr Bytes kDefaultBucket = MiB(25);
 constexpr Bytes kDdpFirstBucket = MiB(1);
 
 Training CompleteTraining(const Request& request, std::int64_t data) {
-  const bool reference = request.framework == Framework::kReference;
+  const bool has_fused_update =
+      request.framework == Framework::kReference || request.framework == Framework::kMegatron;
   Training training;
   training.sequence_length = *request.sequence_length;
   training.micro_batch_size = *request.micro_batch_size;
@@ -23,15 +26,21 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   // Matrix products alone run in 8 bits; nothing is kept or reduced in them.
   const DataType kept = training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
   training.parameter_dtype = request.parameter_dtype.value_or(kept);
-  // FSDP2 casts what it has reduced to the type of the sharded parameters.
-  training.gradient_dtype = request.framework == Framework::kFsdp2
-                                ? training.parameter_dtype
-                                : request.gradient_dtype.value_or(training.parameter_dtype);
-  training.reduce_dtype = request.reduce_dtype.value_or(
-      request.framework == Framework::kFsdp2 ? kept : training.parameter_dtype);
+  training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
+  training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
+  if (request.framework == Framework::kFsdp2) {
+    // FSDP2 casts what it has reduced to the type of the sharded parameters.
+    training.gradient_dtype = training.parameter_dtype;
+    training.reduce_dtype = request.reduce_dtype.value_or(kept);
+  } else if (request.framework == Framework::kMegatron) {
+    // megatron/training/arguments.py: --bf16 turns accumulate_allreduce_grads_in_fp32 on.
+    training.gradient_dtype = request.gradient_dtype.value_or(
+        training.parameter_dtype == DataType::kBf16 ? DataType::kFp32 : training.parameter_dtype);
+    training.reduce_dtype = training.gradient_dtype;
+  }
   training.optimizer = *request.optimizer;
   training.optimizer_implementation = request.optimizer_implementation.value_or(
-      reference ? OptimizerImplementation::kFused : OptimizerImplementation::kForeach);
+      has_fused_update ? OptimizerImplementation::kFused : OptimizerImplementation::kForeach);
   training.activation_checkpointing =
       request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   training.attention = request.attention.value_or(model::Attention::kFlash);
@@ -39,7 +48,14 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   return training;
 }
 
-void CompleteBuckets(const Request& request, DataParallel& data_parallel) {
+// megatron/core/distributed/distributed_data_parallel.py: elements of a bucket, for `ranks` ranks
+// that reduce together.
+std::int64_t MegatronBucketElements(std::int64_t ranks) {
+  return std::max<std::int64_t>(40'000'000, 1'000'000 * ranks);
+}
+
+void CompleteBuckets(const Request& request, const Training& training, std::int64_t data,
+                     DataParallel& data_parallel) {
   const Bytes* given = request.bucket_size ? std::get_if<Bytes>(&*request.bucket_size) : nullptr;
   if (data_parallel.framework == Framework::kReference) {
     if (given != nullptr) {
@@ -57,15 +73,19 @@ void CompleteBuckets(const Request& request, DataParallel& data_parallel) {
         given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(
         cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  } else if (data_parallel.framework == Framework::kMegatron && data_parallel.overlap) {
+    data_parallel.bucket_size =
+        given != nullptr ? *given : BytesOf(MegatronBucketElements(data), training.gradient_dtype);
   }
 }
 
-DataParallel CompleteDataParallel(const Request& request, std::int64_t data) {
+DataParallel CompleteDataParallel(const Request& request, const Training& training,
+                                  std::int64_t data) {
   DataParallel data_parallel;
   data_parallel.zero_stage = *request.zero_stage;
   data_parallel.framework = *request.framework;
   data_parallel.overlap = request.overlap.value_or(true);
-  CompleteBuckets(request, data_parallel);
+  CompleteBuckets(request, training, data, data_parallel);
   data_parallel.prefetch = request.prefetch.value_or(1);
   // fsdp2 without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
   const bool keeps_whole = data_parallel.framework == Framework::kFsdp2 && request.zero_stage == 2;
@@ -82,6 +102,9 @@ DataParallel CompleteDataParallel(const Request& request, std::int64_t data) {
       data_parallel.reshard_after_forward = false;
     }
   }
+  data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
+                                       data_parallel.zero_stage == 1 &&
+                                       request.overlap_param_gather.value_or(data_parallel.overlap);
   data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
   data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
   return data_parallel;
@@ -107,7 +130,7 @@ Plan Complete(const Request& request, std::int64_t devices) {
   plan.training = CompleteTraining(request, *data);
   plan.parallelism = {*data, request.tensor.value_or(1), request.pipeline.value_or(1),
                       request.context.value_or(1), request.expert.value_or(1)};
-  plan.data_parallel = CompleteDataParallel(request, *data);
+  plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch),
                    request.nccl.value_or(Software().nccl)};
   return plan;

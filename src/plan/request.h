@@ -45,6 +45,7 @@ struct Request {
   std::optional<ReshardAfterForward> reshard_after_forward;
   std::optional<bool> accumulate_unsharded;
   std::optional<std::int64_t> shard_group_size;
+  std::optional<bool> overlap_param_gather;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
 

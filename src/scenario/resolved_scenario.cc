@@ -119,6 +119,7 @@ Mapping DataParallel(const Scenario& scenario) {
       ReshardValue(data_parallel.reshard_after_forward));
   add(plan::DataParallelKey::kAccumulateUnsharded, Boolean(data_parallel.accumulate_unsharded));
   add(plan::DataParallelKey::kShardGroupSize, Integer(data_parallel.shard_group_size));
+  add(plan::DataParallelKey::kOverlapParamGather, Boolean(data_parallel.overlap_param_gather));
   add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
   add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
   return mapping;

@@ -212,6 +212,7 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   ReadReshard(reader, request, diagnostics);
   request.accumulate_unsharded = reader.ReadBoolean("accumulate_unsharded", Need::kOptional);
   request.shard_group_size = reader.ReadInteger("shard_group_size", Need::kOptional, kRanks);
+  request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
   request.gradient_as_bucket_view = reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
   request.find_unused_parameters = reader.ReadBoolean("find_unused_parameters", Need::kOptional);
   reader.Finish();

@@ -152,12 +152,16 @@ std::vector<std::string> DataParallelPlans(int ranks) {
       {"bucket_size: 0 B", "bucket_size: 64 B", "gradient_as_bucket_view: true",
        "find_unused_parameters: true, bucket_size: 64 B"});
   add("zero_stage: 3, framework: fsdp2", sharded);
+  add("zero_stage: 0, framework: megatron", {"overlap: false", "bucket_size: 64 B"});
+  add("zero_stage: 1, framework: megatron",
+      {"overlap: false", "bucket_size: 64 B", "bucket_size: 64 B, overlap_param_gather: false"});
   if (ranks >= 4) {
     for (const char* stage : {"1", "2", "3"}) {
       add(fmt::format("zero_stage: {}, framework: reference, shard_group_size: 2", stage),
           {"accumulate_unsharded: true"});
     }
     add("zero_stage: 3, framework: reference, reshard_after_forward: 2", {"prefetch: 2"});
+    add("zero_stage: 1, framework: megatron, shard_group_size: 2", {"bucket_size: 64 B"});
     add("zero_stage: 3, framework: fsdp2, shard_group_size: 2", {"accumulate_unsharded: true"});
     add("zero_stage: 3, framework: fsdp2, reshard_after_forward: 2", {"prefetch: 2"});
   }
@@ -291,6 +295,7 @@ TEST(Training, RanksDifferInGroupsAndDataFlowAlone) {
   for (const char* plan :
        {"framework: reference, zero_stage: 3, shard_group_size: 4, reshard_after_forward: 2",
         "framework: reference, zero_stage: 1", "framework: ddp, zero_stage: 0",
+        "framework: megatron, zero_stage: 1, shard_group_size: 4",
         "framework: fsdp2, zero_stage: 3, shard_group_size: 4, reshard_after_forward: 2"}) {
     const auto scenario =
         Loaded(Text(kTied, 8, "precision: bf16, gradient_accumulation: 2, optimizer: adamw", plan));

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "src/lowering/lower_options.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::lowering {
+
+// Megatron-LM's own data parallelism (NVIDIA/Megatron-LM@d98e8a64ddf3 megatron/core/distributed/
+// {distributed_data_parallel.py,param_and_grad_buffer.py}, megatron/core/optimizer/
+// distrib_optimizer.py): stage 0 is its DistributedDataParallel, stage 1 the distributed optimizer.
+//
+//  * Main gradients live in one contiguous buffer in gradient_dtype, laid out in reverse
+//    registration order, cut into buckets, and set to zero at the start of every step. The weight
+//    gradient's matrix product adds to them in place (gradient accumulation fusion); of vectors and
+//    of what is only looked up autograd makes a gradient that a kernel then adds.
+//  * Overlap: in the last micro-batch a full bucket is scaled by 1 / ranks on the compute stream
+//  and
+//    reduced at once. Without it there is one bucket, reduced after the backward while nothing is
+//    computed.
+//  * Distributed optimizer: buckets are reduce-scattered; a rank updates its part of every bucket,
+//    and the parameters are gathered bucket by bucket. With overlap_param_gather a bucket is
+//    gathered in the next forward: waiting for one sends off the one after it.
+//  * shard_group_size < data: several instances of the distributed optimizer, whose parts are
+//    all-reduced across instances (num_distributed_optimizer_instances).
+program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options);
+
+}  // namespace stepcast::lowering
