@@ -332,9 +332,8 @@ class Megatron final : public Technique {
     if (bucket.reduce_over_instances != kNone) {
       builder_.WaitForStream(instance_stream_, communication_, bucket.ready);
       builder_.With(Collected(own, own, bucket.shard.length()));
-      builder_.Communicate(
-          instance_stream_, bucket.reduce_over_instances,
-          {Writes(own.buffer, own.offset, BytesOf(bucket.shard.length(), GradientType()))});
+      builder_.Communicate(instance_stream_, bucket.reduce_over_instances,
+                           {builder_.WritesAll(bucket.gradients)});
     }
     builder_.Record(instance_stream_, bucket.reduced);
   }

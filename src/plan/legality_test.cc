@@ -114,8 +114,31 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
        "fsdp2 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
        "1"},
-      {[](Request& r) { r.framework = Framework::kMegatron; }, "data_parallel.framework",
-       "plan.framework-not-supported", "this framework is not supported yet: megatron"},
+      {[](Request& r) { r.framework = Framework::kDeepSpeed; }, "data_parallel.framework",
+       "plan.framework-not-supported", "this framework is not supported yet: deepspeed"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 3;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "megatron keeps full copies, which is stage 0, or has its distributed optimizer, which is "
+       "stage 1, not zero_stage 3"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.reduce_dtype = DataType::kBf16;
+       },
+       "training.reduce_dtype", "plan.dtype-not-of-framework",
+       "megatron reduces its main gradients as they are, gradient_dtype is fp32 and reduce_dtype "
+       "is bf16"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.overlap = false;
+         r.overlap_param_gather = true;
+       },
+       "data_parallel.overlap_param_gather", "plan.overlap",
+       "megatron gathers parameters in the next forward only where gradients are reduced during "
+       "backward, overlap is false and overlap_param_gather is true"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.reduce_dtype = DataType::kFp32;

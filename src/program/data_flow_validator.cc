@@ -200,7 +200,11 @@ class Check {
     const std::int64_t target = TargetExtent(effect), source = SourceExtent(effect);
     CheckRange(effect, "writes", effect.target, target, true);
     CheckRange(effect, "reads", effect.source, source, false);
-    if (Overlap(effect.target, target, effect.source, source)) {
+    // Element by element in place (a scaling) is in order; anything else that overlaps is not.
+    const bool in_place = !blocks && effect.target.buffer == effect.source.buffer &&
+                          effect.target.offset == effect.source.offset &&
+                          effect.target.type == effect.source.type;
+    if (!in_place && Overlap(effect.target, target, effect.source, source)) {
       Report(effect, "writes where it reads");
     }
   }
