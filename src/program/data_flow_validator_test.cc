@@ -78,6 +78,18 @@ TEST(DataFlowValidator, FindsNothingInASoundProgram) {
   EXPECT_EQ(ValidateDataFlow(Program()), std::vector<std::string>{});
 }
 
+// A scaling: every element is read where it is then written, and nowhere else.
+TEST(DataFlowValidator, TakesAMoveInPlace) {
+  Sample sample;
+  program::Effect& move = sample.test.program().data_flow.effects[1];
+  move.target = move.source;
+  move.block = 8;
+  move.scale = 0.5;
+  EXPECT_TRUE(ValidateDataFlow(sample.test.program()).empty());
+  move.target.offset = Bytes(4);
+  EXPECT_FALSE(ValidateDataFlow(sample.test.program()).empty());
+}
+
 TEST(DataFlowValidator, ExtentsEndBehindTheLastElement) {
   const Effect move = Sample().test.program().data_flow.effects[1];
   EXPECT_EQ(TargetExtent(move), 10);
