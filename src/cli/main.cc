@@ -30,6 +30,7 @@
 #include "src/cli/topology_import_command.h"
 #include "src/cli/validate_collectives_command.h"
 #include "src/cli/validate_command.h"
+#include "src/cli/validate_published_command.h"
 #include "src/report/output_file.h"
 #include "src/runtime/watch.h"
 
@@ -172,9 +173,8 @@ constexpr const char* kValidateFooter =
     "said in `stepcast execute --help`. Differences are forecast minus measured, per cent are of\n"
     "what was measured. An operation's measured time is its median over the measured steps.\n"
     "\n"
-    "`stepcast validate collectives` does the same with published measurements of collectives, "
-    "and\n"
-    "needs no hardware: see its own --help.\n"
+    "`stepcast validate collectives` and `stepcast validate published` do the same with published\n"
+    "measurements of collectives and of whole steps, and need no hardware: see their own --help.\n"
     "\n"
     "Exits 3 when the forecast step time is not within --within of the measured one.\n"
     "\n"
@@ -222,6 +222,29 @@ constexpr const char* kValidateCollectivesFooter =
     "  stepcast validate collectives --update docs/accuracy.md\n"
     "  stepcast validate collectives --csv > points.csv\n"
     "\n";
+
+constexpr const char* kValidatePublishedAbout =
+    "Holds every published measurement of a training step that is in calibration/published "
+    "against\n"
+    "the forecast of the same run, by source, rows that may be fitted apart from those that check.";
+
+constexpr const char* kValidatePublishedFooter =
+    "The command is written in two words: stepcast validate published.\n"
+    "\n"
+    "Beside the errors stand those of the obvious rival: the MFU of the nearest row that may be\n"
+    "fitted, with no simulation. Runs that cannot be simulated are counted by reason.\n"
+    "\n"
+    "Exits 3 when check rows miss what is aimed at; the table says which.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast validate published --update docs/accuracy.md\n"
+    "  stepcast validate published --source llm-foundry --csv > cases.csv\n"
+    "  stepcast validate published --html accuracy.html\n"
+    "\n";
+
+// What `validate collectives` and `validate published` are called inside.
+constexpr const char* kValidateCollectives = "validate-collectives";
+constexpr const char* kValidatePublished = "validate-published";
 
 constexpr const char* kCalibrateImportAbout =
     "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and "
@@ -284,6 +307,7 @@ struct Request {
   ExecuteOptions execute;
   ValidateOptions validate;
   ValidateCollectivesOptions validate_collectives;
+  ValidatePublishedOptions validate_published;
   TopologyShowOptions topology_show;
   TopologyImportOptions topology_import;
 };
@@ -353,6 +377,23 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
       .add_option("--timeout", hardware.timeout,
                   "End the run when no operation finishes for this long (60 s)")
       ->type_name("TIME");
+}
+
+// `validate published`, likewise out of the overview.
+void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
+  CLI::App& command = *app.add_subcommand(kValidatePublished, kValidatePublishedAbout)->group("");
+  command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
+  CLI::Option* json =
+      command.add_flag("--json", options.json, "Print one JSON document, every case in it");
+  command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
+  command
+      .add_option("--html", options.html, "Also write a page with plots, which needs no other file")
+      ->type_name("FILE");
+  command
+      .add_option("--update", options.update,
+                  "Also write the section of a document like docs/accuracy.md anew")
+      ->type_name("FILE");
+  command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
 }
 
 void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
@@ -469,9 +510,6 @@ void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
   import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
-// What `validate collectives` is called inside.
-constexpr const char* kValidateCollectives = "validate-collectives";
-
 void Describe(CLI::App& app, Request& request) {
   app.description(kAbout);
   app.footer(std::string(kMainFooter) + kExitStatus);
@@ -559,6 +597,7 @@ void Describe(CLI::App& app, Request& request) {
                   "Also write the section of a document like docs/accuracy.md anew")
       ->type_name("FILE");
   collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
+  AddValidatePublished(app, request.validate_published);
 
   CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
   topology.require_subcommand(1);
@@ -695,9 +734,10 @@ Outcome RunSweep(SweepOptions& options) {
 }
 
 Outcome Run(std::vector<std::string> arguments) {
-  if (arguments.size() > 1 && arguments[0] == "validate" && arguments[1] == "collectives") {
+  if (arguments.size() > 1 && arguments[0] == "validate" &&
+      (arguments[1] == "collectives" || arguments[1] == "published")) {
     arguments.erase(arguments.begin());
-    arguments[0] = kValidateCollectives;
+    arguments[0] = arguments[0] == "published" ? kValidatePublished : kValidateCollectives;
   }
   CLI::App app;
   Request request;
@@ -742,6 +782,9 @@ Outcome Run(std::vector<std::string> arguments) {
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand(kValidateCollectives)) {
     return ValidateCollectives(request.validate_collectives);
+  }
+  if (app.got_subcommand(kValidatePublished)) {
+    return ValidatePublished(request.validate_published);
   }
   if (app.got_subcommand("validate")) return Validate(request.validate);
   if (app.get_subcommand("topology")->got_subcommand("import")) {

@@ -527,4 +527,8 @@ Result<Scenario> LoadText(std::string_view text, const std::string& file,
   return LoadTree(root, std::move(mistakes), file, overrides, cache.contents());
 }
 
+Result<Scenario> LoadTree(const YamlTree& root, const std::string& file, InputCache& cache) {
+  return Loader(root, file, {}, cache.contents()).Run();
+}
+
 }  // namespace stepcast::scenario

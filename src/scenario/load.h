@@ -7,6 +7,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/scenario/scenario.h"
+#include "src/scenario/yaml_tree.h"
 
 // Reads scenarios: the file, what it names, and the rules that tie them together. Format:
 // docs/formats.md; every Diagnostic: docs/errors/README.md.
@@ -40,5 +41,8 @@ Result<Scenario> Load(const std::string& path);
 // relative to that file's folder.
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache);
+
+// The same for a tree that was made of parts of a file.
+Result<Scenario> LoadTree(const YamlTree& root, const std::string& file, InputCache& cache);
 
 }  // namespace stepcast::scenario

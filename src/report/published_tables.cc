@@ -1,0 +1,298 @@
+#include "src/report/published_tables.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+
+namespace stepcast::report {
+namespace {
+
+using scenario::Quality;
+using scenario::Split;
+using validate::AccuracyFigures;
+using validate::PublishedAccuracy;
+using validate::PublishedOutcome;
+using validate::Selection;
+
+constexpr Split kSplits[] = {Split::kCheck, Split::kFit};
+constexpr Quality kQualities[] = {Quality::kA, Quality::kB};
+
+std::string PerCent(double part) { return fmt::format("{:.1f}", 100 * part); }
+std::string Signed(double part) { return fmt::format("{:+.1f}", 100 * part); }
+std::string Rank(const std::optional<double>& rank) {
+  return rank ? fmt::format("{:.3f}", *rank) : "-";
+}
+
+// "check A": by source and then over all of them.
+struct Group {
+  std::string source, rows;
+  Selection selection;
+};
+
+std::vector<Group> GroupsOf(const PublishedAccuracy& accuracy) {
+  std::vector<Group> groups;
+  const auto add = [&](std::string name, std::optional<std::size_t> source) {
+    for (const Split split : kSplits) {
+      for (const Quality quality : kQualities) {
+        groups.push_back({name,
+                          fmt::format("{} {}", scenario::Name(split), scenario::Name(quality)),
+                          {.source = source, .split = split, .quality = quality}});
+      }
+    }
+  };
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) add(accuracy.sources[i].name, i);
+  if (accuracy.sources.size() > 1) add("all", std::nullopt);
+  return groups;
+}
+
+std::vector<std::string> FigureCells(const Group& group, const AccuracyFigures& figures) {
+  return {group.source,
+          group.rows,
+          fmt::format("{}", figures.cases),
+          PerCent(figures.mean),
+          PerCent(figures.median),
+          PerCent(figures.p90),
+          Signed(figures.bias),
+          Rank(figures.rank_correlation)};
+}
+
+const std::vector<Column> kFigureColumns = {{"source", Align::kLeft},
+                                            {"rows", Align::kLeft},
+                                            {"cases"},
+                                            {"mean %"},
+                                            {"median %"},
+                                            {"p90 %"},
+                                            {"bias %"},
+                                            {"rank"}};
+
+PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
+  PublishedTable table{.title = "Step time", .columns = kFigureColumns, .rows = {}, .note = {}};
+  table.columns.push_back({"rival %"});
+  table.columns.push_back({"beside it %"});
+  for (const Group& group : GroupsOf(accuracy)) {
+    const AccuracyFigures figures = accuracy.StepTime(group.selection);
+    if (figures.cases == 0) continue;
+    std::vector<std::string> cells = FigureCells(group, figures);
+    const AccuracyFigures rival = accuracy.RivalStepTime(group.selection, false);
+    const AccuracyFigures beside = accuracy.StepTimeBesideRival(group.selection, false);
+    cells.push_back(rival.cases > 0 ? PerCent(rival.mean) : "-");
+    cells.push_back(rival.cases > 0 ? PerCent(beside.mean) : "-");
+    table.rows.push_back(std::move(cells));
+  }
+  table.note =
+      "rival: mean error of the MFU of the nearest fit row; beside it: of the forecast, over the "
+      "cases that have such a row.";
+  return table;
+}
+
+PublishedTable LargeSteps(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = fmt::format("Step time above {} GPUs", validate::kSmall),
+      .columns = {{"source", Align::kLeft},
+                  {"rows", Align::kLeft},
+                  {"cases"},
+                  {"mean %"},
+                  {"bias %"},
+                  {"rival %"}},
+      .rows = {},
+      .note = fmt::format("rival: the same, when only fit rows of up to {} GPUs are known.",
+                          validate::kSmall)};
+  for (Group group : GroupsOf(accuracy)) {
+    group.selection.large = true;
+    const AccuracyFigures rival = accuracy.RivalStepTime(group.selection, true);
+    const AccuracyFigures figures = accuracy.StepTimeBesideRival(group.selection, true);
+    if (rival.cases == 0) continue;
+    table.rows.push_back({group.source, group.rows, fmt::format("{}", figures.cases),
+                          PerCent(figures.mean), Signed(figures.bias), PerCent(rival.mean)});
+  }
+  return table;
+}
+
+PublishedTable Memories(const PublishedAccuracy& accuracy) {
+  PublishedTable table{.title = "Peak memory",
+                       .columns = kFigureColumns,
+                       .rows = {},
+                       .note = "Allocated, reserved or all that the driver shows, as measured."};
+  for (const Group& group : GroupsOf(accuracy)) {
+    const AccuracyFigures figures = accuracy.Memory(group.selection);
+    if (figures.cases > 0) table.rows.push_back(FigureCells(group, figures));
+  }
+  return table;
+}
+
+PublishedTable Choices(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = "Choice of a plan",
+      .columns = {{"source", Align::kLeft},
+                  {"groups"},
+                  {"cases"},
+                  {fmt::format("within {:.0f} %", 100 * validate::kGoodChoice)},
+                  {"mean regret %"},
+                  {"worst %"}},
+      .rows = {},
+      .note =
+          "A group: plans for one model at one sequence length on as many GPUs of one type. "
+          "Regret: how much longer a token takes with the plan that is forecast to be the "
+          "fastest than with the best that was measured."};
+  struct Sum {
+    std::size_t groups = 0, cases = 0, good = 0;
+    double regret = 0, worst = 0;
+  };
+  std::map<std::size_t, Sum> sums;
+  for (const validate::PlanChoice& choice : accuracy.Choices()) {
+    Sum& sum = sums[accuracy.outcomes[choice.chosen].source];
+    sum.groups += 1;
+    sum.cases += choice.outcomes.size();
+    if (choice.regret <= validate::kGoodChoice) sum.good += 1;
+    sum.regret += choice.regret;
+    sum.worst = std::max(sum.worst, choice.regret);
+  }
+  for (const auto& [source, sum] : sums) {
+    table.rows.push_back({accuracy.sources[source].name, fmt::format("{}", sum.groups),
+                          fmt::format("{}", sum.cases), fmt::format("{}", sum.good),
+                          PerCent(sum.regret / static_cast<double>(sum.groups)),
+                          PerCent(sum.worst)});
+  }
+  return table;
+}
+
+// Cases by a text of theirs, counted.
+PublishedTable Counted(std::string title, std::string heading, const PublishedAccuracy& accuracy,
+                       const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
+  PublishedTable table{
+      .title = std::move(title),
+      .columns = {{"source", Align::kLeft}, {"cases"}, {std::move(heading), Align::kLeft}},
+      .rows = {},
+      .note = {}};
+  std::map<std::pair<std::size_t, std::string>, std::size_t> counts;
+  for (const auto& [text, outcome] : cases) counts[{outcome->source, text}] += 1;
+  for (const auto& [key, count] : counts) {
+    table.rows.push_back({accuracy.sources[key.first].name, fmt::format("{}", count), key.second});
+  }
+  return table;
+}
+
+PublishedTable NotSimulated(const PublishedAccuracy& accuracy) {
+  std::vector<std::pair<std::string, const PublishedOutcome*>> cases;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    if (!outcome.simulated()) cases.emplace_back(outcome.reason, &outcome);
+  }
+  return Counted("Not simulated", "reason", accuracy, cases);
+}
+
+PublishedTable StandIns(const PublishedAccuracy& accuracy) {
+  std::vector<std::pair<std::string, const PublishedOutcome*>> cases;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    if (!outcome.simulated()) continue;
+    for (const std::string& text : accuracy.CaseOf(outcome).stand_ins) {
+      cases.emplace_back(text, &outcome);
+    }
+  }
+  return Counted("Simulated as something else", "what", accuracy, cases);
+}
+
+PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
+  PublishedTable table{.title = "Ran, and are forecast not to fit",
+                       .columns = {{"source", Align::kLeft},
+                                   {"case", Align::kLeft},
+                                   {"GPU", Align::kLeft},
+                                   {"over"}},
+                       .rows = {},
+                       .note = {}};
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    if (outcome.over == Bytes()) continue;
+    table.rows.push_back({accuracy.sources[outcome.source].name, accuracy.CaseOf(outcome).name,
+                          outcome.gpu, FormatBytes(outcome.over)});
+  }
+  return table;
+}
+
+PublishedTable Worst(const PublishedAccuracy& accuracy) {
+  constexpr std::size_t kMost = 10;
+  PublishedTable table{.title = "Largest errors of step time on check rows",
+                       .columns = {{"source", Align::kLeft},
+                                   {"case", Align::kLeft},
+                                   {"model", Align::kLeft},
+                                   {"GPU", Align::kLeft},
+                                   {"GPUs"},
+                                   {"measured"},
+                                   {"forecast"},
+                                   {"error %"}},
+                       .rows = {},
+                       .note = {}};
+  std::vector<std::pair<double, const PublishedOutcome*>> errors;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    const scenario::PublishedCase& row = accuracy.CaseOf(outcome);
+    if (!outcome.simulated() || !row.step_time || row.split != Split::kCheck) continue;
+    errors.emplace_back(outcome.forecast / *row.step_time - 1, &outcome);
+  }
+  std::stable_sort(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.first) > std::abs(b.first);
+  });
+  errors.resize(std::min(errors.size(), kMost));
+  for (const auto& [error, outcome] : errors) {
+    const scenario::PublishedCase& row = accuracy.CaseOf(*outcome);
+    table.rows.push_back({accuracy.sources[outcome->source].name, row.name, outcome->model,
+                          outcome->gpu, fmt::format("{}", outcome->devices),
+                          FormatTime(*row.step_time), FormatTime(outcome->forecast),
+                          Signed(error)});
+  }
+  return table;
+}
+
+PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
+  PublishedTable table{.title = "What is aimed at, on check rows",
+                       .columns = {{"source", Align::kLeft},
+                                   {"what", Align::kLeft},
+                                   {"is"},
+                                   {"aim"},
+                                   {"", Align::kLeft}},
+                       .rows = {},
+                       .note = {}};
+  for (const validate::PublishedAim& aim : accuracy.Aims()) {
+    // Correlations and counts are no percentages.
+    const auto number = [&](double value) {
+      return aim.unit == validate::AimUnit::kPart    ? PerCent(value) + " %"
+             : aim.unit == validate::AimUnit::kCount ? fmt::format("{:.0f}", value)
+                                                     : fmt::format("{:.3f}", value);
+    };
+    table.rows.push_back({aim.source, aim.what, number(aim.value),
+                          fmt::format("{} {}", aim.at_least ? "from" : "up to", number(aim.limit)),
+                          aim.met() ? "met" : "missed"});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
+  std::vector<PublishedTable> tables;
+  for (auto make : {StepTimes, LargeSteps, Memories, Choices, AimsTable, Worst, NotSimulated,
+                    TooLarge, StandIns}) {
+    PublishedTable table = make(accuracy);
+    if (!table.rows.empty()) tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+std::string PublishedPreface() {
+  return "Errors are forecast minus measured, per cent of measured: mean, median and p90 of their "
+         "sizes, bias with its sign. rank: Spearman's correlation. Profiles may be fitted to rows "
+         "marked fit, never to those marked check. A: all that matters is stated; B: something was "
+         "assumed.";
+}
+
+std::string PublishedCounts(const PublishedAccuracy& accuracy) {
+  const auto simulated =
+      std::count_if(accuracy.outcomes.begin(), accuracy.outcomes.end(),
+                    [](const PublishedOutcome& outcome) { return outcome.simulated(); });
+  return fmt::format("{} cases: {} simulated, {} not.", accuracy.outcomes.size(), simulated,
+                     accuracy.outcomes.size() - static_cast<std::size_t>(simulated));
+}
+
+}  // namespace stepcast::report

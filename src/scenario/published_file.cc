@@ -1,0 +1,222 @@
+#include "src/scenario/published_file.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/scenario/merged_tree.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// A piece of scenarios that several cases have in common.
+struct Part {
+  YamlTree scenario;  // null: it changes nothing
+  std::string stand_in, not_simulated;
+};
+using Parts = std::map<std::string, Part>;
+
+// Keys of a case, and where in the scenario their values belong.
+struct CaseKey {
+  std::string_view key, section, name;
+};
+constexpr std::array kCaseKeys = {
+    CaseKey{"nodes", "cluster", "nodes"},
+    CaseKey{"sequence_length", "training", "sequence_length"},
+    CaseKey{"micro_batch_size", "training", "micro_batch_size"},
+    CaseKey{"gradient_accumulation", "training", "gradient_accumulation"},
+    CaseKey{"global_batch_size", "training", "global_batch_size"},
+    CaseKey{"tensor", "parallelism", "tensor"},
+    CaseKey{"pipeline", "parallelism", "pipeline"},
+    CaseKey{"context", "parallelism", "context"},
+    CaseKey{"expert", "parallelism", "expert"},
+    CaseKey{"shard_group_size", "data_parallel", "shard_group_size"},
+};
+
+YamlTree MappingOf(std::string key, const YamlTree& value) {
+  auto mapping = std::make_shared<YamlNode>();
+  mapping->kind = NodeKind::kMapping;
+  mapping->position = value->position;
+  mapping->entries.push_back({std::move(key), value->position, value});
+  return mapping;
+}
+
+// The value of a key that must be a mapping, as a tree; null when it is not there.
+YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
+                  Diagnostics& diagnostics) {
+  const std::optional<Node> node = reader.ReadNode(key, need, "a mapping");
+  if (!node) return nullptr;
+  if (node->kind() == NodeKind::kMapping) return node->tree();
+  diagnostics.push_back(
+      {"input.wrong-kind", node->location(),
+       fmt::format("{} needs a mapping, not {}", Quoted(node->path()), node->Described()),
+       "write what a scenario has there"});
+  return nullptr;
+}
+
+std::string TextOf(MappingReader& reader, std::string_view key, Need need = Need::kOptional) {
+  return reader.ReadText(key, need).value_or("");
+}
+
+std::vector<std::string> ReadTexts(MappingReader& reader, std::string_view key,
+                                   Diagnostics& diagnostics) {
+  std::vector<std::string> texts;
+  if (const auto items = reader.ReadSequence(key, Need::kOptional)) {
+    for (const Node& item : *items) {
+      if (auto text = ReadText(item, diagnostics)) texts.push_back(*std::move(text));
+    }
+  }
+  return texts;
+}
+
+Parts ReadParts(MappingReader& reader, Diagnostics& diagnostics) {
+  Parts parts;
+  const std::optional<Node> node = reader.ReadNode("parts", Need::kOptional, "a mapping");
+  if (!node) return parts;
+  if (node->kind() != NodeKind::kMapping) {
+    reader.Report("parts", "input.wrong-kind",
+                  fmt::format("'parts' needs a mapping, not {}", node->Described()),
+                  "name each part: parts: {a100: {scenario: ...}}");
+    return parts;
+  }
+  for (const auto& [name, value] : node->entries()) {
+    MappingReader fields(value, diagnostics);
+    Part part;
+    part.scenario = ReadTree(fields, "scenario", Need::kOptional, diagnostics);
+    part.stand_in = TextOf(fields, "stand_in");
+    part.not_simulated = TextOf(fields, "not_simulated");
+    fields.Finish();
+    parts.emplace(name, std::move(part));
+  }
+  return parts;
+}
+
+void ReadMemory(MappingReader& reader, PublishedCase& row) {
+  for (const MemoryKind kind :
+       {MemoryKind::kAllocated, MemoryKind::kReserved, MemoryKind::kDriver}) {
+    if (const auto peak = reader.ReadBytes(Name(kind), Need::kOptional, Zero::kRefused)) {
+      row.memory.push_back({kind, *peak});
+    }
+  }
+}
+
+void UseParts(MappingReader& reader, const Parts& parts, PublishedCase& row,
+              Diagnostics& diagnostics) {
+  const auto names = reader.ReadSequence("parts", Need::kOptional);
+  if (!names) return;
+  for (const Node& item : *names) {
+    const std::optional<std::string> name = ReadText(item, diagnostics);
+    if (!name) continue;
+    const auto found = parts.find(*name);
+    if (found == parts.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [part, value] : parts) known.push_back(part);
+      const std::string_view near = NearestWord(*name, known);
+      diagnostics.push_back(
+          {"published.unknown-part", item.location(),
+           fmt::format("there is no such part: {}", Quoted(*name)),
+           near.empty() ? "add it under parts" : fmt::format("did you mean '{}'?", near)});
+      continue;
+    }
+    const Part& part = found->second;
+    if (part.scenario != nullptr) row.scenario = Merged(row.scenario, part.scenario);
+    if (!part.stand_in.empty()) row.stand_ins.push_back(part.stand_in);
+    if (row.not_simulated.empty()) row.not_simulated = part.not_simulated;
+  }
+}
+
+PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& parts,
+                       Diagnostics& diagnostics) {
+  PublishedCase row;
+  row.location = node.location();
+  row.scenario = shared;
+  MappingReader reader(node, diagnostics);
+  row.name = TextOf(reader, "name", Need::kRequired);
+  row.split = reader
+                  .ReadWord<Split>("split", Need::kRequired,
+                                   {{"fit", Split::kFit}, {"check", Split::kCheck}})
+                  .value_or(Split::kCheck);
+  row.quality =
+      reader.ReadWord<Quality>("quality", Need::kRequired, {{"A", Quality::kA}, {"B", Quality::kB}})
+          .value_or(Quality::kB);
+  row.step_time = reader.ReadTime("step_time", Need::kOptional, Zero::kRefused);
+  ReadMemory(reader, row);
+  row.mfu = reader.ReadDecimal("mfu", Need::kOptional, {0, 1});
+  if (!reader.failed() && !row.step_time && row.memory.empty() && !row.mfu) {
+    reader.Report(
+        "name", "published.nothing-measured",
+        fmt::format("the case has neither a step time nor a peak of memory: {}", Quoted(row.name)),
+        "add step_time, allocated, reserved, driver or mfu");
+  }
+  UseParts(reader, parts, row, diagnostics);
+  if (auto reason = TextOf(reader, "not_simulated"); !reason.empty()) {
+    row.not_simulated = std::move(reason);
+  }
+  for (const CaseKey& key : kCaseKeys) {
+    if (const auto value = reader.ReadNode(key.key, Need::kOptional, "an integer")) {
+      const YamlTree inner = MappingOf(std::string(key.name), value->tree());
+      row.scenario = Merged(row.scenario, MappingOf(std::string(key.section), inner));
+    }
+  }
+  if (const YamlTree own = ReadTree(reader, "scenario", Need::kOptional, diagnostics)) {
+    row.scenario = Merged(row.scenario, own);
+  }
+  reader.Finish();
+  return row;
+}
+
+Aims ReadAims(MappingReader& reader) {
+  Aims aims;
+  if (auto fields = reader.ReadMapping("aims", Need::kOptional)) {
+    constexpr DecimalRange kError = {0, 1};
+    aims.step_time = fields->ReadDecimal("step_time", Need::kOptional, kError);
+    aims.memory = fields->ReadDecimal("memory", Need::kOptional, kError);
+    fields->Finish();
+  }
+  return aims;
+}
+
+}  // namespace
+
+std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  PublishedSource source;
+  source.name = TextOf(reader, "name", Need::kRequired);
+  source.source = TextOf(reader, "source", Need::kRequired);
+  source.machine = TextOf(reader, "machine", Need::kRequired);
+  source.rule = TextOf(reader, "rule", Need::kRequired);
+  source.notes = ReadTexts(reader, "notes", diagnostics);
+  source.aims = ReadAims(reader);
+  const YamlTree shared = ReadTree(reader, "scenario", Need::kRequired, diagnostics);
+  const Parts parts = ReadParts(reader, diagnostics);
+  const auto cases = reader.ReadSequence("cases", Need::kRequired);
+  reader.Finish();
+  if (cases && shared != nullptr) {
+    std::set<std::string> names;
+    for (const Node& row : *cases) {
+      source.cases.push_back(ReadCase(row, shared, parts, diagnostics));
+      const PublishedCase& read = source.cases.back();
+      if (read.name.empty() || names.insert(read.name).second) continue;
+      diagnostics.push_back({"published.duplicate-name", read.location,
+                             fmt::format("another case has this name: {}", Quoted(read.name)),
+                             "give every case a name of its own"});
+    }
+  }
+  if (reader.failed()) return std::nullopt;
+  return source;
+}
+
+Result<PublishedSource> LoadPublished(const std::string& path) {
+  Diagnostics diagnostics;
+  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
+    std::optional<PublishedSource> source = ReadPublished(*node, diagnostics);
+    if (source && diagnostics.empty()) return *std::move(source);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,421 @@
+#include "src/validate/published.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "oneapi/tbb/blocked_range.h"
+#include "oneapi/tbb/parallel_for.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/throughput.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::validate {
+namespace {
+
+using scenario::PublishedCase;
+using scenario::PublishedSource;
+using scenario::Split;
+
+constexpr double kBiasLimit = 0.03;
+constexpr double kRankLimit = 0.97;
+constexpr double kRivalPart = 0.5;
+constexpr double kMemoryLimit = 0.06;
+// Fewer than this have no meaningful order.
+constexpr std::size_t kLeastToRank = 5;
+
+Result<std::vector<PublishedSource>> LoadSources() {
+  const std::string folder = scenario::DataRoot() + "/calibration/published";
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".yaml") paths.push_back(entry->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  if (paths.empty()) {
+    return tl::unexpected(Diagnostics{{"file.not-found",
+                                       {folder, 0, 0},
+                                       "there are no published steps",
+                                       "STEPCAST_DATA names the folder that holds calibration/"}});
+  }
+  std::vector<PublishedSource> sources;
+  Diagnostics diagnostics;
+  for (const std::string& path : paths) {
+    auto source = scenario::LoadPublished(path);
+    if (source) {
+      sources.push_back(*std::move(source));
+    } else {
+      diagnostics.insert(diagnostics.end(), source.error().begin(), source.error().end());
+    }
+  }
+  if (!diagnostics.empty()) return tl::unexpected(std::move(diagnostics));
+  return sources;
+}
+
+// What was measured, and what decides how alike two runs are.
+struct Neighbour {
+  std::size_t source = 0;
+  bool fit = false;
+  std::string gpu;
+  std::array<double, 5> sizes{};  // parameters, sequence, GPUs, micro-batch size, micro-batches
+  std::tuple<DataType, model::Checkpointing, int> kinds;
+  double peak_seconds = 0;  // model FLOPs of a rank over its peak; zero: no FLOPs
+  std::optional<Time> measured;
+
+  // The part of the peak that was reached.
+  double mfu() const { return peak_seconds / measured->seconds(); }
+};
+
+double Distance(const Neighbour& a, const Neighbour& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.sizes.size(); ++i) {
+    const double doublings = std::log2(a.sizes[i] / b.sizes[i]);
+    sum += doublings * doublings;
+  }
+  constexpr double kOtherKind = 4;
+  if (std::get<0>(a.kinds) != std::get<0>(b.kinds)) sum += kOtherKind;
+  if (std::get<1>(a.kinds) != std::get<1>(b.kinds)) sum += kOtherKind;
+  if (std::get<2>(a.kinds) != std::get<2>(b.kinds)) sum += kOtherKind;
+  return sum;
+}
+
+// Mistakes of a published file, as against plans that are not modelled.
+bool IsMistake(const Diagnostic& diagnostic) {
+  for (const std::string_view family :
+       {"input.", "yaml.", "file.", "topology.", "model.", "gpu.", "calibration.", "override."}) {
+    if (diagnostic.code.starts_with(family)) return true;
+  }
+  return false;
+}
+
+// The reasons without the values of one case, so that cases can be counted by them.
+std::string ReasonOf(const Diagnostics& diagnostics) {
+  std::set<std::string> reasons;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    const std::string& message = diagnostic.message;
+    const bool value_last = diagnostic.code == "plan.axis-not-supported";
+    reasons.insert(value_last ? message.substr(0, message.rfind(": ")) : message);
+  }
+  return fmt::format("{}", fmt::join(reasons, "; "));
+}
+
+// One case: what it is like, and if it is asked for what is forecast of it.
+struct Entry {
+  bool asked = false;
+  PublishedOutcome outcome;
+  Neighbour neighbour;
+  Diagnostics mistakes;
+};
+
+Neighbour NeighbourOf(const scenario::Scenario& scenario, const PublishedCase& row,
+                      std::size_t source) {
+  const plan::Training& training = scenario.plan.training;
+  Neighbour neighbour;
+  neighbour.source = source;
+  neighbour.fit = row.split == Split::kFit;
+  neighbour.gpu = scenario.cluster->gpu();
+  neighbour.sizes = {static_cast<double>(scenario.model->parameter_count()),
+                     static_cast<double>(training.sequence_length),
+                     static_cast<double>(scenario.cluster->devices()),
+                     static_cast<double>(training.micro_batch_size),
+                     static_cast<double>(training.gradient_accumulation)};
+  neighbour.kinds = {training.precision, training.activation_checkpointing,
+                     scenario.plan.data_parallel.zero_stage};
+  neighbour.measured = row.step_time;
+  // In a step of one second the part of the peak that is used is the time that it takes at the
+  // peak.
+  forecast::Forecast second;
+  second.step_time = Seconds(1);
+  forecast::FillThroughput(scenario, second);
+  if (second.has_flops) neighbour.peak_seconds = second.mfu;
+  return neighbour;
+}
+
+void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
+              const forecast::Forecast& forecast, PublishedOutcome& outcome) {
+  const plan::Training& training = scenario.plan.training;
+  outcome.model = scenario.model->name;
+  outcome.gpu = scenario.cluster->gpu();
+  outcome.devices = scenario.cluster->devices();
+  outcome.sequence_length = training.sequence_length;
+  outcome.tokens = static_cast<double>(training.global_batch_size) *
+                   static_cast<double>(training.sequence_length);
+  outcome.forecast = forecast.step_time;
+  const forecast::MemoryForecast& memory = forecast.memory;
+  for (const scenario::MeasuredMemory& measured : row.memory) {
+    const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
+                        : measured.kind == scenario::MemoryKind::kReserved
+                            ? memory.reserved
+                            : memory.reserved + memory.outside;
+    outcome.memory.push_back({measured.kind, measured.peak, bytes});
+  }
+  if (!memory.fits) outcome.over = memory.reserved + memory.outside - memory.capacity;
+}
+
+void Simulate(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
+              Entry& entry) {
+  PublishedOutcome& outcome = entry.outcome;
+  if (!row.not_simulated.empty()) {
+    outcome.reason = row.not_simulated;
+    return;
+  }
+  const auto fail = [&](const Diagnostics& diagnostics) {
+    outcome.reason = ReasonOf(diagnostics);
+    if (std::any_of(diagnostics.begin(), diagnostics.end(), IsMistake)) {
+      entry.mistakes = diagnostics;
+    }
+  };
+  const auto scenario = scenario::LoadTree(row.scenario, file, cache);
+  if (!scenario) return fail(scenario.error());
+  entry.neighbour = NeighbourOf(*scenario, row, outcome.source);
+  if (!entry.asked) return;
+  const auto run = forecast::Simulate(*scenario);
+  if (!run) return fail(run.error());
+  Describe(*scenario, row, run->forecast, outcome);
+}
+
+const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own,
+                         double most_devices) {
+  const Neighbour* nearest[2] = {nullptr, nullptr};  // of the same source, of any
+  double least[2] = {std::numeric_limits<double>::infinity(),
+                     std::numeric_limits<double>::infinity()};
+  constexpr std::size_t kDevices = 2;
+  for (const Entry& entry : entries) {
+    const Neighbour& other = entry.neighbour;
+    if (&other == &own || !other.fit || !other.measured || other.peak_seconds == 0 ||
+        other.gpu != own.gpu || other.sizes[kDevices] > most_devices) {
+      continue;
+    }
+    const double distance = Distance(own, other);
+    for (int any = other.source == own.source ? 0 : 1; any < 2; ++any) {
+      if (distance >= least[any]) continue;
+      least[any] = distance;
+      nearest[any] = &other;
+    }
+  }
+  return nearest[0] != nullptr ? nearest[0] : nearest[1];
+}
+
+Rival RivalOf(const std::vector<Entry>& entries, const Neighbour& own) {
+  Rival rival;
+  if (own.peak_seconds == 0) return rival;
+  const auto by = [&](double most_devices) -> std::optional<Time> {
+    const Neighbour* nearest = Nearest(entries, own, most_devices);
+    if (nearest == nullptr) return std::nullopt;
+    constexpr double kPicoseconds = 1e12;
+    return Picoseconds(std::llround(own.peak_seconds / nearest->mfu() * kPicoseconds));
+  };
+  rival.step_time = by(std::numeric_limits<double>::infinity());
+  rival.from_small = by(kSmall);
+  return rival;
+}
+
+template <typename Add>
+AccuracyFigures Collect(const PublishedAccuracy& accuracy, const Selection& selection, Add add) {
+  std::vector<Pair> pairs;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    if (outcome.simulated() && accuracy.Selected(outcome, selection)) {
+      add(outcome, accuracy.CaseOf(outcome), pairs);
+    }
+  }
+  return FiguresOf(pairs);
+}
+
+const std::optional<Time>& Of(const Rival& rival, bool from_small) {
+  return from_small ? rival.from_small : rival.step_time;
+}
+
+}  // namespace
+
+bool PublishedAccuracy::Selected(const PublishedOutcome& outcome,
+                                 const Selection& selection) const {
+  const PublishedCase& row = CaseOf(outcome);
+  return (!selection.source || *selection.source == outcome.source) &&
+         (!selection.split || *selection.split == row.split) &&
+         (!selection.quality || *selection.quality == row.quality) &&
+         (!selection.large || outcome.devices > kSmall);
+}
+
+AccuracyFigures PublishedAccuracy::StepTime(const Selection& selection) const {
+  return Collect(*this, selection, [](const auto& outcome, const auto& row, auto& pairs) {
+    if (!row.step_time) return;
+    pairs.push_back({row.step_time->seconds(), outcome.forecast.seconds()});
+  });
+}
+
+AccuracyFigures PublishedAccuracy::RivalStepTime(const Selection& selection,
+                                                 bool from_small) const {
+  return Collect(*this, selection, [&](const auto& outcome, const auto& row, auto& pairs) {
+    const std::optional<Time>& rival = Of(outcome.rival, from_small);
+    if (row.step_time && rival) pairs.push_back({row.step_time->seconds(), rival->seconds()});
+  });
+}
+
+AccuracyFigures PublishedAccuracy::StepTimeBesideRival(const Selection& selection,
+                                                       bool from_small) const {
+  return Collect(*this, selection, [&](const auto& outcome, const auto& row, auto& pairs) {
+    if (!row.step_time || !Of(outcome.rival, from_small)) return;
+    pairs.push_back({row.step_time->seconds(), outcome.forecast.seconds()});
+  });
+}
+
+AccuracyFigures PublishedAccuracy::Memory(const Selection& selection) const {
+  return Collect(*this, selection, [](const auto& outcome, const auto&, auto& pairs) {
+    for (const MemoryOutcome& memory : outcome.memory) {
+      pairs.push_back({static_cast<double>(memory.measured.count()),
+                       static_cast<double>(memory.forecast.count())});
+    }
+  });
+}
+
+std::vector<PlanChoice> PublishedAccuracy::Choices() const {
+  std::map<std::tuple<std::size_t, std::string, std::string, int, std::int64_t>,
+           std::vector<std::size_t>>
+      groups;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const PublishedOutcome& outcome = outcomes[i];
+    if (!outcome.simulated() || !CaseOf(outcome).step_time) continue;
+    groups[{outcome.source, outcome.model, outcome.gpu, outcome.devices, outcome.sequence_length}]
+        .push_back(i);
+  }
+  std::vector<PlanChoice> choices;
+  for (auto& [key, members] : groups) {
+    if (members.size() < 2) continue;
+    // Seconds for a token.
+    const auto measured = [&](std::size_t i) {
+      return CaseOf(outcomes[i]).step_time->seconds() / outcomes[i].tokens;
+    };
+    const auto forecast = [&](std::size_t i) {
+      return outcomes[i].forecast.seconds() / outcomes[i].tokens;
+    };
+    PlanChoice choice;
+    choice.chosen =
+        *std::min_element(members.begin(), members.end(),
+                          [&](std::size_t a, std::size_t b) { return forecast(a) < forecast(b); });
+    choice.best =
+        *std::min_element(members.begin(), members.end(),
+                          [&](std::size_t a, std::size_t b) { return measured(a) < measured(b); });
+    choice.regret = measured(choice.chosen) / measured(choice.best) - 1;
+    choice.outcomes = std::move(members);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+std::vector<PublishedAim> PublishedAccuracy::Aims() const {
+  std::vector<PublishedAim> aims;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const PublishedSource& source = sources[i];
+    const Selection check = {.source = i, .split = Split::kCheck, .quality = {}};
+    const AccuracyFigures time = StepTime(check);
+    const auto add = [&](std::string what, double value, double limit,
+                         AimUnit unit = AimUnit::kPart) {
+      aims.push_back({source.name, std::move(what), unit, value, limit,
+                      /*at_least=*/unit == AimUnit::kCorrelation});
+    };
+    if (time.cases > 0) {
+      if (source.aims.step_time) add("mean error of step time", time.mean, *source.aims.step_time);
+      add("size of the bias of step time", std::abs(time.bias), kBiasLimit);
+      if (time.cases >= kLeastToRank && time.rank_correlation) {
+        add("rank correlation of step time", *time.rank_correlation, kRankLimit,
+            AimUnit::kCorrelation);
+      }
+    }
+    const bool has_fit =
+        std::any_of(source.cases.begin(), source.cases.end(),
+                    [](const PublishedCase& row) { return row.split == Split::kFit; });
+    for (const bool small : {false, true}) {
+      const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
+      const AccuracyFigures rival = RivalStepTime(rows, small);
+      if (!has_fit || rival.cases == 0) continue;
+      add(small ? "mean error above 64 GPUs, of that of the MFU of the nearest up to 64"
+                : "mean error, of that of the nearest row's MFU",
+          StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
+    }
+    const AccuracyFigures memory = Memory(check);
+    if (memory.cases > 0) {
+      add("mean error of memory", memory.mean, source.aims.memory.value_or(kMemoryLimit));
+    }
+    const auto too_large =
+        std::count_if(outcomes.begin(), outcomes.end(), [&](const PublishedOutcome& outcome) {
+          return outcome.source == i && outcome.simulated() && outcome.over > Bytes();
+        });
+    if (too_large > 0) {
+      add("cases that ran and are forecast not to fit", static_cast<double>(too_large), 0,
+          AimUnit::kCount);
+    }
+  }
+  return aims;
+}
+
+bool PublishedAccuracy::MeetsAims() const {
+  const std::vector<PublishedAim> aims = Aims();
+  return std::all_of(aims.begin(), aims.end(), [](const PublishedAim& aim) { return aim.met(); });
+}
+
+Result<PublishedAccuracy> ComparePublished(const std::string& source) {
+  auto sources = LoadSources();
+  if (!sources) return tl::unexpected(sources.error());
+  PublishedAccuracy accuracy;
+  accuracy.sources = *std::move(sources);
+
+  std::vector<Entry> entries;
+  std::vector<std::string> names;
+  bool known = source.empty();
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
+    const PublishedSource& own = accuracy.sources[i];
+    const bool asked = source.empty() || source == own.name;
+    names.push_back(own.name);
+    known = known || asked;
+    for (std::size_t index = 0; index < own.cases.size(); ++index) {
+      // Rows that may be fitted are everyone's rivals.
+      if (!asked && own.cases[index].split != Split::kFit) continue;
+      Entry& entry = entries.emplace_back();
+      entry.asked = asked;
+      entry.outcome.source = i;
+      entry.outcome.index = index;
+    }
+  }
+  if (!known) {
+    return tl::unexpected(
+        Diagnostics{{"command.no-source",
+                     {"--source " + source, 0, 0},
+                     fmt::format("no published steps have this name: {}", Quoted(source)),
+                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+  }
+
+  scenario::InputCache cache;
+  // Cases differ widely in cost, so they are dealt out one at a time.
+  oneapi::tbb::parallel_for(
+      oneapi::tbb::blocked_range<std::size_t>(0, entries.size(), 1),
+      [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
+        for (std::size_t i = range.begin(); i != range.end(); ++i) {
+          const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
+          Simulate(row, row.location.file, cache, entries[i]);
+        }
+      },
+      oneapi::tbb::simple_partitioner());
+
+  Diagnostics mistakes;
+  for (Entry& entry : entries) {
+    mistakes.insert(mistakes.end(), entry.mistakes.begin(), entry.mistakes.end());
+    if (!entry.asked) continue;
+    if (entry.outcome.simulated()) entry.outcome.rival = RivalOf(entries, entry.neighbour);
+    accuracy.outcomes.push_back(entry.outcome);
+  }
+  if (!mistakes.empty()) return tl::unexpected(std::move(mistakes));
+  return accuracy;
+}
+
+}  // namespace stepcast::validate

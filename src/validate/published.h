@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/scenario/published_file.h"
+#include "src/validate/accuracy_figures.h"
+
+// Every published measurement of a training step against the forecast of the same run.
+namespace stepcast::validate {
+
+// What the obvious rival does: it looks up the measured run that is most like this one among those
+// that may be fitted, takes its share of the GPUs' peak, and divides. No simulation at all.
+//
+// Most like: on the same GPU type, the least sum of squares of log2 of the ratios of parameters,
+// sequence length, GPUs, micro-batch size and micro-batches, plus 4 (two doublings) for each of
+// precision, recomputation and ZeRO stage that differs; the first of equals. Among the fit rows of
+// the same source; of all sources, where that has none for the GPU. A row is not its own neighbour.
+struct Rival {
+  std::optional<Time> step_time;
+  // The same when only rows of up to 64 GPUs are known.
+  std::optional<Time> from_small;
+};
+inline constexpr int kSmall = 64;
+
+struct MemoryOutcome {
+  scenario::MemoryKind kind = scenario::MemoryKind::kAllocated;
+  Bytes measured, forecast;
+};
+
+struct PublishedOutcome {
+  std::size_t source = 0;  // PublishedAccuracy::sources[source].cases[index]
+  std::size_t index = 0;
+  std::string reason;  // why it was not simulated; empty: it was
+  bool simulated() const { return reason.empty(); }
+
+  // Of simulated cases.
+  std::string model, gpu;
+  int devices = 0;
+  std::int64_t sequence_length = 0;
+  double tokens = 0;  // of a step
+  Time forecast;
+  std::vector<MemoryOutcome> memory;
+  Bytes over;  // by how much it is forecast not to fit; zero: it fits
+  Rival rival;
+};
+
+// Plans for one model at one sequence length on as many GPUs of one type, of one source: is the
+// plan that is forecast to be the fastest (tokens per second) as good as the best that was
+// measured?
+struct PlanChoice {
+  std::vector<std::size_t> outcomes;
+  std::size_t chosen = 0;  // in PublishedAccuracy::outcomes
+  std::size_t best = 0;    // measured
+  double regret = 0;       // how much longer the chosen one takes for a token than the best
+};
+inline constexpr double kGoodChoice = 0.03;
+
+// Which outcomes count; what is not set is any.
+struct Selection {
+  std::optional<std::size_t> source;
+  std::optional<scenario::Split> split;
+  std::optional<scenario::Quality> quality;
+  bool large = false;  // only more than 64 GPUs
+};
+
+enum class AimUnit : std::uint8_t { kPart, kCorrelation, kCount };
+
+struct PublishedAim {
+  std::string source, what;
+  AimUnit unit = AimUnit::kPart;
+  double value = 0, limit = 0;
+  bool at_least = false;  // the value is to be at least, not at most, the limit
+  bool met() const { return at_least ? value >= limit : value <= limit; }
+};
+
+struct PublishedAccuracy {
+  std::vector<scenario::PublishedSource> sources;  // by name
+  std::vector<PublishedOutcome> outcomes;          // by source, then as in the file
+
+  const scenario::PublishedCase& CaseOf(const PublishedOutcome& outcome) const {
+    return sources[outcome.source].cases[outcome.index];
+  }
+  bool Selected(const PublishedOutcome& outcome, const Selection& selection) const;
+
+  AccuracyFigures StepTime(const Selection& selection) const;
+  // The rival's, and what is forecast of the same cases.
+  AccuracyFigures RivalStepTime(const Selection& selection, bool from_small) const;
+  AccuracyFigures StepTimeBesideRival(const Selection& selection, bool from_small) const;
+  AccuracyFigures Memory(const Selection& selection) const;
+  std::vector<PlanChoice> Choices() const;
+
+  // What is aimed at, on check rows: each source's own limits; a bias within 3 % and a rank
+  // correlation of at least 0.97 of step times; at most half of the rival's mean error where the
+  // source has fit rows, and again above 64 GPUs; a mean error of memory of at most 6 %; no case
+  // that ran forecast as not fitting.
+  std::vector<PublishedAim> Aims() const;
+  bool MeetsAims() const;
+};
+
+// Of all calibration/published/*.yaml of the data root; of one, where `source` is not empty. The
+// same on any number of threads. Errors are those of the files; command.no-source.
+Result<PublishedAccuracy> ComparePublished(const std::string& source);
+
+}  // namespace stepcast::validate
