@@ -72,9 +72,8 @@ Outcome Sweep(const SweepOptions& options) {
   const auto evaluate = [&](const planner::Settings& settings) -> Result<forecast::Forecast> {
     const auto scenario = scenario::Load(options.scenario, Overrides(options, settings), cache);
     if (!scenario) return tl::unexpected(scenario.error());
-    auto run = forecast::Simulate(*scenario);
-    if (!run) return tl::unexpected(std::move(run.error()));
-    return std::move(run->forecast);
+    thread_local forecast::Forecaster forecaster;
+    return forecaster.Evaluate(*scenario);
   };
   planner::Progress progress;
   if (options.progress) {

@@ -253,4 +253,18 @@ void CachingAllocator::Free(Block block) {
   AddFree(MergeNeighbours(block));
 }
 
+void CachingAllocator::AppendState(std::vector<std::int64_t>& state) const {
+  // Where a segment ends shows in the addresses, for segments are only ever added, but for flushes.
+  state.push_back(next_address_);
+  state.push_back(flushes_);
+  for (const Pool& pool : pools_) {
+    state.push_back(pool.begin);
+    state.push_back(pool.end);
+    for (const FreeBlock& block : pool.free) {
+      state.push_back(block.size);
+      state.push_back(block.address);
+    }
+  }
+}
+
 }  // namespace stepcast::engine

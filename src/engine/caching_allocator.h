@@ -51,6 +51,12 @@ class CachingAllocator {
   Bytes reserved() const { return reserved_; }    // segments
   Bytes peak_allocated() const { return peak_allocated_; }
   Bytes peak_reserved() const { return peak_reserved_; }
+  // Appends what, beside the live blocks, decides its answers: free blocks, segments, flushes. Two
+  // moments of one allocator that agree in this and in the live blocks are alike: from both, the
+  // same calls give the same answers and the same peaks.
+  void AppendState(std::vector<std::int64_t>& state) const;
+  std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
+
   // How often all unused segments were given back because the device was full. Each time the
   // process waits for the device.
   int flushes() const { return flushes_; }

@@ -147,13 +147,13 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
   if (!prices) return tl::unexpected(prices.error());
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     const cost::CollectivePrice& price = prices->collectives[i];
-    forecast.rows.push_back({.size = program.collectives[i].bytes,
-                             .time = price.demand.alone(),
-                             .algorithm = price.algorithm,
-                             .protocol = ProtocolOf(price),
-                             .channels = price.channels > 0 ? std::optional(price.channels)
-                                                            : std::nullopt,
-                             .provenance = price.demand.provenance});
+    forecast.rows.push_back(
+        {.size = program.collectives[i].bytes,
+         .time = price.demand.alone(),
+         .algorithm = price.algorithm,
+         .protocol = ProtocolOf(price),
+         .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,
+         .provenance = price.demand.provenance});
   }
   return forecast;
 }

@@ -94,24 +94,23 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   return ranks;
 }
 
-Timeline RunProgram(const Ranks& ranks, int steps, bool barrier) {
-  const simulate::Options options = {
-      .steps = steps, .barrier = barrier, .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
-  auto timelines = simulate::Simulate(ranks.classes, options);
-  STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-  return std::move(timelines->front());
+// `run` gives the timeline of so many steps, which stays until its next call.
+template <typename RunSteps>
+std::pair<const Timeline*, SteadyState> RunToSteadyState(RunSteps run, bool barrier) {
+  // Between barriers every step after the first is alike.
+  if (barrier) return {run(FirstSteps(true)), {.last = 1, .count = 1}};
+  for (int steps = FirstSteps(false);; steps *= 2) {
+    const Timeline* timeline = run(steps);
+    const auto last = static_cast<std::uint32_t>(steps - 2);
+    if (Settled(*timeline)) return {timeline, {.last = last, .count = 1}};
+    // A cycle of several steps: its mean.
+    if (steps >= kMostSteps) return {timeline, {.last = last, .count = last / 2}};
+  }
 }
 
-std::pair<Timeline, SteadyState> RunToSteadyState(const Ranks& ranks, bool barrier) {
-  // Between barriers every step after the first is alike.
-  if (barrier) return {RunProgram(ranks, FirstSteps(true), true), {.last = 1, .count = 1}};
-  for (int steps = FirstSteps(false);; steps *= 2) {
-    Timeline timeline = RunProgram(ranks, steps, false);
-    const auto last = static_cast<std::uint32_t>(steps - 2);
-    if (Settled(timeline)) return {std::move(timeline), {.last = last, .count = 1}};
-    // A cycle of several steps: its mean.
-    if (steps >= kMostSteps) return {std::move(timeline), {.last = last, .count = last / 2}};
-  }
+simulate::Options OptionsOf(const Ranks& ranks, int steps, bool barrier) {
+  return {
+      .steps = steps, .barrier = barrier, .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
 }
 
 // The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
@@ -152,7 +151,16 @@ Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   return last;
 }
 
-void SummariseTime(const Run& run, const SteadyState& steady, bool barrier, Forecast& forecast) {
+// What a forecast is made of.
+struct Simulated {
+  const Program& program;
+  const cost::Prices& prices;
+  const Timeline& timeline;
+  SteadyState steady;
+};
+
+void SummariseTime(const Simulated& run, bool barrier, Forecast& forecast) {
+  const SteadyState& steady = run.steady;
   const auto& ends = run.timeline.step_ends;
   const Time start = ends[steady.last - steady.count];
   const Time end = ends[steady.last];
@@ -171,7 +179,7 @@ void SummariseTime(const Run& run, const SteadyState& steady, bool barrier, Fore
   forecast.time.idle = forecast.step_time - attributed;
 }
 
-void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& forecast) {
+void SummariseCollectives(const Simulated& run, Forecast& forecast) {
   struct Sum {
     CollectiveSummary summary;
     std::vector<std::string> algorithms, protocols;
@@ -203,7 +211,7 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
   }
   for (const program::OperationRecord& record : run.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective || record.step != steady.last) continue;
+    if (instruction.opcode != Opcode::kCollective || record.step != run.steady.last) continue;
     const program::Collective& collective = program.collectives[instruction.operand];
     sums[{collective.kind, collective.communicator}].summary.total += record.end - record.start;
   }
@@ -221,25 +229,41 @@ void SummariseCollectives(const Run& run, const SteadyState& steady, Forecast& f
             });
 }
 
-void SummariseMemory(const Run& run, const scenario::Scenario& scenario, Forecast& forecast) {
+// Textbook data parallelism has no allocator and no context.
+bool IsTextbook(const scenario::Scenario& scenario) {
+  return scenario.plan.data_parallel.framework == plan::Framework::kReference;
+}
+
+// `peak_of` gives the peak within a capacity.
+template <typename PeakOfCapacity>
+void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
+                     PeakOfCapacity peak_of, Forecast& forecast) {
   MemoryForecast& memory = forecast.memory;
-  // Textbook data parallelism has no allocator and no context.
-  const bool textbook = scenario.plan.data_parallel.framework == plan::Framework::kReference;
-  if (const auto& costs = scenario.calibration->memory; costs && !textbook) {
+  if (const auto& costs = scenario.calibration->memory; costs && !IsTextbook(scenario)) {
     memory.outside = costs->context;
-    for (std::size_t i = 0; i < run.program.communicators.size(); ++i) {
+    for (std::size_t i = 0; i < program.communicators.size(); ++i) {
       memory.outside += i == 0 ? costs->first_communicator : costs->next_communicator;
     }
   }
   memory.capacity = scenario.cluster->device_memory();
-  const MemoryPeak peak =
-      PeakOf(run.program, run.timeline, std::max(Bytes(0), memory.capacity - memory.outside));
+  const MemoryPeak peak = peak_of(std::max(Bytes(0), memory.capacity - memory.outside));
   memory.at_peak = peak.by_category;
   memory.peak = peak.total;
   memory.padding = peak.padding;
-  memory.reserved = textbook ? peak.total : peak.reserved;
-  memory.fits = textbook ? peak.total <= memory.capacity : peak.fits;
-  memory.allocator_flushes = textbook ? 0 : peak.flushes;
+  memory.reserved = peak.reserved;
+  memory.fits = peak.fits;
+  memory.allocator_flushes = peak.flushes;
+}
+
+tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
+                                           const Program& program, const cost::Prices& prices) {
+  if (!OutlastsTheClock(program, prices)) return {};
+  return tl::unexpected(Diagnostics{
+      {.code = "cost.step-too-long",
+       .location = scenario.cluster_location,
+       .message = "the operations of a step add up to more than a day",
+       .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
+               "micro-batches"}});
 }
 
 }  // namespace
@@ -255,24 +279,77 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   auto prices = cost::Price(run.program, scenario);
   if (!prices) return tl::unexpected(std::move(prices.error()));
   run.prices = std::move(*prices);
-  if (OutlastsTheClock(run.program, run.prices)) {
-    return tl::unexpected(Diagnostics{
-        {.code = "cost.step-too-long",
-         .location = scenario.cluster_location,
-         .message = "the operations of a step add up to more than a day",
-         .hint = "check the units of bandwidths, latencies and layer times, or take fewer "
-                 "micro-batches"}});
+  if (auto checked = CheckClock(scenario, run.program, run.prices); !checked) {
+    return tl::unexpected(std::move(checked.error()));
   }
   const auto ranks = RanksOf(scenario, run.program, run.prices);
   if (!ranks) return tl::unexpected(ranks.error());
-  auto [timeline, steady] = RunToSteadyState(*ranks, scenario.plan.training.step_barrier);
-  run.timeline = std::move(timeline);
+  const bool barrier = scenario.plan.training.step_barrier;
+  const auto run_steps = [&](int steps) {
+    auto timelines = simulate::Simulate(ranks->classes, OptionsOf(*ranks, steps, barrier));
+    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+    run.timeline = std::move(timelines->front());
+    return &run.timeline;
+  };
+  const SteadyState steady = RunToSteadyState(run_steps, barrier).second;
   run.first_step = steady.last;
-  SummariseTime(run, steady, scenario.plan.training.step_barrier, run.forecast);
-  SummariseCollectives(run, steady, run.forecast);
-  SummariseMemory(run, scenario, run.forecast);
+  const Simulated simulated{run.program, run.prices, run.timeline, steady};
+  SummariseTime(simulated, barrier, run.forecast);
+  SummariseCollectives(simulated, run.forecast);
+  const auto peak_of = [&](Bytes capacity) {
+    return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
+                                : PeakOf(run.program, run.timeline, capacity);
+  };
+  SummariseMemory(run.program, scenario, peak_of, run.forecast);
   FillThroughput(scenario, run.forecast);
   return run;
+}
+
+struct Forecaster::Workspace {
+  simulate::Simulator simulator;
+  UntimedPeaks peaks;
+};
+
+Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
+Forecaster::~Forecaster() = default;
+Forecaster::Forecaster(Forecaster&&) noexcept = default;
+Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
+
+Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
+  const Program program = lowering::Lower(scenario);
+  const auto prices = cost::Price(program, scenario);
+  if (!prices) return tl::unexpected(prices.error());
+  if (auto checked = CheckClock(scenario, program, *prices); !checked) {
+    return tl::unexpected(std::move(checked.error()));
+  }
+  const auto ranks = RanksOf(scenario, program, *prices);
+  if (!ranks) return tl::unexpected(ranks.error());
+  const bool barrier = scenario.plan.training.step_barrier;
+  const bool timed = ReleasesAreTimed(program);
+  const auto run_steps = [&](int steps) {
+    simulate::Options options = OptionsOf(*ranks, steps, barrier);
+    // No figure but memory looks at the first step, whose operations have ended when it is over.
+    options.first_recorded_step = timed ? 0 : 1;
+    const auto timelines = workspace_->simulator.Run(ranks->classes, options);
+    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+    return &timelines->front();
+  };
+  const auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
+  const Simulated simulated{program, *prices, *timeline, steady};
+  Forecast forecast;
+  SummariseTime(simulated, barrier, forecast);
+  SummariseCollectives(simulated, forecast);
+  const int steps = static_cast<int>(timeline->step_ends.size());
+  const auto peak_of = [&, run = timeline](Bytes capacity) {
+    if (IsTextbook(scenario)) {
+      return timed ? PeakHandedOut(program, *run, capacity)
+                   : UntimedPeaks::HandedOut(program, steps, capacity);
+    }
+    return timed ? PeakOf(program, *run, capacity) : workspace_->peaks.Of(program, steps, capacity);
+  };
+  SummariseMemory(program, scenario, peak_of, forecast);
+  FillThroughput(scenario, forecast);
+  return forecast;
 }
 
 }  // namespace stepcast::forecast

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
@@ -25,5 +26,24 @@ struct Run {
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
 Result<Run> Simulate(const scenario::Scenario& scenario);
+
+// Forecasts one scenario after another, for sweeps: the figures that Simulate gives, to the
+// picosecond and the byte, for less. It runs in the same memory again and again, keeps no records
+// that no figure needs, knows the memory peaks that it has found before, and leaves out the
+// validation of programs: a row that is simulated by itself has it. Not to be used by two threads
+// at once.
+class Forecaster {
+ public:
+  Forecaster();
+  ~Forecaster();
+  Forecaster(Forecaster&&) noexcept;
+  Forecaster& operator=(Forecaster&&) noexcept;
+
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario);
+
+ private:
+  struct Workspace;
+  std::unique_ptr<Workspace> workspace_;
+};
 
 }  // namespace stepcast::forecast

@@ -73,67 +73,165 @@ std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& pro
 }
 
 // What is handed out, and the moment when it was most.
-class Holdings {
+class Ledger {
  public:
-  using Block = engine::CachingAllocator::Block;
+  explicit Ledger(const Program& program) : program_(program), ledger_(program::kCategories) {}
 
-  Holdings(const Program& program, Bytes capacity)
-      : program_(program),
-        ledger_(program::kCategories),
-        allocator_(static_cast<int>(program.streams.size()), {.capacity = capacity}),
-        blocks_(program.buffers.size()) {}
-
-  void Allocate(Index index, std::uint16_t stream) {
+  void Allocate(Index index) {
     const program::Buffer& buffer = program_.buffers[index];
     const Bytes peak = ledger_.peak();
     padding_ += buffer.padding;
     ledger_.Allocate(static_cast<int>(buffer.category), buffer.size);
     if (ledger_.peak() > peak) padding_at_peak_ = padding_;
-    blocks_[index] = allocator_.Allocate(stream, buffer.size);
-    if (!blocks_[index]) fits_ = false;
   }
 
-  // The block that a buffer has now: a later allocation of the same buffer gets another, while a
-  // delayed release may still hold this one.
-  std::optional<Block> BlockOf(Index index) const { return blocks_[index]; }
-
-  void Release(Index index, std::optional<Block> block) {
+  void Release(Index index) {
     const program::Buffer& buffer = program_.buffers[index];
     padding_ -= buffer.padding;
     ledger_.Release(static_cast<int>(buffer.category), buffer.size);
-    if (block) allocator_.Free(*block);
   }
 
-  MemoryPeak peak() const {
-    MemoryPeak peak{.by_category = {},
-                    .total = ledger_.peak(),
-                    .padding = padding_at_peak_,
-                    .reserved = allocator_.peak_reserved(),
-                    .fits = fits_,
-                    .flushes = allocator_.flushes()};
+  void AppendState(std::vector<std::int64_t>& state) const {
+    state.push_back(padding_.count());
+    for (int c = 0; c < program::kCategories; ++c) state.push_back(ledger_.in_use(c).count());
+  }
+
+  void AddTo(MemoryPeak& peak) const {
+    peak.total = ledger_.peak();
+    peak.padding = padding_at_peak_;
     std::copy(ledger_.at_peak().begin(), ledger_.at_peak().end(), peak.by_category.begin());
-    return peak;
   }
 
  private:
   const Program& program_;
   engine::MemoryLedger ledger_;
-  engine::CachingAllocator allocator_;
-  std::vector<std::optional<Block>> blocks_;  // by buffer
   Bytes padding_, padding_at_peak_;
-  bool fits_ = true;
 };
 
-MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capacity) {
-  Holdings holdings(program, capacity);
-  for (const Instruction& instruction : program.prologue) {
-    if (instruction.opcode == Opcode::kAllocate)
-      holdings.Allocate(instruction.operand, instruction.stream);
-    if (instruction.opcode == Opcode::kRelease) {
-      holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
+// Without an allocator.
+class TextbookHoldings {
+ public:
+  struct Block {
+    friend auto operator<=>(const Block&, const Block&) = default;
+  };
+
+  explicit TextbookHoldings(const Program& program) : ledger_(program) {}
+
+  void Allocate(Index index, std::uint16_t /*stream*/) { ledger_.Allocate(index); }
+  Block BlockOf(Index /*index*/) const { return {}; }
+  void Release(Index index, Block /*block*/) { ledger_.Release(index); }
+  bool fits() const { return true; }
+  void AppendState(std::vector<std::int64_t>& state) const { ledger_.AppendState(state); }
+
+  MemoryPeak peak() const {
+    MemoryPeak peak;
+    ledger_.AddTo(peak);
+    peak.reserved = peak.total;
+    return peak;
+  }
+
+ private:
+  Ledger ledger_;
+};
+
+// In blocks of the caching allocator.
+class Holdings {
+ public:
+  using Block = std::optional<engine::CachingAllocator::Block>;
+
+  Holdings(const Program& program, Bytes capacity)
+      : program_(program),
+        ledger_(program),
+        allocator_(static_cast<int>(program.streams.size()), {.capacity = capacity}),
+        blocks_(program.buffers.size()) {}
+
+  void Allocate(Index index, std::uint16_t stream) {
+    ledger_.Allocate(index);
+    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
+    if (!blocks_[index]) fits_ = false;
+  }
+
+  // The block that a buffer has now: a later allocation of the same buffer gets another, while a
+  // delayed release may still hold this one.
+  Block BlockOf(Index index) const { return blocks_[index]; }
+
+  void Release(Index index, Block block) {
+    ledger_.Release(index);
+    if (block) allocator_.Free(*block);
+    if (blocks_[index] == block) blocks_[index].reset();
+  }
+
+  bool fits() const { return fits_; }
+
+  void AppendState(std::vector<std::int64_t>& state) const {
+    ledger_.AppendState(state);
+    allocator_.AppendState(state);
+    for (const Block& block : blocks_) {
+      state.push_back(block ? allocator_.AddressOf(*block) : -1);
+      state.push_back(block ? allocator_.SizeOf(*block) : 0);
     }
   }
 
+  MemoryPeak peak() const {
+    MemoryPeak peak;
+    ledger_.AddTo(peak);
+    peak.reserved = allocator_.peak_reserved();
+    peak.fits = fits_;
+    peak.flushes = allocator_.flushes();
+    return peak;
+  }
+
+ private:
+  const Program& program_;
+  Ledger ledger_;
+  engine::CachingAllocator allocator_;
+  std::vector<Block> blocks_;  // by buffer
+  bool fits_ = true;
+};
+
+template <typename AnyHoldings>
+void RunPrologue(const Program& program, AnyHoldings& holdings) {
+  for (const Instruction& instruction : program.prologue) {
+    if (instruction.opcode == Opcode::kAllocate) {
+      holdings.Allocate(instruction.operand, instruction.stream);
+    } else if (instruction.opcode == Opcode::kRelease) {
+      holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
+    }
+  }
+}
+
+// Releases take effect at once, so that every step does the same. Once it leaves everything as it
+// found it, those to come bring no new peak.
+template <typename AnyHoldings>
+void ReplaySteps(const Program& program, int steps, AnyHoldings& holdings) {
+  RunPrologue(program, holdings);
+  std::vector<Index> changes;  // instructions
+  for (Index i = 0; i < program.step.size(); ++i) {
+    const Opcode opcode = program.step[i].opcode;
+    if (opcode == Opcode::kAllocate || opcode == Opcode::kRelease) changes.push_back(i);
+  }
+  std::vector<std::int64_t> before, after;
+  holdings.AppendState(before);
+  for (int step = 0; step < steps && holdings.fits(); ++step) {
+    for (const Index i : changes) {
+      const Instruction& instruction = program.step[i];
+      if (instruction.opcode == Opcode::kAllocate) {
+        holdings.Allocate(instruction.operand, instruction.stream);
+      } else {
+        holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
+      }
+    }
+    after.clear();
+    holdings.AppendState(after);
+    if (after == before) return;
+    std::swap(before, after);
+  }
+}
+
+// Releases that wait for other streams take effect when the timeline says that these are done.
+template <typename AnyHoldings>
+void ReplayTimeline(const Program& program, const Timeline& timeline, AnyHoldings& holdings) {
+  RunPrologue(program, holdings);
   const auto delayed = DelayedReleases(program);
   // When each operation of each step ended, where a delayed release asks for it.
   std::unordered_map<Index, std::vector<Time>> ends;
@@ -148,9 +246,10 @@ MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capaci
   }
 
   // Until when, buffer, its block.
-  using Pending = std::tuple<Time, Index, std::optional<Holdings::Block>>;
+  using Pending = std::tuple<Time, Index, decltype(holdings.BlockOf(0))>;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
   for (const program::MemoryRecord& record : timeline.memory) {
+    if (!holdings.fits()) return;
     const Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kAllocate) {
       while (!pending.empty() && std::get<Time>(pending.top()) <= record.time) {
@@ -171,18 +270,106 @@ MemoryPeak Replay(const Program& program, const Timeline& timeline, Bytes capaci
       }
     }
   }
-  return holdings.peak();
+}
+
+// `replay` goes through a run with an allocator that has so much.
+template <typename Replay>
+MemoryPeak PeakWithin(Bytes capacity, Replay replay) {
+  const Bytes unlimited(std::numeric_limits<std::int64_t>::max() / 2);
+  MemoryPeak peak = replay(unlimited);
+  if (peak.reserved <= capacity) return peak;
+  // What is handed out at once cannot be less than it is.
+  if (peak.total <= capacity) {
+    const MemoryPeak limited = replay(capacity);
+    if (limited.fits) return limited;
+  }
+  peak.fits = false;
+  return peak;
+}
+
+MemoryPeak UntimedPeak(const Program& program, int steps, Bytes capacity) {
+  return PeakWithin(capacity, [&](Bytes room) {
+    Holdings holdings(program, room);
+    ReplaySteps(program, steps, holdings);
+    return holdings.peak();
+  });
 }
 
 }  // namespace
 
+bool ReleasesAreTimed(const Program& program) {
+  return std::any_of(program.step.begin(), program.step.end(), [](const Instruction& instruction) {
+    return instruction.opcode == Opcode::kRecordStream;
+  });
+}
+
 MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity) {
-  const Bytes unlimited(std::numeric_limits<std::int64_t>::max() / 2);
-  MemoryPeak peak = Replay(program, timeline, unlimited);
-  if (peak.reserved <= capacity) return peak;
-  const MemoryPeak limited = Replay(program, timeline, capacity);
-  if (limited.fits) return limited;
-  peak.fits = false;
+  if (!ReleasesAreTimed(program)) {
+    return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity);
+  }
+  return PeakWithin(capacity, [&](Bytes room) {
+    Holdings holdings(program, room);
+    ReplayTimeline(program, timeline, holdings);
+    return holdings.peak();
+  });
+}
+
+MemoryPeak PeakHandedOut(const Program& program, const Timeline& timeline, Bytes capacity) {
+  if (!ReleasesAreTimed(program)) {
+    return UntimedPeaks::HandedOut(program, static_cast<int>(timeline.step_ends.size()), capacity);
+  }
+  TextbookHoldings holdings(program);
+  ReplayTimeline(program, timeline, holdings);
+  MemoryPeak peak = holdings.peak();
+  peak.fits = peak.total <= capacity;
+  return peak;
+}
+
+MemoryPeak UntimedPeaks::HandedOut(const Program& program, int steps, Bytes capacity) {
+  TextbookHoldings holdings(program);
+  ReplaySteps(program, steps, holdings);
+  MemoryPeak peak = holdings.peak();
+  peak.fits = peak.total <= capacity;
+  return peak;
+}
+
+MemoryPeak UntimedPeaks::Of(const Program& program, int steps, Bytes capacity) {
+  key_.clear();
+  key_.push_back(steps);
+  key_.push_back(capacity.count());
+  key_.push_back(static_cast<std::int64_t>(program.streams.size()));
+  const auto add = [this](const std::vector<Instruction>& instructions) {
+    for (const Instruction& instruction : instructions) {
+      if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) {
+        continue;
+      }
+      const std::int64_t release = instruction.opcode == Opcode::kRelease ? 1 : 0;
+      key_.push_back(release << 48 | static_cast<std::int64_t>(instruction.stream) << 32 |
+                     instruction.operand);
+    }
+    key_.push_back(-1);
+  };
+  add(program.prologue);
+  add(program.step);
+  for (const program::Buffer& buffer : program.buffers) {
+    key_.push_back(buffer.size.count());
+    key_.push_back(buffer.padding.count());
+    key_.push_back(static_cast<std::int64_t>(buffer.category));
+  }
+  // FNV's way over words.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::int64_t word : key_) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  const auto found = known_.find(hash);
+  if (found != known_.end() && found->second.key == key_) return found->second.peak;
+  const MemoryPeak peak = UntimedPeak(program, steps, capacity);
+  if (words_ + key_.size() > kMostWords) {
+    known_.clear();
+    words_ = 0;
+  }
+  if (known_.try_emplace(hash, Known{key_, peak}).second) words_ += key_.size();
   return peak;
 }
 

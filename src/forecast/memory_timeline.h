@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
 #include "src/base/bytes.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
@@ -30,5 +35,36 @@ struct MemoryPeak {
 // `reserved` is what an unlimited device would have been asked for.
 MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline,
                   Bytes capacity);
+
+// The same without an allocator: `reserved` is what is handed out, and a device of that size will
+// do.
+MemoryPeak PeakHandedOut(const program::Program& program, const program::Timeline& timeline,
+                         Bytes capacity);
+
+// Whether when memory is free depends on when operations end: where a stream is recorded on a
+// buffer in the step. Else the order of the instructions tells all.
+bool ReleasesAreTimed(const program::Program& program);
+
+// Peaks of one program after another, those without timed releases. Programs that hand out the same
+// buffers in the same order have the same peak; it is looked up where it was found before, after a
+// comparison of all that it depends on. For sweeps, where few keys concern memory.
+class UntimedPeaks {
+ public:
+  // As PeakOf and PeakHandedOut over `steps` steps. Requires that releases are not timed.
+  MemoryPeak Of(const program::Program& program, int steps, Bytes capacity);
+  static MemoryPeak HandedOut(const program::Program& program, int steps, Bytes capacity);
+
+ private:
+  struct Known {
+    std::vector<std::int64_t> key;
+    MemoryPeak peak;
+  };
+  // Beyond so many words of keys all is forgotten: 64 MiB.
+  static constexpr std::size_t kMostWords = std::size_t{8} << 20;
+
+  std::unordered_map<std::uint64_t, Known> known_;  // by the key's hash
+  std::size_t words_ = 0;
+  std::vector<std::int64_t> key_;
+};
 
 }  // namespace stepcast::forecast

@@ -292,8 +292,8 @@ void ProgramRun::List(std::uint32_t stream) {
 // First come, first looked at; those who are let go meanwhile stand in line.
 void ProgramRun::LookAtListed() {
   for (;;) {
-    for (std::size_t i = 0; i < ready_.size(); ++i) {
-      const std::uint32_t stream = ready_[i];
+    for (looked_at_ = 0; looked_at_ < ready_.size();) {
+      const std::uint32_t stream = ready_[looked_at_++];
       streams_[stream].listed = false;
       Look(stream);
     }
@@ -301,6 +301,16 @@ void ProgramRun::LookAtListed() {
     if (!options_.barrier || pending_ > 0 || unfinished_ == 0) return;
     OpenBarrier();
   }
+}
+
+// Whether the stream that is looked at may go on to `time` by itself, for until then, and then, no
+// event comes and no other stream has anything to do.
+bool ProgramRun::NothingHappensUntil(Time time) {
+  if (looked_at_ < ready_.size()) return false;
+  if (!events_.empty() && events_.Top().time <= time) return false;
+  if (!resources_.unsettled()) return true;
+  Settle();
+  return events_.empty() || events_.Top().time > time;
 }
 
 // Goes through the stream's queue until something takes time or is not there yet.
@@ -326,6 +336,15 @@ void ProgramRun::Look(std::uint32_t stream) {
         const Cost& cost = schedule.costs[item.target];
         run.start = run.ready;
         run.state = StreamState::kRuns;
+        // Nobody is there whom it could hinder, or who could hinder it: its events would be the
+        // next ones, so they need not be.
+        if (const Time end = run.start + cost.alone();
+            resources_.HasRoomFor(schedule.UsesOf(cost), run.rank_class * cost::kResources) &&
+            NothingHappensUntil(end)) {
+          now_ = end;
+          Complete(stream);
+          break;
+        }
         if (!Start(stream, run.start, cost, schedule.UsesOf(cost),
                    run.rank_class * cost::kResources)) {
           return;
@@ -340,6 +359,7 @@ void ProgramRun::Look(std::uint32_t stream) {
         break;
       case Item::Kind::kRecord:
       case Item::Kind::kCollective:
+        if (run.issued > now_ && NothingHappensUntil(run.issued)) now_ = run.issued;
         if (run.issued > now_) {
           run.state = StreamState::kLooksLater;
           events_.Push(run.issued, Event(stream, EventKind::kLook));

@@ -150,6 +150,7 @@ class ProgramRun {
   void List(std::uint32_t stream);
   void LookAtListed();
   void Look(std::uint32_t stream);
+  bool NothingHappensUntil(Time time);
   bool PassesRecord(StreamRun& run, const ClassRun& owner, const Item& item);
   void ReachRecord(std::uint32_t c, std::uint32_t slot);
   void Complete(std::uint32_t stream);
@@ -225,6 +226,7 @@ class ProgramRun {
   std::size_t rendezvous_count_ = 0;
   std::vector<std::uint32_t> rendezvous_of_;  // by class and communicator
   std::vector<std::uint32_t> ready_;
+  std::size_t looked_at_ = 0;                          // so many of `ready_`
   std::unique_ptr<network::MessageNetwork> messages_;  // none: nothing goes message by message
   Time messages_awaited_;                              // the earliest of their events that counts
   std::vector<std::uint32_t> ended_;                   // rendezvous whose messages have arrived

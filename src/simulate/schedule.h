@@ -22,6 +22,8 @@ struct Cost {
   Time work;
   std::uint32_t first_use = 0;  // Schedule::uses
   std::uint32_t use_count = 0;
+
+  Time alone() const { return latency + work; }
 };
 
 // One entry of a stream's queue.

@@ -1,0 +1,92 @@
+// A sweep's forecasts are those of `simulate`: over random plans, figure by figure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::forecast {
+namespace {
+
+constexpr const char* kScenario = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-a100.yaml, nodes: 1}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+
+std::vector<std::string> AnyPlan() {
+  std::vector<std::string> set;
+  const auto vary = [&set](const char* key, std::vector<const char*> values) {
+    set.push_back(std::string(key) + "=" + *rc::gen::elementOf(values));
+  };
+  const std::string framework =
+      *rc::gen::elementOf(std::vector<std::string>{"reference", "ddp", "fsdp2"});
+  set.push_back("data_parallel.framework=" + framework);
+  if (framework == "reference") {
+    vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
+    vary("data_parallel.overlap", {"true", "false"});
+  } else {
+    set.push_back(framework == "ddp" ? "data_parallel.zero_stage=0" : "data_parallel.zero_stage=3");
+  }
+  if (framework != "fsdp2") vary("data_parallel.bucket_size", {"1 MiB", "25 MiB", "200 MiB"});
+  vary("cluster.nodes", {"1", "2", "16"});
+  vary("training.micro_batch_size", {"1", "4", "160"});  // the last does not fit
+  vary("training.gradient_accumulation", {"1", "3"});
+  vary("training.activation_checkpointing", {"none", "full"});
+  vary("training.step_barrier", {"false", "false", "true"});
+  return set;
+}
+
+void CheckSame(const Forecast& a, const Forecast& b) {
+  RC_ASSERT(a.step_time == b.step_time);
+  RC_ASSERT(a.tokens_per_second == b.tokens_per_second);
+  RC_ASSERT(a.tokens_per_second_per_gpu == b.tokens_per_second_per_gpu);
+  RC_ASSERT(a.mfu == b.mfu);
+  RC_ASSERT(a.hfu == b.hfu);
+  RC_ASSERT(a.time.phase == b.time.phase);
+  RC_ASSERT(a.time.exposed_communication == b.time.exposed_communication);
+  RC_ASSERT(a.time.idle == b.time.idle);
+  RC_ASSERT(a.communication_total == b.communication_total);
+  RC_ASSERT(a.collectives.size() == b.collectives.size());
+  for (std::size_t i = 0; i < a.collectives.size(); ++i) {
+    RC_ASSERT(a.collectives[i].calls == b.collectives[i].calls);
+    RC_ASSERT(a.collectives[i].algorithm == b.collectives[i].algorithm);
+    RC_ASSERT(a.collectives[i].total == b.collectives[i].total);
+  }
+  RC_ASSERT(a.memory.at_peak == b.memory.at_peak);
+  RC_ASSERT(a.memory.peak == b.memory.peak);
+  RC_ASSERT(a.memory.reserved == b.memory.reserved);
+  RC_ASSERT(a.memory.outside == b.memory.outside);
+  RC_ASSERT(a.memory.capacity == b.memory.capacity);
+  RC_ASSERT(a.memory.padding == b.memory.padding);
+  RC_ASSERT(a.memory.fits == b.memory.fits);
+  RC_ASSERT(a.memory.allocator_flushes == b.memory.allocator_flushes);
+}
+
+// One Forecaster goes through them all, so that what it keeps from one shows in the next.
+TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
+  scenario::InputCache cache;
+  Forecaster forecaster;
+  rc::detail::checkGTest([&] {
+    const std::vector<std::string> set = AnyPlan();
+    const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
+    if (!scenario) RC_FAIL(Format(scenario.error()));
+    const auto row = forecaster.Evaluate(*scenario);
+    const auto single = Simulate(*scenario);
+    RC_ASSERT(row.has_value());
+    RC_ASSERT(single.has_value());
+    CheckSame(*row, single->forecast);
+  });
+}
+
+}  // namespace
+}  // namespace stepcast::forecast
