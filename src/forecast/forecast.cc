@@ -330,6 +330,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // No figure but memory looks at the first step, whose operations have ended when it is over.
     options.first_recorded_step = timed ? 0 : 1;
+    options.cut_last_step = !timed && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     return &timelines->front();

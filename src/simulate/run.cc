@@ -14,6 +14,8 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
                                                                  const Options& options) {
   STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
   STEPCAST_CHECK(options.first_recorded_step >= 0, "steps count from 0");
+  STEPCAST_CHECK(!options.cut_last_step || (options.steps >= 2 && !options.barrier),
+                 "a step is cut where another one comes before it and may overlap it");
   classes_ = classes;
   options_ = options;
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
@@ -25,6 +27,12 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
     // Rates follow when all that happens at this instant has happened.
     if (resources_.unsettled() && (events_.empty() || events_.Top().time > now_)) Settle();
     if (events_.empty()) break;
+    if (options_.cut_last_step && before_cut_ == 0 &&
+        events_.Top().time > timelines_.front().step_ends.end()[-2]) {
+      FinishTimelines();
+      RecordWhatIsUnderWay();
+      return std::span<const Timeline>(timelines_);
+    }
     const auto event = events_.Pop();
     now_ = event.time;
     const Runner runner = event.payload.runner();
@@ -105,6 +113,10 @@ void ProgramRun::SetUp() {
 
   unfinished_ = count + StreamCount();
   pending_ = unfinished_;
+  before_cut_ = 1;
+  for (const StreamRange& range : ScheduleOf(0U).streams) {
+    if (range.step != range.end) ++before_cut_;
+  }
   for (std::uint32_t s = 0; s < StreamCount(); ++s) {
     StreamRun& run = streams_[s];
     const StreamRange& range = ScheduleOf(run).streams[run.stream];
@@ -266,6 +278,7 @@ void ProgramRun::EndPass(std::uint32_t c, std::uint32_t pass, Time end) {
   if (pass > 0) {
     Time& step_end = timelines_[c].step_ends[pass - 1];
     step_end = std::max(step_end, end);
+    if (c == 0 && pass + 2 == passes_) --before_cut_;
   }
   if (options_.barrier) --pending_;
 }
@@ -715,6 +728,28 @@ bool ProgramRun::SameCollective(std::uint32_t one, std::uint32_t other) const {
   const program::Collective& a = CollectiveAt(streams_[one]);
   const program::Collective& b = CollectiveAt(streams_[other]);
   return a.kind == b.kind && a.bytes == b.bytes && a.data_type == b.data_type;
+}
+
+// What the cut left open, as if it ended never.
+void ProgramRun::RecordWhatIsUnderWay() {
+  for (const StreamRun& run : streams_) {
+    if (!Recorded(run.rank_class, run.pass) || run.state == StreamState::kDone) continue;
+    Timeline& timeline = timelines_[run.rank_class];
+    const Index instruction = ScheduleOf(run).items[run.item].instruction;
+    if (run.state == StreamState::kRuns || run.state == StreamState::kAtCollective) {
+      const Time start = run.state == StreamState::kRuns ? run.start : Time::Max();
+      timeline.operations.push_back(
+          {instruction, run.pass - 1, run.issued, run.ready, start, Time::Max()});
+    } else if (run.state == StreamState::kAwaitsRecord) {
+      timeline.waits.push_back({instruction, run.pass - 1, run.ready, Time::Max()});
+    }
+  }
+  for (std::uint32_t c = 0; c < runs_.size(); ++c) {
+    const ClassRun& run = runs_[c];
+    if (run.host_state != HostState::kAwaitsRecord || !Recorded(c, run.pass)) continue;
+    timelines_[c].waits.push_back(
+        {ScheduleOf(c).segments[run.segment - 1].wait, run.pass - 1, run.clock, Time::Max()});
+  }
 }
 
 // Host tasks were known early; they take their places among the operations of the streams.

@@ -180,6 +180,7 @@ class ProgramRun {
     return pass > static_cast<std::uint32_t>(options_.first_recorded_step) && classes_[c].records;
   }
   void FinishTimelines();
+  void RecordWhatIsUnderWay();
 
   // What went wrong.
   Deadlock Explain() const;
@@ -211,6 +212,8 @@ class ProgramRun {
   Time now_;
   std::uint32_t unfinished_ = 0;  // streams and hosts
   std::uint32_t pending_ = 0;     // streams and hosts that have not ended the pass (barrier)
+  // cut_last_step: those of the first class that have not ended the step before the last.
+  std::uint32_t before_cut_ = 0;
 
   engine::EventQueue<Event> events_;
   SharedResources resources_;

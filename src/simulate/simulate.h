@@ -50,6 +50,11 @@ struct Options {
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
   // The timelines have records of this step and later ones; `steps` or more: none, only step ends.
   int first_recorded_step = 0;
+  // The last step runs only until the step before it has ended on the first class: long enough to
+  // show what overlaps that one's end. What is under way then is recorded as if it went on for ever
+  // (its end, and the start of a collective that waits, are Time::Max()), and the last of
+  // step_ends means nothing. Requires two steps, and no barrier.
+  bool cut_last_step = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::Carriage* carriage = nullptr;
 };

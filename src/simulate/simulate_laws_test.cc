@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -480,6 +481,38 @@ RC_GTEST_PROP(SimulateLaws, EqualClassesRunAsOne, ()) {
   RC_ASSERT(both.has_value());
   RC_ASSERT(Same(both->at(0), alone));
   RC_ASSERT(Same(both->at(1), alone));
+}
+
+// What of a timeline can be seen until `time`: instruction, step, ready, start and end of each
+// operation, with waits among them.
+using Seen = std::vector<std::tuple<Index, std::uint32_t, Time, Time, Time>>;
+Seen SeenUntil(const Timeline& timeline, Time time) {
+  Seen seen;
+  for (const OperationRecord& record : timeline.operations) {
+    if (record.ready >= time) continue;
+    seen.emplace_back(record.instruction, record.step, record.ready, std::min(record.start, time),
+                      std::min(record.end, time));
+  }
+  for (const program::WaitRecord& record : timeline.waits) {
+    if (record.start >= time) continue;
+    seen.emplace_back(record.instruction, record.step, record.start, record.start,
+                      std::min(record.end, time));
+  }
+  std::sort(seen.begin(), seen.end());
+  return seen;
+}
+
+// Cutting the last step changes nothing of the steps before it and of what overlaps them.
+RC_GTEST_PROP(SimulateLaws, ACutStepShowsWhatOverlapsTheOneBefore, ()) {
+  Case any = *AnyCase(true);
+  any.options.barrier = false;
+  any.options.steps = *rc::gen::inRange(2, 5);
+  const Timeline full = RunCase(any);
+  any.options.cut_last_step = true;
+  const Timeline cut = RunCase(any);
+  RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, cut.step_ends.begin()));
+  const Time end = full.step_ends.end()[-2];
+  RC_ASSERT(SeenUntil(full, end) == SeenUntil(cut, end));
 }
 
 }  // namespace
