@@ -16,6 +16,7 @@
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/forecast/uncertainty.h"
 #include "src/lowering/lowering.h"
 #include "src/network/carriage.h"
 #include "src/program/validator.h"
@@ -159,7 +160,8 @@ struct Simulated {
   SteadyState steady;
 };
 
-void SummariseTime(const Simulated& run, bool barrier, Forecast& forecast) {
+void SummariseTime(const Simulated& run, bool barrier,
+                   const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const SteadyState& steady = run.steady;
   const auto& ends = run.timeline.step_ends;
   const Time start = ends[steady.last - steady.count];
@@ -175,6 +177,9 @@ void SummariseTime(const Simulated& run, bool barrier, Forecast& forecast) {
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end);
+  for (Time& part : exposed) part = Mean(part, steady.count);
+  forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
@@ -253,6 +258,7 @@ void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
   memory.reserved = peak.reserved;
   memory.fits = peak.fits;
   memory.allocator_flushes = peak.flushes;
+  memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
@@ -294,7 +300,7 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   const SteadyState steady = RunToSteadyState(run_steps, barrier).second;
   run.first_step = steady.last;
   const Simulated simulated{run.program, run.prices, run.timeline, steady};
-  SummariseTime(simulated, barrier, run.forecast);
+  SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
   SummariseCollectives(simulated, run.forecast);
   const auto peak_of = [&](Bytes capacity) {
     return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
@@ -338,7 +344,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
   const Simulated simulated{program, *prices, *timeline, steady};
   Forecast forecast;
-  SummariseTime(simulated, barrier, forecast);
+  SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);
   const int steps = static_cast<int>(timeline->step_ends.size());
   const auto peak_of = [&, run = timeline](Bytes capacity) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,15 @@ struct CollectiveSummary {
   Time total;
 };
 
+// Within which nine of ten measurements are expected (uncertainty.h).
+struct TimeRange {
+  Time low, high;
+  bool Holds(Time time) const { return time >= low && time <= high; }
+};
+struct BytesRange {
+  Bytes low, high;
+};
+
 struct MemoryForecast {
   int rank = 0;
   BytesByCategory at_peak{};  // what is alive at the peak; adds up to peak
@@ -49,10 +59,13 @@ struct MemoryForecast {
   bool fits = true;  // reserved + outside <= capacity
   // Times that the allocator gave its cached segments back to make room; see MemoryPeak.
   int allocator_flushes = 0;
+  // Of `peak`; others are known as well in relative terms. None where the profile does not say.
+  std::optional<BytesRange> peak_range{};
 };
 
 struct Forecast {
   Time step_time;
+  std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning

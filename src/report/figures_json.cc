@@ -1,5 +1,6 @@
 #include "src/report/figures_json.h"
 
+#include <optional>
 #include <utility>
 
 #include "src/program/program.h"
@@ -59,6 +60,8 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
+  const std::optional<forecast::BytesRange>& range = memory.peak_range;
+  object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
   return object;
 }
 

@@ -1,6 +1,7 @@
 #include "src/report/figures_text.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -68,6 +69,12 @@ std::string Precision(const plan::Training& training) {
   return text;
 }
 
+std::string Range(const std::optional<forecast::TimeRange>& range) {
+  if (!range) return "";
+  return fmt::format(" (nine of ten within {} to {})", FormatTime(range->low),
+                     FormatTime(range->high));
+}
+
 }  // namespace
 
 std::string Header(const scenario::Scenario& scenario) {
@@ -85,10 +92,10 @@ std::string Header(const scenario::Scenario& scenario) {
 }
 
 std::string Throughput(const forecast::Forecast& forecast) {
-  std::string out =
-      fmt::format("step time  {}\nthroughput {} tokens/s, {} tokens/s per GPU\n",
-                  FormatTime(forecast.step_time), Decimal(forecast.tokens_per_second, 0),
-                  Decimal(forecast.tokens_per_second_per_gpu, 1));
+  std::string out = fmt::format("step time  {}{}\nthroughput {} tokens/s, {} tokens/s per GPU\n",
+                                FormatTime(forecast.step_time), Range(forecast.step_time_range),
+                                Decimal(forecast.tokens_per_second, 0),
+                                Decimal(forecast.tokens_per_second_per_gpu, 1));
   if (forecast.has_flops) {
     out += fmt::format("MFU        {} %\nHFU        {} %\n", Decimal(100 * forecast.mfu, 1),
                        Decimal(100 * forecast.hfu, 1));

@@ -46,6 +46,11 @@ Json FiguresJson(const AccuracyFigures& figures) {
       {"rank_correlation", figures.rank_correlation ? Json(*figures.rank_correlation) : Json()}};
 }
 
+Json CoverageJson(const validate::Coverage& coverage) {
+  if (coverage.cases == 0) return nullptr;
+  return Json{{"cases", coverage.cases}, {"inside", coverage.inside}};
+}
+
 Json Seconds(const std::optional<Time>& time) { return time ? Json(JsonSeconds(*time)) : Json(); }
 
 Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome) {
@@ -64,13 +69,19 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
   json["gpu"] = outcome.gpu;
   json["gpus"] = outcome.devices;
   json["forecast_s"] = JsonSeconds(outcome.forecast);
+  json["forecast_range_s"] =
+      outcome.range ? Json{JsonSeconds(outcome.range->low), JsonSeconds(outcome.range->high)}
+                    : Json();
   json["rival_s"] = Seconds(outcome.rival.step_time);
   json["rival_from_small_s"] = Seconds(outcome.rival.from_small);
   Json memory = Json::array();
   for (const validate::MemoryOutcome& peak : outcome.memory) {
-    memory.push_back(Json{{"kind", scenario::Name(peak.kind)},
-                          {"measured_bytes", peak.measured.count()},
-                          {"forecast_bytes", peak.forecast.count()}});
+    memory.push_back(
+        Json{{"kind", scenario::Name(peak.kind)},
+             {"measured_bytes", peak.measured.count()},
+             {"forecast_bytes", peak.forecast.count()},
+             {"forecast_range_bytes",
+              peak.range ? Json{peak.range->low.count(), peak.range->high.count()} : Json()}});
   }
   json["memory"] = std::move(memory);
   json["over_bytes"] = outcome.over.count();
@@ -132,7 +143,9 @@ std::string PublishedAccuracyJson(const PublishedAccuracy& accuracy) {
                  {"step_time", FiguresJson(time)},
                  {"step_time_beside_rival", FiguresJson(accuracy.StepTimeBesideRival(rows, false))},
                  {"rival_step_time", FiguresJson(accuracy.RivalStepTime(rows, false))},
-                 {"memory", FiguresJson(memory)}});
+                 {"step_time_in_range", CoverageJson(accuracy.StepTimeCoverage(rows))},
+                 {"memory", FiguresJson(memory)},
+                 {"memory_in_range", CoverageJson(accuracy.MemoryCoverage(rows))}});
       }
     }
     sources.push_back(Json{{"name", source.name},
@@ -183,6 +196,8 @@ std::string PublishedAccuracyCsv(const PublishedAccuracy& accuracy) {
                                "gpus",
                                "measured_s",
                                "forecast_s",
+                               "range_low_s",
+                               "range_high_s",
                                "error",
                                "rival_s",
                                "rival_from_small_s",
@@ -211,6 +226,8 @@ std::string PublishedAccuracyCsv(const PublishedAccuracy& accuracy) {
            outcome.simulated() ? fmt::format("{}", outcome.devices) : "",
            seconds(row.step_time),
            outcome.simulated() ? seconds(outcome.forecast) : "",
+           outcome.range ? seconds(outcome.range->low) : "",
+           outcome.range ? seconds(outcome.range->high) : "",
            both ? fmt::format("{:.6f}", outcome.forecast / *row.step_time - 1) : "",
            seconds(outcome.rival.step_time),
            seconds(outcome.rival.from_small),

@@ -28,6 +28,10 @@ std::string Rank(const std::optional<double>& rank) {
   return rank ? fmt::format("{:.3f}", *rank) : "-";
 }
 
+std::string InRange(const validate::Coverage& coverage) {
+  return coverage.cases == 0 ? "-" : fmt::format("{} of {}", coverage.inside, coverage.cases);
+}
+
 // "check A": by source and then over all of them.
 struct Group {
   std::string source, rows;
@@ -74,6 +78,7 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Step time", .columns = kFigureColumns, .rows = {}, .note = {}};
   table.columns.push_back({"rival %"});
   table.columns.push_back({"beside it %"});
+  table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.StepTime(group.selection);
     if (figures.cases == 0) continue;
@@ -82,11 +87,13 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
     const AccuracyFigures beside = accuracy.StepTimeBesideRival(group.selection, false);
     cells.push_back(rival.cases > 0 ? PerCent(rival.mean) : "-");
     cells.push_back(rival.cases > 0 ? PerCent(beside.mean) : "-");
+    cells.push_back(InRange(accuracy.StepTimeCoverage(group.selection)));
     table.rows.push_back(std::move(cells));
   }
   table.note =
       "rival: mean error of the MFU of the nearest fit row; beside it: of the forecast, over the "
-      "cases that have such a row.";
+      "cases that have such a row. in range: measured within the range of the forecast, in which "
+      "nine of ten are expected.";
   return table;
 }
 
@@ -118,9 +125,13 @@ PublishedTable Memories(const PublishedAccuracy& accuracy) {
                        .columns = kFigureColumns,
                        .rows = {},
                        .note = "Allocated, reserved or all that the driver shows, as measured."};
+  table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
-    if (figures.cases > 0) table.rows.push_back(FigureCells(group, figures));
+    if (figures.cases == 0) continue;
+    std::vector<std::string> cells = FigureCells(group, figures);
+    cells.push_back(InRange(accuracy.MemoryCoverage(group.selection)));
+    table.rows.push_back(std::move(cells));
   }
   return table;
 }
@@ -245,6 +256,19 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
   return table;
 }
 
+PublishedTable Residuals(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = "What is left on fit rows",
+      .columns = {{"GPU", Align::kLeft}, {"residual", Align::kLeft}, {"cases"}, {"median %"}},
+      .rows = {},
+      .note = "For the residuals of profiles."};
+  for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
+    table.rows.push_back(
+        {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});
+  }
+  return table;
+}
+
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "What is aimed at, on check rows",
                        .columns = {{"source", Align::kLeft},
@@ -272,8 +296,8 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
-  for (auto make : {StepTimes, LargeSteps, Memories, Choices, AimsTable, Worst, NotSimulated,
-                    TooLarge, StandIns}) {
+  for (auto make : {StepTimes, LargeSteps, Memories, Choices, AimsTable, Residuals, Worst,
+                    NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
     if (!table.rows.empty()) tables.push_back(std::move(table));
   }

@@ -1,5 +1,7 @@
 #include "src/report/simulate_json.h"
 
+#include <optional>
+
 #include "src/report/figures_json.h"
 #include "src/report/json_values.h"
 
@@ -8,10 +10,13 @@ namespace stepcast::report {
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds) {
   const auto utilization = [&](double value) { return forecast.has_flops ? Json(value) : Json(); };
+  const std::optional<forecast::TimeRange>& range = forecast.step_time_range;
   const Json document{
       {"stepcast", 1},
       {"scenario", scenario.name},
       {"step_time_s", JsonSeconds(forecast.step_time)},
+      {"step_time_range_s",
+       range ? Json{JsonSeconds(range->low), JsonSeconds(range->high)} : Json()},
       {"tokens_per_s", forecast.tokens_per_second},
       {"tokens_per_s_per_gpu", forecast.tokens_per_second_per_gpu},
       {"mfu", utilization(forecast.mfu)},

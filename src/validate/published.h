@@ -9,6 +9,7 @@
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
+#include "src/forecast/values.h"
 #include "src/scenario/published_file.h"
 #include "src/validate/accuracy_figures.h"
 
@@ -32,6 +33,8 @@ inline constexpr int kSmall = 64;
 struct MemoryOutcome {
   scenario::MemoryKind kind = scenario::MemoryKind::kAllocated;
   Bytes measured, forecast;
+  std::optional<forecast::BytesRange>
+      range;  // of the forecast; none where the profile does not say
 };
 
 struct PublishedOutcome {
@@ -46,8 +49,11 @@ struct PublishedOutcome {
   std::int64_t sequence_length = 0;
   double tokens = 0;  // of a step
   Time forecast;
+  std::optional<forecast::TimeRange> range;  // of the forecast
   std::vector<MemoryOutcome> memory;
   Bytes over;  // by how much it is forecast not to fit; zero: it fits
+  // The same with the smallest memory that its range allows; the whole where there is none.
+  Bytes surely_over;
   Rival rival;
 };
 
@@ -61,6 +67,19 @@ struct PlanChoice {
   double regret = 0;       // how much longer the chosen one takes for a token than the best
 };
 inline constexpr double kGoodChoice = 0.03;
+
+// How often what was measured lies where nine of ten are expected.
+struct Coverage {
+  std::size_t cases = 0;  // that have a range
+  std::size_t inside = 0;
+};
+
+// What is left between fit rows and forecasts: for a profile's residual "step" or "memory".
+struct FitResidual {
+  std::string gpu, of;
+  std::size_t cases = 0;
+  double median = 0;  // of absolute errors
+};
 
 // Which outcomes count; what is not set is any.
 struct Selection {
@@ -94,12 +113,15 @@ struct PublishedAccuracy {
   AccuracyFigures RivalStepTime(const Selection& selection, bool from_small) const;
   AccuracyFigures StepTimeBesideRival(const Selection& selection, bool from_small) const;
   AccuracyFigures Memory(const Selection& selection) const;
+  Coverage StepTimeCoverage(const Selection& selection) const;
+  Coverage MemoryCoverage(const Selection& selection) const;
+  std::vector<FitResidual> FitResiduals() const;
   std::vector<PlanChoice> Choices() const;
 
   // What is aimed at, on check rows: each source's own limits; a bias within 3 % and a rank
   // correlation of at least 0.97 of step times; at most half of the rival's mean error where the
   // source has fit rows, and again above 64 GPUs; a mean error of memory of at most 6 %; no case
-  // that ran forecast as not fitting.
+  // that ran forecast as not fitting beyond the range of the forecast.
   std::vector<PublishedAim> Aims() const;
   bool MeetsAims() const;
 };

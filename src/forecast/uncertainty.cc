@@ -1,0 +1,133 @@
+#include "src/forecast/uncertainty.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/forecast/intervals.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Opcode;
+
+constexpr std::string_view kStep = "step";
+constexpr std::string_view kMemory = "memory";
+// The normal distribution: its standard deviation over its median absolute deviation, and how many
+// of the one hold nine of ten.
+constexpr double kDeviations = 1.4826;
+constexpr double kNineOfTen = 1.6449;
+
+Part PartOf(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kGemm:
+      return Part::kGemm;
+    case KernelKind::kAttention:
+    case KernelKind::kAttentionGradient:
+      return Part::kAttention;
+    case KernelKind::kMemoryBound:
+      return Part::kMemoryBound;
+    case KernelKind::kOptimizer:
+      return Part::kOptimizer;
+    case KernelKind::kGiven:
+      return Part::kGiven;
+  }
+  return Part::kMemoryBound;
+}
+
+Part PartOf(cost::Provenance provenance) {
+  switch (provenance) {
+    case cost::Provenance::kGiven:
+      return Part::kGiven;
+    case cost::Provenance::kMeasured:
+    case cost::Provenance::kInterpolated:
+      return Part::kCollective;
+    case cost::Provenance::kExtrapolated:
+    case cost::Provenance::kTransferred:
+    case cost::Provenance::kModelled:
+      return Part::kCollectiveLaw;
+  }
+  return Part::kCollectiveLaw;
+}
+
+std::optional<double> DeviationOf(std::string_view of,
+                                  const std::vector<calibration::Residual>& residuals) {
+  for (const calibration::Residual& residual : residuals) {
+    if (residual.of == of) return kDeviations * std::hypot(residual.spread, residual.interpolation);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view ResidualOf(Part part) {
+  constexpr std::array<std::string_view, kParts> kNames = {
+      "gemm",        "attention",      "memory_bound", "optimizer",
+      "collectives", "collective_law", "launch",       ""};
+  return kNames[static_cast<std::size_t>(part)];
+}
+
+PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
+                       const cost::Prices& prices, Time start, Time end) {
+  std::array<Intervals, kParts> busy;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.end <= start || record.start >= end) continue;
+    const program::Instruction& instruction = program.step[record.instruction];
+    Part part = Part::kIdle;
+    if (instruction.opcode == Opcode::kKernel) {
+      part = PartOf(program.kernels[instruction.operand].kind);
+    } else if (instruction.opcode == Opcode::kCollective) {
+      part = PartOf(prices.collectives[instruction.operand].demand.provenance);
+    } else {
+      continue;
+    }
+    busy[static_cast<std::size_t>(part)].push_back(
+        {std::max(record.start, start), std::min(record.end, end)});
+  }
+  // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
+  // computes.
+  constexpr Part kOrder[] = {Part::kGiven,        Part::kGemm,        Part::kAttention,
+                             Part::kOptimizer,    Part::kMemoryBound, Part::kCollective,
+                             Part::kCollectiveLaw};
+  PartTimes times{};
+  Intervals left{{start, end}};
+  for (const Part part : kOrder) {
+    const auto index = static_cast<std::size_t>(part);
+    const Intervals own = Union(std::move(busy[index]));
+    times[index] = Length(Intersection(left, own));
+    left = Difference(left, own);
+  }
+  times[static_cast<std::size_t>(Part::kIdle)] = Length(left);
+  return times;
+}
+
+std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
+                                       const std::vector<calibration::Residual>& residuals) {
+  std::array<std::optional<double>, kParts> known;
+  std::optional<double> largest;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    known[i] = DeviationOf(ResidualOf(static_cast<Part>(i)), residuals);
+    if (known[i]) largest = std::max(largest.value_or(0), *known[i]);
+  }
+  const std::optional<double> step = DeviationOf(kStep, residuals);
+  if (!largest && !step) return std::nullopt;
+  const double unknown = step ? 0 : *largest;
+  known[static_cast<std::size_t>(Part::kGiven)] = 0;
+  double variance = std::pow(step.value_or(0) * static_cast<double>(step_time.picoseconds()), 2);
+  for (std::size_t i = 0; i < kParts; ++i) {
+    variance +=
+        std::pow(known[i].value_or(unknown) * static_cast<double>(exposed[i].picoseconds()), 2);
+  }
+  const Time half = Picoseconds(std::llround(kNineOfTen * std::sqrt(variance)));
+  return TimeRange{std::max(Time(), step_time - half), step_time + half};
+}
+
+std::optional<BytesRange> MemoryRange(Bytes peak,
+                                      const std::vector<calibration::Residual>& residuals) {
+  const std::optional<double> deviation = DeviationOf(kMemory, residuals);
+  if (!deviation) return std::nullopt;
+  const Bytes half(std::llround(kNineOfTen * *deviation * static_cast<double>(peak.count())));
+  return BytesRange{std::max(Bytes(), peak - half), peak + half};
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/time.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/prices.h"
+#include "src/forecast/values.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
+
+// How well a forecast is known, by what its profile says of its own residuals.
+//
+// A residual is the median of relative absolute deviations; for errors of a normal distribution the
+// standard deviation is 1.4826 times as large. A profile's two residuals of a part, spread and
+// interpolation, are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
+//
+// Within a part errors are systematic: if the profile takes matrix products for 5 % too fast, it
+// does so for all of them. Between parts they are independent. So a step whose parts are exposed
+// for the times T_i has the standard deviation
+//
+//   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2)
+//
+// where r_step is what remains between steps that were measured and forecasts of them, whatever the
+// parts. What a collective hides behind kernels counts for nothing, also where a longer one would
+// come to light. Nine of ten measurements are expected within 1.645 s.
+namespace stepcast::forecast {
+
+// What an instant of a step is spent on, and the name of the residual that counts.
+enum class Part : std::uint8_t {
+  kGemm,           // "gemm"
+  kAttention,      // "attention"
+  kMemoryBound,    // "memory_bound"
+  kOptimizer,      // "optimizer"
+  kCollective,     // "collectives": exposed, measured or between measured points
+  kCollectiveLaw,  // "collective_law": exposed, modelled
+  kIdle,           // "launch": the host, mostly
+  kGiven,          // times that are inputs: known
+};
+inline constexpr std::size_t kParts = 8;
+std::string_view ResidualOf(Part part);
+
+using PartTimes = std::array<Time, kParts>;
+
+// Every instant of [start, end) belongs to one part, so that they add up to its length.
+PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
+                       const cost::Prices& prices, Time start, Time end);
+
+// Within which nine of ten measurements of a step time are expected. A part without a residual
+// counts with the largest of the other parts, unless the profile has one of whole steps, which then
+// covers it. None where the profile has neither.
+std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
+                                       const std::vector<calibration::Residual>& residuals);
+
+// The same for a peak of memory, by the residual "memory".
+std::optional<BytesRange> MemoryRange(Bytes peak,
+                                      const std::vector<calibration::Residual>& residuals);
+
+}  // namespace stepcast::forecast

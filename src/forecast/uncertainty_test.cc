@@ -1,0 +1,83 @@
+#include "src/forecast/uncertainty.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/bytes.h"
+#include "src/base/time.h"
+#include "src/calibration/calibration.h"
+
+namespace stepcast::forecast {
+namespace {
+
+PartTimes Exposed(Time gemm, Time collective, Time idle) {
+  PartTimes times{};
+  times[static_cast<std::size_t>(Part::kGemm)] = gemm;
+  times[static_cast<std::size_t>(Part::kCollective)] = collective;
+  times[static_cast<std::size_t>(Part::kIdle)] = idle;
+  return times;
+}
+
+// Half of the range in seconds.
+double Half(const std::optional<TimeRange>& range) {
+  return (range->high - range->low).seconds() / 2;
+}
+
+constexpr double kFactor = 1.4826 * 1.6449;
+
+TEST(Uncertainty, IsNotKnownWithoutResiduals) {
+  EXPECT_FALSE(StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {}).has_value());
+  EXPECT_FALSE(
+      StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {{"copies", 0.1, 0.1}}).has_value());
+  EXPECT_FALSE(MemoryRange(GiB(1), {{"gemm", 0.1, 0}}).has_value());
+}
+
+// Spread 3 % and interpolation 4 % are 5 % together. Matrix products of 6 s: 0.3 s.
+TEST(Uncertainty, OfAPartIsSystematic) {
+  const auto range = StepTimeRange(Exposed(Seconds(6), {}, {}), Seconds(6), {{"gemm", 0.03, 0.04}});
+  ASSERT_TRUE(range.has_value());
+  EXPECT_NEAR(Half(range), kFactor * 0.3, 1e-9);
+  EXPECT_NEAR((range->low + range->high).seconds() / 2, 6, 1e-9);
+}
+
+// 0.3 s of matrix products and 0.4 s of collectives are 0.5 s together; 1.2 s of the step whatever
+// its parts makes that 1.3 s.
+TEST(Uncertainty, OfPartsIsIndependent) {
+  const PartTimes exposed = Exposed(Seconds(6), Seconds(4), {});
+  std::vector<calibration::Residual> residuals = {{"gemm", 0.05, 0}, {"collectives", 0.1, 0}};
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(12), residuals)), kFactor * 0.5, 1e-9);
+  residuals.push_back({"step", 0.1, 0});
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(12), residuals)), kFactor * 1.3, 1e-9);
+}
+
+// The host's 4 s have no residual: they count with the 10 % of the collectives.
+TEST(Uncertainty, OfAPartWithoutResidualIsTheLargest) {
+  const auto range = StepTimeRange(Exposed(Seconds(6), {}, Seconds(4)), Seconds(10),
+                                   {{"gemm", 0.05, 0}, {"collectives", 0.1, 0}});
+  EXPECT_NEAR(Half(range), kFactor * 0.5, 1e-9);
+}
+
+// With 10 % of the whole, parts that have none of their own add nothing.
+TEST(Uncertainty, OfStepsCoversPartsWithoutResidual) {
+  const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"step", 0.1, 0}})), kFactor, 1e-9);
+  EXPECT_NEAR(
+      Half(StepTimeRange(exposed, Seconds(12), {{"step", 0.1, 0}, {"gemm", 0, 0.05 / 0.6}})),
+      kFactor * 1.3, 1e-9);
+}
+
+TEST(Uncertainty, NeverReachesBelowZero) {
+  const auto range = StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {{"gemm", 0.9, 0}});
+  EXPECT_EQ(range->low, Time());
+  EXPECT_GT(range->high, Seconds(3));
+}
+
+TEST(Uncertainty, OfMemoryFollowsItsResidual) {
+  const auto range = MemoryRange(GiB(100), {{"memory", 0.03, 0.04}});
+  ASSERT_TRUE(range.has_value());
+  EXPECT_NEAR(static_cast<double>((range->high - range->low).count()) / 2,
+              kFactor * 5.0 * 1024 * 1024 * 1024, 1);
+}
+
+}  // namespace
+}  // namespace stepcast::forecast
