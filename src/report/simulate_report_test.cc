@@ -34,6 +34,7 @@ scenario::Scenario Scenario() {
 forecast::Forecast Forecast() {
   forecast::Forecast forecast;
   forecast.step_time = Milliseconds(20);
+  forecast.step_time_range = {Milliseconds(15), Milliseconds(25)};
   forecast.tokens_per_second = 1228800;
   forecast.tokens_per_second_per_gpu = 307200;
   forecast.time.phase = {Milliseconds(6), Milliseconds(8), Milliseconds(1)};
@@ -65,7 +66,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
       "batch      24 x 1,024 tokens: micro-batch 2 x accumulation 3 x 4 ranks\n"
       "precision  bf16; parameters bf16, gradients bf16, reduced in bf16; adamw (fused)\n"
       "\n"
-      "step time  20 ms\n"
+      "step time  20 ms (nine of ten within 15 ms to 25 ms)\n"
       "throughput 1,228,800 tokens/s, 307,200.0 tokens/s per GPU\n"
       "\n"
       "where the time goes        ms      %\n"
@@ -151,6 +152,10 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
   "stepcast": 1,
   "scenario": "toy",
   "step_time_s": 0.02,
+  "step_time_range_s": [
+    0.015,
+    0.025
+  ],
   "tokens_per_s": 1228800.0,
   "tokens_per_s_per_gpu": 307200.0,
   "mfu": null,
@@ -205,7 +210,8 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "activations_bytes": 1073741824,
     "communication_bytes": 536870912,
     "workspace_bytes": 0,
-    "padding_bytes": 2048
+    "padding_bytes": 2048,
+    "peak_range_bytes": null
   },
   "resolved": {
     "stepcast": 1,
