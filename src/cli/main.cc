@@ -22,6 +22,7 @@
 #include "src/cli/calibrate_import_command.h"
 #include "src/cli/collective_command.h"
 #include "src/cli/execute_command.h"
+#include "src/cli/explain_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
 #include "src/cli/simulate_command.h"
@@ -91,6 +92,23 @@ constexpr const char* kMemoryAbout =
 constexpr const char* kMemoryFooter =
     "Example:\n"
     "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
+    "\n";
+
+constexpr const char* kExplainAbout =
+    "Says why a step takes as long as it does: what its critical path consists of, which\n"
+    "communication is exposed and how fast links would have to be to hide it, what each resource\n"
+    "would bring if it were faster, and what is in memory at the peak.";
+
+constexpr const char* kExplainFooter =
+    "The critical path is the chain of operations that each waited for the one before; only "
+    "making\n"
+    "something on it shorter can make the step shorter. The part of an operation that passes "
+    "before\n"
+    "it uses any bandwidth is bound by latency. Steps at other speeds are simulated anew.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4\n"
     "\n";
 
 constexpr const char* kSweepAbout =
@@ -300,6 +318,7 @@ constexpr const char* kTopologyImportFooter =
 struct Request {
   SimulateOptions simulate;
   MemoryOptions memory;
+  ExplainOptions explain;
   SweepOptions sweep;
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
@@ -544,6 +563,11 @@ void Describe(CLI::App& app, Request& request) {
   memory.add_flag("--json", request.memory.json, "Print one JSON document");
   memory.footer(std::string(kMemoryFooter) + kExitStatus);
 
+  CLI::App& explain = *app.add_subcommand("explain", kExplainAbout)->group("Commands");
+  AddScenario(explain, request.explain.scenario, request.explain.set);
+  explain.add_flag("--json", request.explain.json, "Print one JSON document");
+  explain.footer(std::string(kExplainFooter) + kExitStatus);
+
   CLI::App& sweep = *app.add_subcommand("sweep", kSweepAbout)->group("Commands");
   AddScenario(sweep, request.sweep.scenario, request.sweep.set);
   sweep
@@ -764,6 +788,7 @@ Outcome Run(std::vector<std::string> arguments) {
   }
   if (app.got_subcommand("simulate")) return Simulate(request.simulate);
   if (app.got_subcommand("memory")) return Memory(request.memory);
+  if (app.got_subcommand("explain")) return Explain(request.explain);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
   if (app.got_subcommand("calibrate")) {
     if (app.get_subcommand("calibrate")->got_subcommand("import")) {

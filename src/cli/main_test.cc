@@ -314,6 +314,27 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   }
 }
 
+// The critical path is the whole step; what is named at the peak is the whole peak.
+TEST_F(MainTest, ExplainAddsUp) {
+  const ShellResult result = Run("explain " + Path("toy.yaml") + " --json");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json document = json::parse(result.output);
+  double path = 0;
+  for (const json& part : document.at("critical_path")) path += part.at("time_s").get<double>();
+  EXPECT_NEAR(path, document.at("step_time_s").get<double>(), 1e-9);
+  double exposed = 0;
+  const json& communication = document.at("exposed_communication");
+  for (const json& collective : communication.at("collectives")) {
+    exposed += collective.at("exposed_s").get<double>();
+  }
+  EXPECT_NEAR(exposed, communication.at("total_s").get<double>(), 1e-9);
+  std::int64_t bytes = 0;
+  for (const json& content : document.at("memory_at_peak").at("contents")) {
+    bytes += content.at("bytes").get<std::int64_t>();
+  }
+  EXPECT_EQ(bytes, document.at("memory").at("peak_bytes").get<std::int64_t>());
+}
+
 TEST_F(MainTest, MemoryShowsEveryStage) {
   const ShellResult result = Run("memory " + Path("toy.yaml") + " --json");
   ASSERT_EQ(result.status, 0) << result.messages;

@@ -275,16 +275,21 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
 }  // namespace
 
 Result<Run> Simulate(const scenario::Scenario& scenario) {
-  Run run;
-  run.program = lowering::Lower(scenario);
-  const auto violations = program::Validate(run.program);
+  Program program = lowering::Lower(scenario);
+  const auto violations = program::Validate(program);
   for (const program::Violation& violation : violations) {
     std::fprintf(stderr, "%s\n", violation.message.c_str());
   }
   STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
-  auto prices = cost::Price(run.program, scenario);
+  auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(std::move(prices.error()));
-  run.prices = std::move(*prices);
+  return SimulateAt(scenario, std::move(program), std::move(*prices));
+}
+
+Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost::Prices prices) {
+  Run run;
+  run.program = std::move(program);
+  run.prices = std::move(prices);
   if (auto checked = CheckClock(scenario, run.program, run.prices); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
@@ -299,6 +304,8 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   };
   const SteadyState steady = RunToSteadyState(run_steps, barrier).second;
   run.first_step = steady.last;
+  run.host_waits =
+      barrier ? LastIssue(run.timeline, steady.last) : run.timeline.step_ends[steady.last];
   const Simulated simulated{run.program, run.prices, run.timeline, steady};
   SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
   SummariseCollectives(simulated, run.forecast);

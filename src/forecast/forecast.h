@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "src/base/diagnostic.h"
+#include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
@@ -22,10 +23,16 @@ struct Run {
   cost::Prices prices;  // of the program's tables: the trace says where each time comes from
   std::uint32_t first_step = 0;  // the step whose interval the forecast describes is
                                  // [step_ends[first_step - 1], step_ends[first_step]]
+  Time host_waits;  // from here to the interval's end the host waits at a barrier; the end without
+                    // one
 };
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
 Result<Run> Simulate(const scenario::Scenario& scenario);
+
+// The scenario's program at other prices than the scenario's: what if something were faster.
+Result<Run> SimulateAt(const scenario::Scenario& scenario, program::Program program,
+                       cost::Prices prices);
 
 // Forecasts one scenario after another, for sweeps: the figures that Simulate gives, to the
 // picosecond and the byte, for less. It runs in the same memory again and again, keeps no records

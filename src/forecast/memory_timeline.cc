@@ -189,6 +189,50 @@ class Holdings {
   bool fits_ = true;
 };
 
+// Which buffers are handed out, up to a number of changes: played first to find the change that
+// made them most, and then up to that one.
+class Contents {
+ public:
+  struct Block {
+    friend auto operator<=>(const Block&, const Block&) = default;
+  };
+
+  Contents(const Program& program, std::int64_t last_change)
+      : program_(program), last_change_(last_change), alive_(program.buffers.size()) {}
+
+  void Allocate(Index index, std::uint16_t /*stream*/) {
+    if (++changes_ > last_change_) return;
+    ++alive_[index];
+    held_ += program_.buffers[index].size;
+    if (held_ <= most_) return;
+    most_ = held_;
+    change_of_peak_ = changes_;
+  }
+  Block BlockOf(Index /*index*/) const { return {}; }
+  void Release(Index index, Block /*block*/) {
+    if (++changes_ > last_change_) return;
+    --alive_[index];
+    held_ -= program_.buffers[index].size;
+  }
+  bool fits() const { return true; }
+
+  std::int64_t change_of_peak() const { return change_of_peak_; }
+  std::vector<Index> Take() const {
+    std::vector<Index> buffers;
+    for (std::size_t i = 0; i < alive_.size(); ++i) {
+      buffers.insert(buffers.end(), alive_[i], static_cast<Index>(i));
+    }
+    return buffers;
+  }
+
+ private:
+  const Program& program_;
+  const std::int64_t last_change_;
+  std::vector<std::uint32_t> alive_;  // by buffer: how often
+  Bytes held_, most_;
+  std::int64_t changes_ = 0, change_of_peak_ = 0;
+};
+
 template <typename AnyHoldings>
 void RunPrologue(const Program& program, AnyHoldings& holdings) {
   for (const Instruction& instruction : program.prologue) {
@@ -312,6 +356,14 @@ MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capaci
     ReplayTimeline(program, timeline, holdings);
     return holdings.peak();
   });
+}
+
+std::vector<Index> BuffersAtPeak(const Program& program, const Timeline& timeline) {
+  Contents all(program, std::numeric_limits<std::int64_t>::max());
+  ReplayTimeline(program, timeline, all);
+  Contents until_peak(program, all.change_of_peak());
+  ReplayTimeline(program, timeline, until_peak);
+  return until_peak.Take();
 }
 
 MemoryPeak PeakHandedOut(const Program& program, const Timeline& timeline, Bytes capacity) {

@@ -41,6 +41,10 @@ MemoryPeak PeakOf(const program::Program& program, const program::Timeline& time
 MemoryPeak PeakHandedOut(const program::Program& program, const program::Timeline& timeline,
                          Bytes capacity);
 
+// The buffers that were handed out then, ascending; one that was allocated twice stands twice.
+std::vector<program::Index> BuffersAtPeak(const program::Program& program,
+                                          const program::Timeline& timeline);
+
 // Whether when memory is free depends on when operations end: where a stream is recorded on a
 // buffer in the step. Else the order of the instructions tells all.
 bool ReleasesAreTimed(const program::Program& program);

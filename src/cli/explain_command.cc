@@ -1,0 +1,26 @@
+#include "src/cli/explain_command.h"
+
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/explanation.h"
+#include "src/report/explain_report.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+
+Outcome Explain(const ExplainOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  const auto explanation = forecast::Explain(*scenario);
+  if (!explanation) return WrongInput(explanation.error());
+  Outcome outcome;
+  outcome.status = explanation->forecast.memory.fits ? kDone : kAnswerIsNo;
+  outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
+                                : report::ExplainText(*scenario, *explanation);
+  outcome.messages = Warnings(*scenario);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/cli/outcome.h"
+
+namespace stepcast::cli {
+
+struct ExplainOptions {
+  std::string scenario;
+  std::vector<std::string> set;
+  bool json = false;
+};
+
+// `stepcast explain`: why the step takes as long as it does. Status 3 if it does not fit in memory.
+Outcome Explain(const ExplainOptions& options);
+
+}  // namespace stepcast::cli

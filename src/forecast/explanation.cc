@@ -1,0 +1,249 @@
+#include "src/forecast/explanation.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/forecast/critical_path.h"
+#include "src/forecast/exposed_communication.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/memory_timeline.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Instruction;
+using program::Opcode;
+
+constexpr std::size_t kLargest = 3;
+
+const char* OperationName(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kGemm:
+      return "matrix products";
+    case KernelKind::kAttention:
+    case KernelKind::kAttentionGradient:
+      return "attention";
+    case KernelKind::kMemoryBound:
+      return "memory-bound kernels";
+    case KernelKind::kOptimizer:
+      return "optimizer update";
+    case KernelKind::kGiven:
+      return "layers of given time";
+  }
+  return "";
+}
+
+const char* ResourceName(cost::Resource resource) {
+  switch (resource) {
+    case cost::Resource::kCompute:
+      return Name(Lever::kCompute);
+    case cost::Resource::kMemory:
+      return Name(Lever::kDeviceMemory);
+    case cost::Resource::kScaleUp:
+      return Name(Lever::kScaleUp);
+    case cost::Resource::kNetwork:
+      return Name(Lever::kNetwork);
+    case cost::Resource::kHostLink:
+      return Name(Lever::kHostLink);
+  }
+  return "";
+}
+
+// What an operation is called, what it would take alone, and which resource limits it.
+struct Described {
+  std::string name;
+  cost::Demand demand;
+  bool collective = false;
+};
+
+Described Describe(const Run& run, const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kKernel:
+      return {OperationName(run.program.kernels[instruction.operand].kind),
+              run.prices.kernels[instruction.operand]};
+    case Opcode::kCopy:
+      return {fmt::format("copies {}", Name(run.program.copies[instruction.operand].direction)),
+              run.prices.copies[instruction.operand]};
+    case Opcode::kCollective: {
+      const program::Collective& collective = run.program.collectives[instruction.operand];
+      const program::Index group = run.program.communicators[collective.communicator].group;
+      return {fmt::format("{} {}", Name(collective.kind), run.program.groups[group].name),
+              run.prices.collectives[instruction.operand].demand, true};
+    }
+    case Opcode::kHostTask:
+      return {run.program.host_tasks[instruction.operand].name, {}};
+    default:
+      return {};
+  }
+}
+
+// The resource that limits the work: a collective's burden on compute and memory never does.
+std::string Limit(const Described& described) {
+  if (described.demand.provenance == cost::Provenance::kGiven) return "its given time";
+  int limit = -1;
+  for (int r = 0; r < cost::kResources; ++r) {
+    const auto resource = static_cast<cost::Resource>(r);
+    if (described.collective && resource != cost::Resource::kScaleUp &&
+        resource != cost::Resource::kNetwork) {
+      continue;
+    }
+    const double share = described.demand.share[r];
+    if (share > 0 && (limit < 0 || share > described.demand.share[limit])) limit = r;
+  }
+  return limit < 0 ? "" : ResourceName(static_cast<cost::Resource>(limit));
+}
+
+class PathShares {
+ public:
+  explicit PathShares(const Run& run) : run_(run) {}
+
+  void Add(const PathPart& part) {
+    const Time length = part.end - part.start;
+    switch (part.kind) {
+      case PathPartKind::kHost:
+        Add("issuing instructions", Name(Lever::kLaunch), length, Time());
+        return;
+      case PathPartKind::kPartners:
+        Add("waiting for other ranks", "", length, Time());
+        return;
+      case PathPartKind::kStall:
+        Add("nothing", "", length, Time());
+        return;
+      case PathPartKind::kOperation:
+        break;
+    }
+    const Described described = Describe(run_, run_.program.step[part.instruction]);
+    if (described.demand.alone() == Time()) {
+      Add(described.name, Name(Lever::kLaunch), length, Time());
+      return;
+    }
+    // A part may be cut at the step's begin; what is left of it is its end.
+    const Time slowed = std::max(Time(), length - described.demand.alone());
+    const Time work = std::min(length, described.demand.work + slowed);
+    Add(described.name, Limit(described), work, slowed);
+    Add(described.name, "latency", length - work, Time());
+  }
+
+  std::vector<PathShare> Take() {
+    std::vector<PathShare> shares;
+    for (auto& [key, share] : shares_) shares.push_back(std::move(share));
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
+    return shares;
+  }
+
+ private:
+  void Add(const std::string& operation, const std::string& bound_by, Time time, Time slowed) {
+    if (time == Time()) return;
+    PathShare& share = shares_[{operation, bound_by}];
+    share.operation = operation;
+    share.bound_by = bound_by;
+    share.time += time;
+    share.slowed += slowed;
+  }
+
+  const Run& run_;
+  std::map<std::pair<std::string, std::string>, PathShare> shares_;
+};
+
+std::vector<ExposedCollective> Exposed(const Run& run) {
+  std::map<std::pair<CollectiveKind, program::Index>, ExposedCollective> sums;
+  for (const ExposedCall& call : ExposedCalls(run)) {
+    const Instruction& instruction = run.program.step[call.instruction];
+    const program::Collective& collective = run.program.collectives[instruction.operand];
+    const program::Index group = run.program.communicators[collective.communicator].group;
+    ExposedCollective& sum = sums[{collective.kind, group}];
+    sum.collective = collective.kind;
+    sum.group = run.program.groups[group].name;
+    sum.calls += 1;
+    sum.exposed += call.exposed;
+    if (instruction.label == program::kNone) continue;
+    const std::string& label = run.program.labels[instruction.label];
+    const auto same = std::find_if(sum.largest.begin(), sum.largest.end(),
+                                   [&](const auto& entry) { return entry.first == label; });
+    if (same == sum.largest.end()) {
+      sum.largest.emplace_back(label, call.exposed);
+    } else {
+      same->second += call.exposed;
+    }
+  }
+  std::vector<ExposedCollective> exposed;
+  for (auto& [key, sum] : sums) {
+    std::stable_sort(sum.largest.begin(), sum.largest.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    if (sum.largest.size() > kLargest) sum.largest.resize(kLargest);
+    exposed.push_back(std::move(sum));
+  }
+  std::stable_sort(exposed.begin(), exposed.end(),
+                   [](const auto& a, const auto& b) { return a.exposed > b.exposed; });
+  return exposed;
+}
+
+// Numbers replaced by '*'.
+std::string Pattern(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9';
+    // A digit that is part of a word ("fc1") stays.
+    const bool in_word = !pattern.empty() && ((pattern.back() >= 'a' && pattern.back() <= 'z') ||
+                                              (pattern.back() >= '0' && pattern.back() <= '9'));
+    if (digit && !in_word) {
+      if (pattern.empty() || pattern.back() != '*') pattern += '*';
+    } else {
+      pattern += c;
+    }
+  }
+  return pattern;
+}
+
+void ExplainMemory(const Run& run, Explanation& explanation) {
+  std::map<std::pair<std::string, program::Category>, PeakContent> contents;
+  std::map<std::string, Bytes> layers;
+  for (const program::Index index : BuffersAtPeak(run.program, run.timeline)) {
+    const program::Buffer& buffer = run.program.buffers[index];
+    if (buffer.size == Bytes(0)) continue;
+    PeakContent& content = contents[{Pattern(buffer.name), buffer.category}];
+    content.name = Pattern(buffer.name);
+    content.category = buffer.category;
+    content.count += 1;
+    content.total += buffer.size;
+    layers[buffer.name.substr(0, buffer.name.find('/'))] += buffer.size;
+  }
+  for (auto& [key, content] : contents) explanation.contents.push_back(std::move(content));
+  for (auto& [layer, total] : layers) explanation.layers.push_back({layer, total});
+  const auto larger = [](const auto& a, const auto& b) { return a.total > b.total; };
+  std::stable_sort(explanation.contents.begin(), explanation.contents.end(), larger);
+  std::stable_sort(explanation.layers.begin(), explanation.layers.end(), larger);
+}
+
+}  // namespace
+
+Result<Explanation> Explain(const scenario::Scenario& scenario) {
+  auto run = Simulate(scenario);
+  if (!run) return tl::unexpected(std::move(run.error()));
+  Explanation explanation;
+  const auto& ends = run->timeline.step_ends;
+  const Time start = ends[run->first_step - 1], end = ends[run->first_step];
+  PathShares shares(*run);
+  for (const PathPart& part : CriticalPath(run->program, run->timeline, start, end)) {
+    shares.Add(part);
+  }
+  explanation.path = shares.Take();
+  explanation.path_length = end - start;
+  explanation.exposed = Exposed(*run);
+  const auto speed = SpeedThatHides(scenario, *run, kHiddenPart);
+  if (!speed) return tl::unexpected(speed.error());
+  explanation.speed_that_hides = *speed;
+  auto what_if = WhatIfFaster(scenario, *run, kFaster);
+  if (!what_if) return tl::unexpected(std::move(what_if.error()));
+  explanation.what_if = std::move(*what_if);
+  std::stable_sort(explanation.what_if.begin(), explanation.what_if.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  ExplainMemory(*run, explanation);
+  explanation.forecast = std::move(run->forecast);
+  return explanation;
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,82 @@
+#include "src/forecast/explanation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/scenario/load.h"
+
+namespace stepcast::forecast {
+namespace {
+
+scenario::Scenario Loaded(const std::string& bandwidth, const std::string& data_parallel) {
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 4, parameters: [1000000], forward: 10 ms, backward: 20 ms, activation: 1 MiB}
+  optimizer_step: 5 ms
+cluster:
+  topology: {kind: flat, devices: 2, memory: 1 GiB, link: {latency: 0 us, bandwidth: )" +
+                                         bandwidth + R"(}}
+training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {framework: reference, zero_stage: 0, )" +
+                                         data_parallel + R"(}
+)",
+                                     "test", {}, cache);
+  EXPECT_TRUE(scenario.has_value());
+  return *scenario;
+}
+
+// Without overlap: 40 ms forward, 80 ms backward, one all-reduce of 8 MB over two ranks, which
+// sends 2 (N - 1) / N of it = 8 MB at 100 MB/s = 80 ms, 5 ms update: all of it on the path.
+TEST(Explain, TheCriticalPathOfNaiveDataParallelismIsAllOfIt) {
+  const auto explained = Explain(Loaded("100 MB/s", "overlap: false"));
+  ASSERT_TRUE(explained.has_value());
+  EXPECT_EQ(explained->path_length, Milliseconds(205));
+  ASSERT_EQ(explained->path.size(), 2u);
+  EXPECT_EQ(explained->path[0].operation, "layers of given time");
+  EXPECT_EQ(explained->path[0].time, Milliseconds(125));
+  EXPECT_EQ(explained->path[1].operation, "all_reduce data");
+  EXPECT_EQ(explained->path[1].bound_by, "network");
+  EXPECT_EQ(explained->path[1].time, Milliseconds(80));
+  ASSERT_EQ(explained->exposed.size(), 1u);
+  EXPECT_EQ(explained->exposed[0].exposed, Milliseconds(80));
+  EXPECT_EQ(explained->exposed[0].calls, 1);
+}
+
+// The 80 ms must fall to 1 % of the step: x <= (125 + x) / 100, x = 1.263 ms, 63.4 times as fast.
+// Ten per cent faster links save 80 - 80 / 1.1 = 7.27 ms.
+TEST(Explain, SaysWhatFasterLinksBring) {
+  const auto explained = Explain(Loaded("100 MB/s", "overlap: false"));
+  ASSERT_TRUE(explained.has_value() && explained->speed_that_hides.has_value());
+  EXPECT_NEAR(*explained->speed_that_hides, 63.4, 0.7);
+  ASSERT_EQ(explained->what_if.size(), 1u);
+  EXPECT_EQ(explained->what_if[0].lever, Lever::kNetwork);
+  EXPECT_NEAR(explained->what_if[0].step_time.seconds(), 0.205 - 0.00727, 1e-5);
+}
+
+// Links so fast that all but the last bucket hides: nothing is left to gain.
+TEST(Explain, NothingIsExposedOnFastLinks) {
+  const auto explained = Explain(Loaded("1 TB/s", "bucket_size: 0 B"));
+  ASSERT_TRUE(explained.has_value());
+  EXPECT_EQ(explained->speed_that_hides, 1.0);
+}
+
+// What is named at the peak adds up to it, by content and by layer.
+TEST(Explain, MemoryAtThePeakAddsUp) {
+  const auto explained = Explain(Loaded("1 GB/s", "bucket_size: 4 MB"));
+  ASSERT_TRUE(explained.has_value());
+  Bytes contents, layers;
+  for (const PeakContent& content : explained->contents) contents += content.total;
+  for (const LayerMemory& layer : explained->layers) layers += layer.total;
+  EXPECT_EQ(contents, explained->forecast.memory.peak);
+  EXPECT_EQ(layers, explained->forecast.memory.peak);
+  EXPECT_GT(contents, Bytes(0));
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

@@ -1,0 +1,152 @@
+#include "src/forecast/what_if.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace stepcast::forecast {
+namespace {
+
+using cost::Demand;
+using cost::kResources;
+using cost::Resource;
+
+constexpr double kMostSpeed = 1024;
+
+Time Scaled(Time time, double factor) {
+  return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / factor));
+}
+
+// Which resources can limit an operation: kernels and copies all; collectives the links, for which
+// their use of compute and memory is a burden on others and not a limit.
+constexpr std::array<bool, kResources> kOfKernels{true, true, true, true, true};
+constexpr std::array<bool, kResources> kOfCollectives{false, false, true, true, false};
+
+void Speed(Demand& demand, Resource resource, double factor,
+           const std::array<bool, kResources>& limits) {
+  if (demand.provenance == cost::Provenance::kGiven) return;  // what limits it is not known
+  double most = 0, most_after = 0;
+  for (int r = 0; r < kResources; ++r) {
+    if (!limits[r]) continue;
+    const double share = demand.share[r];
+    most = std::max(most, share);
+    most_after = std::max(most_after, r == static_cast<int>(resource) ? share / factor : share);
+  }
+  if (most == 0 || most_after == most) return;
+  const double faster = most / most_after;
+  demand.work = Scaled(demand.work, faster);
+  for (int r = 0; r < kResources; ++r) {
+    const double speed = r == static_cast<int>(resource) ? faster / factor : faster;
+    demand.share[r] = std::min(1.0, demand.share[r] * speed);
+  }
+}
+
+Time StepTime(const Run& run) { return run.forecast.step_time; }
+
+bool Hidden(const Run& run, double part) {
+  return run.forecast.time.exposed_communication.seconds() <= part * StepTime(run).seconds();
+}
+
+}  // namespace
+
+const char* Name(Lever lever) {
+  switch (lever) {
+    case Lever::kCompute:
+      return "compute";
+    case Lever::kDeviceMemory:
+      return "device memory";
+    case Lever::kScaleUp:
+      return "links in the node";
+    case Lever::kNetwork:
+      return "network";
+    case Lever::kHostLink:
+      return "link to the host";
+    case Lever::kCollectiveLatency:
+      return "collectives' latency";
+    case Lever::kLaunch:
+      return "host";
+  }
+  return "";
+}
+
+cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
+  const auto kernels = [&](Resource resource) {
+    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, kOfKernels);
+  };
+  const auto collectives = [&](Resource resource) {
+    for (cost::CollectivePrice& price : prices.collectives) {
+      Speed(price.demand, resource, factor, kOfCollectives);
+      price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+    }
+  };
+  switch (lever) {
+    case Lever::kCompute:
+      kernels(Resource::kCompute);
+      break;
+    case Lever::kDeviceMemory:
+      kernels(Resource::kMemory);
+      for (Demand& demand : prices.copies) Speed(demand, Resource::kMemory, factor, kOfKernels);
+      break;
+    case Lever::kScaleUp:
+      collectives(Resource::kScaleUp);
+      break;
+    case Lever::kNetwork:
+      collectives(Resource::kNetwork);
+      break;
+    case Lever::kHostLink:
+      for (Demand& demand : prices.copies) Speed(demand, Resource::kHostLink, factor, kOfKernels);
+      break;
+    case Lever::kCollectiveLatency:
+      for (cost::CollectivePrice& price : prices.collectives) {
+        price.demand.latency = Scaled(price.demand.latency, factor);
+      }
+      break;
+    case Lever::kLaunch:
+      for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective}) {
+        *issue = Scaled(*issue, factor);
+      }
+      break;
+  }
+  return prices;
+}
+
+Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario, const Run& run,
+                                         double factor) {
+  std::vector<WhatIf> result;
+  for (const Lever lever : kLevers) {
+    const auto changed = SimulateAt(scenario, run.program, Faster(run.prices, lever, factor));
+    if (!changed) return tl::unexpected(changed.error());
+    if (StepTime(*changed) != StepTime(run)) {
+      result.push_back({.lever = lever, .step_time = StepTime(*changed)});
+    }
+  }
+  return result;
+}
+
+Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario, const Run& run,
+                                             double part) {
+  if (Hidden(run, part)) return std::optional(1.0);
+  const auto hidden_at = [&](double speed) -> Result<bool> {
+    cost::Prices prices = run.prices;
+    for (cost::CollectivePrice& price : prices.collectives) {
+      price.demand.work = Scaled(price.demand.work, speed);
+    }
+    const auto changed = SimulateAt(scenario, run.program, std::move(prices));
+    if (!changed) return tl::unexpected(changed.error());
+    return Hidden(*changed, part);
+  };
+  const auto at_most = hidden_at(kMostSpeed);
+  if (!at_most) return tl::unexpected(at_most.error());
+  if (!*at_most) return std::optional<double>();
+  double low = 1, high = kMostSpeed;
+  while (high / low > 1.01) {
+    const double middle = std::sqrt(low * high);
+    const auto hidden = hidden_at(middle);
+    if (!hidden) return tl::unexpected(hidden.error());
+    (*hidden ? high : low) = middle;
+  }
+  return std::optional(high);
+}
+
+}  // namespace stepcast::forecast
