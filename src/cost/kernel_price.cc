@@ -8,10 +8,13 @@
 #include "src/base/check.h"
 #include "src/base/rates.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/gemm_tiles.h"
 #include "src/cost/measured_time.h"
 
 namespace stepcast::cost {
 namespace {
+
+using calibration::AttentionEfficiency;
 
 struct Roofline {
   Time arithmetic;
@@ -69,9 +72,22 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel,
   return std::nullopt;
 }
 
-bool IsArithmetic(KernelKind kind) {
-  return kind == KernelKind::kGemm || kind == KernelKind::kAttention ||
-         kind == KernelKind::kAttentionGradient;
+// The efficiency of an attention kernel's generation and direction, and the flops it wastes.
+std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
+  const bool forward = kernel.kind == KernelKind::kAttention;
+  const AttentionEfficiency& own = costs.attention[kernel.flash - 1];
+  if (own.forward != 0) {
+    return forward ? std::pair(own.forward, own.forward_half_flops)
+                   : std::pair(own.backward, own.backward_half_flops);
+  }
+  if (kernel.flash != 2) return {};
+  return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
+}
+
+// The part of the memory bandwidth that such a kernel reaches; zero: not known.
+double MemoryEfficiency(const Kernel& kernel, const calibration::KernelCosts& costs) {
+  return kernel.sums_tokens && costs.token_sum_efficiency != 0 ? costs.token_sum_efficiency
+                                                               : costs.memory_efficiency;
 }
 
 // How long the kernel's memory traffic takes, as far as the profile says.
@@ -100,6 +116,11 @@ Demand PriceMeasured(const Kernel& kernel, const MeasuredTime& measured,
 
 }  // namespace
 
+bool IsArithmetic(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kAttention ||
+         kind == KernelKind::kAttentionGradient;
+}
+
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven, "only given kernels bring their own time");
   Demand demand;
@@ -118,9 +139,29 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     return PriceMeasured(kernel, *measured, setting);
   }
 
+  const double memory_efficiency = MemoryEfficiency(kernel, costs);
+  if (memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
+    return tl::unexpected(KernelFault::kNoEfficiency);
+  }
+  const Bandwidth bandwidth = memory_efficiency == 0
+                                  ? gpu.memory_bandwidth  // the arithmetic rules
+                                  : Achieved(gpu.memory_bandwidth, memory_efficiency);
   Roofline roofline;
+  Time start_latency = costs.start_latency;
   switch (kernel.kind) {
     case KernelKind::kGemm: {
+      const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
+      if (peak != FlopRate() && !tiling.empty()) {
+        roofline.arithmetic =
+            TiledArithmetic(kernel, {.tiling = tiling,
+                                     .peak = peak,
+                                     .multiprocessors = gpu.multiprocessors,
+                                     .memory = bandwidth,
+                                     .start_latency = costs.start_latency,
+                                     .clock = SustainedClock(costs.power, gpu.power_limit)});
+        start_latency = tiling.start;
+        break;
+      }
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       if (gemm.max_efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
@@ -133,11 +174,11 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     case KernelKind::kAttentionGradient:
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       {
-        const double efficiency = kernel.kind == KernelKind::kAttention
-                                      ? costs.attention_forward_efficiency
-                                      : costs.attention_backward_efficiency;
+        const auto [efficiency, half_flops] = AttentionOf(kernel, costs);
         if (efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-        roofline.arithmetic = TimeFor(kernel.flops, peak.Scaled(efficiency));
+        roofline.arithmetic =
+            TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
+                    peak.Scaled(efficiency));
         break;
       }
     case KernelKind::kMemoryBound:
@@ -146,17 +187,10 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       roofline.arithmetic = VectorTime(kernel, gpu);
       break;
   }
-  if (costs.memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
-    return tl::unexpected(KernelFault::kNoEfficiency);
-  }
-  const Bandwidth bandwidth =
-      costs.memory_efficiency == 0
-          ? gpu.memory_bandwidth  // nothing better is known; the arithmetic rules
-          : Achieved(gpu.memory_bandwidth, costs.memory_efficiency);
   roofline.traffic = TrafficTime(kernel, bandwidth);
 
   Demand demand;
-  demand.latency = setting.start_latency ? costs.start_latency : Time();
+  demand.latency = setting.start_latency ? start_latency : Time();
   demand.work = std::max(roofline.arithmetic, roofline.traffic);
   if (demand.work > Time()) {
     ShareOf(demand, Resource::kCompute) = roofline.arithmetic / demand.work;

@@ -398,7 +398,8 @@ class Loader {
     }
     const auto type = static_cast<std::size_t>(*file.request.precision);
     if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
-        scenario_.gpu.has_value() && scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
+        kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
+        scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
              fmt::format("the calibration profile {} has no figures for matrix products in {}",
                          Quoted(scenario_.calibration->name), Name(*file.request.precision)),
@@ -466,6 +467,9 @@ class Loader {
     };
     warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
     warn(file.request.attention.has_value(), "attention");
+    warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
+    warn(file.request.compile.has_value(), "compile");
+    warn(file.request.loss.has_value(), "loss");
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
