@@ -43,7 +43,7 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
          kernels.attention[i]);
   }
   fill("variation", false, defaults.variation, kernels.variation);
-  fill("token_sum_efficiency", false, defaults.token_sum_efficiency, kernels.token_sum_efficiency);
+  fill("token_sum_time", false, defaults.token_sum_time, kernels.token_sum_time);
   fill("attention_forward_efficiency", attention_forward, defaults.attention_forward_efficiency,
        kernels.attention_forward_efficiency);
   fill("attention_backward_efficiency", attention_backward, defaults.attention_backward_efficiency,

@@ -96,7 +96,9 @@ struct KernelCosts {
   double attention_forward_efficiency = 0;  // of the peak of the data type
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;     // achieved part of the device memory bandwidth
-  double token_sum_efficiency = 0;  // the same for sums over tokens; zero: as memory_efficiency
+  // What a thread block takes per token to add up 32 columns over tokens: it waits for the memory's
+  // latency, not its bandwidth. Zero: not known, bandwidth rules.
+  Time token_sum_time;
   std::array<GemmTiling, 4> gemm_tiling;         // by DataType
   std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
   PowerDraw power;

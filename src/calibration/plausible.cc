@@ -123,9 +123,7 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
   }
   CheckTilings(kernels, checker);
   CheckAttention(kernels, checker);
-  if (kernels.token_sum_efficiency != 0) {
-    checker.Efficiency("kernels.token_sum_efficiency", kernels.token_sum_efficiency);
-  }
+  checker.Duration("kernels.token_sum_time", kernels.token_sum_time, kLongestStart);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},

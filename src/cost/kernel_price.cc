@@ -84,10 +84,14 @@ std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::K
   return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
 }
 
-// The part of the memory bandwidth that such a kernel reaches; zero: not known.
-double MemoryEfficiency(const Kernel& kernel, const calibration::KernelCosts& costs) {
-  return kernel.sums_tokens && costs.token_sum_efficiency != 0 ? costs.token_sum_efficiency
-                                                               : costs.memory_efficiency;
+// What sums over tokens take at least.
+Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
+  if (kernel.summed_tokens == 0) return Time();
+  constexpr std::int64_t kColumns = 32;
+  const std::int64_t blocks = (kernel.summed_columns + kColumns - 1) / kColumns;
+  const std::int64_t width = std::max<std::int64_t>(1, setting.gpu.multiprocessors);
+  return ScaledTime(setting.costs.token_sum_time, kernel.summed_tokens * std::max(blocks, width),
+                    width);
 }
 
 // How long the kernel's memory traffic takes, as far as the profile says.
@@ -139,7 +143,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     return PriceMeasured(kernel, *measured, setting);
   }
 
-  const double memory_efficiency = MemoryEfficiency(kernel, costs);
+  const double memory_efficiency = costs.memory_efficiency;
   if (memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
     return tl::unexpected(KernelFault::kNoEfficiency);
   }
@@ -184,7 +188,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
     case KernelKind::kGiven:
-      roofline.arithmetic = VectorTime(kernel, gpu);
+      roofline.arithmetic = std::max(VectorTime(kernel, gpu), TokenSums(kernel, setting));
       break;
   }
   roofline.traffic = TrafficTime(kernel, bandwidth);

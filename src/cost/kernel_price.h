@@ -21,7 +21,8 @@
 //   kAttentionGradient  direction)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
-// Sums over tokens take token_sum_efficiency for memory_efficiency where the profile has it.
+// Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of
+// 32 columns for each multiprocessor, when there are more.
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none
 //
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the

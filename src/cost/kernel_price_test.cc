@@ -113,14 +113,23 @@ TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
             KernelFault::kNoEfficiency);
 }
 
-TEST_F(KernelPriceTest, SumsOverTokensReachLess) {
+TEST_F(KernelPriceTest, SumsOverTokensWaitForLatency) {
   calibration::KernelCosts costs = RoundCosts();
-  costs.token_sum_efficiency = 0.1;
-  Kernel kernel{.name = "bias.grad", .read = Bytes(1'000'000), .sums_tokens = true};
-  // 1 MB at 100 GB/s, and at the 500 of other kernels.
-  EXPECT_EQ(PriceKernel(kernel, {.gpu = gpu_, .costs = costs})->work, Microseconds(10));
-  kernel.sums_tokens = false;
-  EXPECT_EQ(PriceKernel(kernel, {.gpu = gpu_, .costs = costs})->work, Microseconds(2));
+  costs.token_sum_time = Nanoseconds(50);
+  Kernel kernel{.name = "ln.wgrad", .read = Bytes(1'000'000)};
+  const auto work = [&] { return PriceKernel(kernel, {.gpu = gpu_, .costs = costs})->work; };
+  EXPECT_EQ(work(), Microseconds(2));  // 1 MB at half of 1 TB/s
+  // 1000 tokens, one after the other, whether one block of 32 columns or one for each of the 100
+  // multiprocessors; with 200 blocks twice as long.
+  kernel.summed_tokens = 1000;
+  for (const std::int64_t columns : {32, 3200}) {
+    kernel.summed_columns = columns;
+    EXPECT_EQ(work(), Microseconds(50));
+  }
+  kernel.summed_columns = 6400;
+  EXPECT_EQ(work(), Microseconds(100));
+  kernel.read = Bytes(1'000'000'000);  // bandwidth bounds it again
+  EXPECT_EQ(work(), Milliseconds(2));
 }
 
 TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {

@@ -87,13 +87,6 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
           .written = written};
 }
 
-Kernel LayerOperators::SumOverTokens(std::string name, std::int64_t flops, Bytes read,
-                                     Bytes written) const {
-  Kernel kernel = Memory(std::move(name), flops, read, written);
-  kernel.sums_tokens = !options_.compiled;
-  return kernel;
-}
-
 Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
                                ModulePositions parameters) {
   const std::int64_t in = x.width;
@@ -111,8 +104,8 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
     tape_->RunBackward(Gemm(Joined(module, ".wgrad"), out, in, tokens_), {dy}, {},
                        {parameters.weight}, parameters.all());
     if (parameters.bias >= 0) {
-      tape_->RunBackward(SumOverTokens(Joined(module, ".bias.grad"), Elements(y), Size(y), bias),
-                         {dy}, {}, {parameters.bias}, parameters.all());
+      tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
+                         {parameters.bias}, parameters.all());
     }
     tape_->Deliver(x.value, dx);
   });
@@ -147,8 +140,12 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
     const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
-    tape_->RunBackward(SumOverTokens(Joined(module, ".wgrad"), 2 * Elements(x), again, weights),
-                       {dy}, {}, std::move(gradients), parameters.all());
+    Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
+    if (!rms && !options_.compiled) {
+      sums.summed_tokens = tokens_;
+      sums.summed_columns = x.width;
+    }
+    tape_->RunBackward(std::move(sums), {dy}, {}, std::move(gradients), parameters.all());
     tape_->Deliver(x.value, dx);
   });
   return y;

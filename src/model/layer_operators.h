@@ -122,8 +122,6 @@ class LayerOperators {
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
                       std::int64_t k) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
-  // One that adds up over tokens; compiled layers take them along in the kernel before.
-  Kernel SumOverTokens(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;

@@ -196,7 +196,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   };
   // Forward: silu and product 2 + 3 widths of f become 3, the second norm does not read its input.
   EXPECT_EQ(moved(eager.forward) - moved(compiled.forward), Bytes(2 * t * (2 * f + h)));
-  for (const BackwardOperator& op : compiled.backward) EXPECT_FALSE(op.kernel.sums_tokens);
+  for (const BackwardOperator& op : compiled.backward) EXPECT_EQ(op.kernel.summed_tokens, 0);
 }
 
 // The fused loss keeps the logits and a number per token; backward writes the logits' gradient.

@@ -155,7 +155,6 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   }
   WriteAttention(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
-      {"token_sum_efficiency", kernels.token_sum_efficiency},
       {"variation", kernels.variation},
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},
@@ -167,6 +166,9 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   writer.Entry(1, "start_latency: {}", ExactTime(kernels.start_latency));
   writer.Entry(1, "launch: {}", ExactTime(kernels.launch));
   writer.Entry(1, "collective_launch: {}", ExactTime(kernels.collective_launch));
+  if (kernels.token_sum_time > Time()) {
+    writer.Entry(1, "token_sum_time: {}", ExactTime(kernels.token_sum_time));
+  }
   writer.Points(1, "memory_curve", kernels.memory_curve);
   writer.Points(1, "optimizer_curve", kernels.optimizer_curve);
   WriteWork("attention_forward_curve", kernels.attention_forward_curve, writer);

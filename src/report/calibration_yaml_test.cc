@@ -90,7 +90,7 @@ calibration::KernelCosts AnyKernels() {
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
                               static_cast<double>(Between(0, 1'000'000))};
       kernels.power = {.idle = 100, .products = static_cast<double>(Between(1, 2000))};
-      kernels.token_sum_efficiency = AnyEfficiency();
+      kernels.token_sum_time = AnyTime(100);
       kernels.variation = 0.015;
     }
     kernels.attention_forward_efficiency = AnyEfficiency();
@@ -172,7 +172,7 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
     RC_ASSERT(read->kernels->gemm_tiling == wrote.kernels->gemm_tiling);
     RC_ASSERT(read->kernels->attention == wrote.kernels->attention);
     RC_ASSERT(read->kernels->power == wrote.kernels->power);
-    RC_ASSERT(read->kernels->token_sum_efficiency == wrote.kernels->token_sum_efficiency);
+    RC_ASSERT(read->kernels->token_sum_time == wrote.kernels->token_sum_time);
     RC_ASSERT(read->kernels->variation == wrote.kernels->variation);
     RC_ASSERT(read->kernels->gemm_surface == wrote.kernels->gemm_surface);
     RC_ASSERT(read->kernels->attention_forward_curve == wrote.kernels->attention_forward_curve);

@@ -353,8 +353,8 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
       costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
-  costs.token_sum_efficiency =
-      section.ReadDecimal("token_sum_efficiency", Need::kOptional, {}).value_or(0);
+  costs.token_sum_time =
+      section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = Duration(section, "start_latency");
   costs.launch = Duration(section, "launch");
   costs.collective_launch = Duration(section, "collective_launch");

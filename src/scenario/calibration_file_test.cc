@@ -119,7 +119,7 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
                                  "    flash2: {forward: 0.6, backward: 0.5,"
                                  " forward_half_flops: 7}\n"
                                  "  power: {idle_watts: 100, products_watts: 1300}\n"
-                                 "  token_sum_efficiency: 0.2\n"
+                                 "  token_sum_time: 50 ns\n"
                                  "  variation: 0.015\n"),
                             diagnostics);
   ASSERT_TRUE(profile.has_value()) << Format(diagnostics);
@@ -132,7 +132,7 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
   EXPECT_EQ(kernels.attention[1].forward_half_flops, 7);
   EXPECT_EQ(kernels.attention[2], calibration::AttentionEfficiency());
   EXPECT_EQ(kernels.power, (calibration::PowerDraw{.idle = 100, .products = 1300}));
-  EXPECT_EQ(kernels.token_sum_efficiency, 0.2);
+  EXPECT_EQ(kernels.token_sum_time, Nanoseconds(50));
   EXPECT_EQ(kernels.variation, 0.015);
 }
 

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/calibration/on_device.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
@@ -376,6 +377,21 @@ class Loader {
   }
 
   // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  // Figures of the profile that the cluster's GPU cannot have.
+  void CheckProfileOfDevice() {
+    if (!scenario_.calibration->kernels || !scenario_.gpu) return;
+    const topology::Gpu& gpu = *scenario_.gpu;
+    for (const calibration::Fault& fault : calibration::CheckOnDevice(
+             *scenario_.calibration->kernels, {.memory_bandwidth = gpu.memory_bandwidth,
+                                              .peak = gpu.peak,
+                                              .separate = gpu.compute_capability > 0})) {
+      Report("calibration.implausible", scenario_.calibration->location,
+             fmt::format("profile {} on {}: {}: {}", Quoted(scenario_.calibration->name), gpu.name,
+                         fault.field, fault.message),
+             fault.hint);
+    }
+  }
+
   void CheckCosts(const ScenarioFile& file, const model::Architecture* architecture) {
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
@@ -393,6 +409,7 @@ class Loader {
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
+    CheckProfileOfDevice();
     if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
       return;
     }
