@@ -30,6 +30,10 @@ struct Kernel {
   std::int64_t model_flops = 0;        // what MFU counts: matrix products, full attention; else 0
   Bytes read{}, written{};                 // device memory traffic if every operand crosses once
   Time given{};                          // kGiven: the time; else zero
+  // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
+  // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
+  std::int64_t summed_tokens = 0, summed_columns = 0;
+  std::uint8_t flash = 2;  // kAttention, kAttentionGradient: the generation of FlashAttention
 };
 
 }  // namespace stepcast

@@ -36,6 +36,40 @@ struct GemmEfficiency {
   friend bool operator==(const GemmEfficiency&, const GemmEfficiency&) = default;
 };
 
+// What a library's matrix products of one data type are made of: tiles in waves
+// (cost/gemm_tiles.h). Fitted through measured products; counts instead of GemmEfficiency where it
+// is there.
+struct GemmTile {
+  std::int64_t m = 0, n = 0;  // one thread block's part of the outcome; used either way round
+  double efficiency = 0;      // of a multiprocessor's part of the peak, with k without end
+  friend bool operator==(const GemmTile&, const GemmTile&) = default;
+};
+struct GemmTiling {
+  std::vector<GemmTile> tiles;
+  double fill = 0;  // k's worth of time to fill the pipeline and to store a tile
+  Time start;       // what every product takes on the device besides; instead of start_latency
+  bool empty() const { return tiles.empty(); }
+  friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
+};
+
+// What a device draws, in watts: at rest, and on top of it under matrix products at the clock of
+// the profile's tiles, if it were allowed to. Zero: not known, the clock holds.
+struct PowerDraw {
+  double idle = 0;
+  double products = 0;
+  friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
+};
+
+// How well a generation of fused attention runs: a kernel of `flops` takes (flops + half_flops) /
+// (efficiency x peak), as with GemmEfficiency. Zero: nothing is known.
+struct AttentionEfficiency {
+  double forward = 0, backward = 0;
+  double forward_half_flops = 0, backward_half_flops = 0;
+  friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
+};
+
+inline constexpr std::string_view kFlashNames[] = {"flash1", "flash2", "flash3"};
+
 // Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
 
@@ -61,10 +95,19 @@ struct KernelCosts {
   std::array<GemmEfficiency, 4> gemm;       // by DataType
   double attention_forward_efficiency = 0;  // of the peak of the data type
   double attention_backward_efficiency = 0;
-  double memory_efficiency = 0;  // achieved part of the device memory bandwidth
-  Time start_latency;            // shortest time any kernel takes on the device
-  Time launch;                   // host time to issue one kernel (eager)
-  Time collective_launch;        // host time to issue one collective
+  double memory_efficiency = 0;     // achieved part of the device memory bandwidth
+  // What a thread block takes per token to add up 32 columns over tokens: it waits for the memory's
+  // latency, not its bandwidth. Zero: not known, bandwidth rules.
+  Time token_sum_time;
+  std::array<GemmTiling, 4> gemm_tiling;         // by DataType
+  std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
+  PowerDraw power;
+  // Devices of one type are not equally fast under arithmetic: standard deviation of their times
+  // over the typical time. A step waits for the slowest (cost/slowest_device.h).
+  double variation = 0;
+  Time start_latency;      // shortest time any kernel takes on the device
+  Time launch;             // host time to issue one kernel (eager)
+  Time collective_launch;  // host time to issue one collective
 
   std::array<GemmSurface, 4> gemm_surface;                                     // by DataType
   std::array<WorkCurve, 4> attention_forward_curve, attention_backward_curve;  // by DataType

@@ -20,6 +20,9 @@ constexpr Bytes kLargestMemory = GiB(1024);
 // Products reach half of their best speed below this size on any device: 100 Tflop is a tenth of a
 // second on the fastest one.
 constexpr double kLargestHalfFlops = 1e14;
+constexpr double kLargestFill = 1e5;
+constexpr double kMostVariation = 0.2;
+constexpr double kMostWatts = 1e5;
 constexpr double kScatter = 0.8;
 // Beside something else things scatter, but hardly run faster.
 constexpr double kLeastSlowdown = 0.5;
@@ -58,6 +61,53 @@ class Checker {
   std::vector<Fault> faults_;
 };
 
+void CheckTilings(const KernelCosts& kernels, Checker& checker) {
+  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+    const GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
+    if (tiling.empty()) continue;
+    const std::string field = fmt::format("kernels.gemm.{}", Name(type));
+    for (std::size_t i = 0; i < tiling.tiles.size(); ++i) {
+      checker.Efficiency(fmt::format("{}.tiles[{}]", field, i), tiling.tiles[i].efficiency);
+    }
+    if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
+      checker.Add(field + ".fill",
+                  fmt::format("must lie between 0 and {}: {}", kLargestFill, tiling.fill),
+                  "it is the depth of product that takes as long as filling the pipeline");
+    }
+    checker.Duration(field + ".start", tiling.start, kLongestStart);
+  }
+}
+
+void CheckAttention(const KernelCosts& kernels, Checker& checker) {
+  for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
+    const AttentionEfficiency& attention = kernels.attention[i];
+    if (attention == AttentionEfficiency()) continue;
+    const std::string field = fmt::format("kernels.attention.{}", kFlashNames[i]);
+    checker.Efficiency(field + ".forward", attention.forward);
+    checker.Efficiency(field + ".backward", attention.backward);
+    for (const auto& [key, half] : {std::pair("forward_half_flops", attention.forward_half_flops),
+                                    {"backward_half_flops", attention.backward_half_flops}}) {
+      if (half >= 0 && half <= kLargestHalfFlops) continue;
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops, half),
+                  "it is the size of a kernel that reaches half of the best speed, in flops");
+    }
+  }
+  if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
+    checker.Add("kernels.variation",
+                fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
+                "it is the standard deviation of devices' times over their typical time");
+  }
+  const PowerDraw& power = kernels.power;
+  if (power != PowerDraw() && !(power.idle >= 0 && power.idle <= kMostWatts && power.products > 0 &&
+                                power.products <= kMostWatts)) {
+    checker.Add("kernels.power",
+                fmt::format("watts lie between 0 and {}: {} at rest, {} more under products",
+                            kMostWatts, power.idle, power.products),
+                "check the unit");
+  }
+}
+
 void CheckKernels(const KernelCosts& kernels, Checker& checker) {
   for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
     const GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
@@ -71,6 +121,9 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
                   "it is the size of a product that reaches half of the best speed, in flops");
     }
   }
+  CheckTilings(kernels, checker);
+  CheckAttention(kernels, checker);
+  checker.Duration("kernels.token_sum_time", kernels.token_sum_time, kLongestStart);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},
@@ -78,6 +131,7 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
   };
   for (const auto& [key, value] : efficiencies) {
     if (value == 0 && kernels.measured()) continue;  // left out
+    if (value == 0 && key.starts_with("attention_") && kernels.attention[1].forward != 0) continue;
     checker.Efficiency(fmt::format("kernels.{}", key), value);
   }
   checker.Duration("kernels.start_latency", kernels.start_latency, kLongestStart);

@@ -8,10 +8,13 @@
 #include "src/base/check.h"
 #include "src/base/rates.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/gemm_tiles.h"
 #include "src/cost/measured_time.h"
 
 namespace stepcast::cost {
 namespace {
+
+using calibration::AttentionEfficiency;
 
 struct Roofline {
   Time arithmetic;
@@ -69,9 +72,26 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel,
   return std::nullopt;
 }
 
-bool IsArithmetic(KernelKind kind) {
-  return kind == KernelKind::kGemm || kind == KernelKind::kAttention ||
-         kind == KernelKind::kAttentionGradient;
+// The efficiency of an attention kernel's generation and direction, and the flops it wastes.
+std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
+  const bool forward = kernel.kind == KernelKind::kAttention;
+  const AttentionEfficiency& own = costs.attention[kernel.flash - 1];
+  if (own.forward != 0) {
+    return forward ? std::pair(own.forward, own.forward_half_flops)
+                   : std::pair(own.backward, own.backward_half_flops);
+  }
+  if (kernel.flash != 2) return {};
+  return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
+}
+
+// What sums over tokens take at least.
+Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
+  if (kernel.summed_tokens == 0) return Time();
+  constexpr std::int64_t kColumns = 32;
+  const std::int64_t blocks = (kernel.summed_columns + kColumns - 1) / kColumns;
+  const std::int64_t width = std::max<std::int64_t>(1, setting.gpu.multiprocessors);
+  return ScaledTime(setting.costs.token_sum_time, kernel.summed_tokens * std::max(blocks, width),
+                    width);
 }
 
 // How long the kernel's memory traffic takes, as far as the profile says.
@@ -100,6 +120,11 @@ Demand PriceMeasured(const Kernel& kernel, const MeasuredTime& measured,
 
 }  // namespace
 
+bool IsArithmetic(KernelKind kind) {
+  return kind == KernelKind::kGemm || kind == KernelKind::kAttention ||
+         kind == KernelKind::kAttentionGradient;
+}
+
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven, "only given kernels bring their own time");
   Demand demand;
@@ -118,9 +143,29 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     return PriceMeasured(kernel, *measured, setting);
   }
 
+  const double memory_efficiency = costs.memory_efficiency;
+  if (memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
+    return tl::unexpected(KernelFault::kNoEfficiency);
+  }
+  const Bandwidth bandwidth = memory_efficiency == 0
+                                  ? gpu.memory_bandwidth  // the arithmetic rules
+                                  : Achieved(gpu.memory_bandwidth, memory_efficiency);
   Roofline roofline;
+  Time start_latency = costs.start_latency;
   switch (kernel.kind) {
     case KernelKind::kGemm: {
+      const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
+      if (peak != FlopRate() && !tiling.empty()) {
+        roofline.arithmetic =
+            TiledArithmetic(kernel, {.tiling = tiling,
+                                     .peak = peak,
+                                     .multiprocessors = gpu.multiprocessors,
+                                     .memory = bandwidth,
+                                     .start_latency = costs.start_latency,
+                                     .clock = SustainedClock(costs.power, gpu.power_limit)});
+        start_latency = tiling.start;
+        break;
+      }
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       if (gemm.max_efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
@@ -133,30 +178,23 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
     case KernelKind::kAttentionGradient:
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       {
-        const double efficiency = kernel.kind == KernelKind::kAttention
-                                      ? costs.attention_forward_efficiency
-                                      : costs.attention_backward_efficiency;
+        const auto [efficiency, half_flops] = AttentionOf(kernel, costs);
         if (efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-        roofline.arithmetic = TimeFor(kernel.flops, peak.Scaled(efficiency));
+        roofline.arithmetic =
+            TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
+                    peak.Scaled(efficiency));
         break;
       }
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
     case KernelKind::kGiven:
-      roofline.arithmetic = VectorTime(kernel, gpu);
+      roofline.arithmetic = std::max(VectorTime(kernel, gpu), TokenSums(kernel, setting));
       break;
   }
-  if (costs.memory_efficiency == 0 && !IsArithmetic(kernel.kind)) {
-    return tl::unexpected(KernelFault::kNoEfficiency);
-  }
-  const Bandwidth bandwidth =
-      costs.memory_efficiency == 0
-          ? gpu.memory_bandwidth  // nothing better is known; the arithmetic rules
-          : Achieved(gpu.memory_bandwidth, costs.memory_efficiency);
   roofline.traffic = TrafficTime(kernel, bandwidth);
 
   Demand demand;
-  demand.latency = setting.start_latency ? costs.start_latency : Time();
+  demand.latency = setting.start_latency ? start_latency : Time();
   demand.work = std::max(roofline.arithmetic, roofline.traffic);
   if (demand.work > Time()) {
     ShareOf(demand, Resource::kCompute) = roofline.arithmetic / demand.work;

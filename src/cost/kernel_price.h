@@ -15,11 +15,14 @@
 //   traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
 //
 //   kind           arithmetic
-//   kGemm          (flops + half_flops) / (peak of the data type x max_efficiency)
-//   kAttention,    flops / (peak of the data type x attention efficiency of its direction)
-//   kAttentionGradient
+//   kGemm          tiles in waves (gemm_tiles.h), with the tiling's start for the latency; without
+//                  tiles (flops + half_flops) / (peak of the data type x max_efficiency)
+//   kAttention,    (flops + half_flops) / (peak of the data type x efficiency of its generation and
+//   kAttentionGradient  direction)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
+// Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of
+// 32 columns for each multiprocessor, when there are more.
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none
 //
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
@@ -46,6 +49,9 @@ struct KernelSetting {
   // leave out.
   bool start_latency = true;
 };
+
+// Whether arithmetic bounds such kernels, rather than memory.
+bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 

@@ -92,6 +92,59 @@ TEST_F(KernelPriceTest, AttentionHasAnEfficiencyForEachDirection) {
   EXPECT_EQ(Price(kernel).work, Milliseconds(4));  // 1e11 / (1e14 x 0.25)
 }
 
+TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[0] = {.forward = 0.25, .backward = 0.125};
+  costs.attention[2] = {.forward = 0.8, .backward = 0.5, .forward_half_flops = 1e9};
+  const auto work = [&](KernelKind kind, std::uint8_t flash) {
+    const Kernel kernel{.name = "core", .kind = kind, .flops = 1'000'000'000, .flash = flash};
+    const auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs});
+    return demand ? demand->work : Time();
+  };
+  // 1 Gflop at 25, 12.5, 50 and 50 Tflop/s; FlashAttention-3 forward wastes as much again at 80.
+  EXPECT_EQ(work(KernelKind::kAttention, 1), Microseconds(40));
+  EXPECT_EQ(work(KernelKind::kAttentionGradient, 1), Microseconds(80));
+  EXPECT_EQ(work(KernelKind::kAttention, 2), Microseconds(20));
+  EXPECT_EQ(work(KernelKind::kAttention, 3), Microseconds(25));
+  EXPECT_EQ(work(KernelKind::kAttentionGradient, 3), Microseconds(20));
+  // A generation that the profile does not know has no price.
+  const Kernel unknown{.kind = KernelKind::kAttention, .flops = 1, .flash = 3};
+  EXPECT_EQ(PriceKernel(unknown, {.gpu = gpu_, .costs = costs_}).error(),
+            KernelFault::kNoEfficiency);
+}
+
+TEST_F(KernelPriceTest, SumsOverTokensWaitForLatency) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.token_sum_time = Nanoseconds(50);
+  Kernel kernel{.name = "ln.wgrad", .read = Bytes(1'000'000)};
+  const auto work = [&] { return PriceKernel(kernel, {.gpu = gpu_, .costs = costs})->work; };
+  EXPECT_EQ(work(), Microseconds(2));  // 1 MB at half of 1 TB/s
+  // 1000 tokens, one after the other, whether one block of 32 columns or one for each of the 100
+  // multiprocessors; with 200 blocks twice as long.
+  kernel.summed_tokens = 1000;
+  for (const std::int64_t columns : {32, 3200}) {
+    kernel.summed_columns = columns;
+    EXPECT_EQ(work(), Microseconds(50));
+  }
+  kernel.summed_columns = 6400;
+  EXPECT_EQ(work(), Microseconds(100));
+  kernel.read = Bytes(1'000'000'000);  // bandwidth bounds it again
+  EXPECT_EQ(work(), Milliseconds(2));
+}
+
+TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
+      .tiles = {{100, 100, 0.5}}, .fill = 0, .start = Microseconds(5)};
+  Kernel kernel = Gemm(2 * 1000 * 1000 * 500, Bytes(), Bytes());
+  kernel.m = kernel.n = 1000;
+  kernel.k = 500;
+  // 100 tiles on 100 multiprocessors: 1 Gflop at half of 100 Tflop/s.
+  const auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs});
+  EXPECT_EQ(demand->work, Microseconds(20));
+  EXPECT_EQ(demand->latency, Microseconds(5));
+}
+
 TEST_F(KernelPriceTest, NormalisationIsBoundByMemory) {
   Kernel kernel;
   kernel.kind = KernelKind::kMemoryBound;

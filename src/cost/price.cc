@@ -16,6 +16,7 @@
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
+#include "src/cost/slowest_device.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
@@ -48,13 +49,18 @@ class Pricer {
  public:
   Pricer(const Program& program, const Scenario& scenario)
       : program_(program), scenario_(scenario) {
+    reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
     if (scenario.calibration != nullptr) {
       profile_ = scenario.calibration->location;
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
       if (scenario.gpu && scenario.calibration->kernels) kernels_ = &*scenario.calibration->kernels;
     }
     if (const auto setting = NcclSettingOf(scenario)) nccl_.emplace(*setting);
-    reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
+    if (kernels_ != nullptr && !reference_) {
+      const plan::Parallelism& axes = scenario.plan.parallelism;
+      slowest_ = SlowestDevice(kernels_->variation,
+                               axes.data * axes.tensor * axes.pipeline * axes.context);
+    }
   }
 
   Result<Prices> Run() {
@@ -127,6 +133,7 @@ class Pricer {
         demand = PriceGivenKernel(kernel);
       } else if (kernels_ != nullptr) {
         demand = PriceOnGpu(kernel);
+        if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
         if (Endless(demand)) ReportEndless(kernel.name);
       } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
         unpriceable = true;
@@ -348,6 +355,7 @@ class Pricer {
   const calibration::LinkCosts* links_ = nullptr;
   Location profile_;
   bool reference_ = false;
+  double slowest_ = 1;  // time of arithmetic on the slowest device over the typical time
   std::array<bool, 4> products_checked_{};  // by DataType
   std::array<bool, 4> products_believed_{};
   std::optional<NcclPricer> nccl_;                       // none: textbook, or hop by hop

@@ -234,5 +234,20 @@ TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
                                       "all_reduce 32"}));
 }
 
+// What a profiler saw of PyTorch on two A100 (facebookresearch/HolisticTraceAnalysis@f4d0062
+// tests/data/nccl_parser_config): five all-reduces of so many FP32 gradients, in this order.
+TEST(Lowering, MakesTheBucketsOfATracedResNet) {
+  const auto scenario = scenario::Load("scenarios/resnet50-ddp/scenario.yaml", {});
+  ASSERT_TRUE(scenario.has_value());
+  const program::Program program = Lower(*scenario, {});
+  std::vector<Bytes> buckets;
+  for (const program::Collective& collective : program.collectives) {
+    buckets.push_back(collective.bytes);
+  }
+  EXPECT_EQ(buckets,
+            (std::vector<Bytes>{Bytes(4 * 2'049'000), Bytes(4 * 7'875'584), Bytes(4 * 6'563'840),
+                                Bytes(4 * 6'637'568), Bytes(4 * 2'431'040)}));
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

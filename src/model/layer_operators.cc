@@ -121,7 +121,9 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
   const Operand y = Make(Joined(module, " output"), x.width);
-  Kernel forward = Memory(std::string(module), flops, Size(x) + weights, Size(y) + statistics);
+  const bool fused = options_.compiled && last_sum_ == x.value;
+  Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
+                          Size(y) + statistics);
   if (rms) {
     const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
     tape_->Keep(rstd);
@@ -137,9 +139,13 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
         {dx}, {}, parameters.all());
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-    tape_->RunBackward(
-        Memory(Joined(module, ".wgrad"), 2 * Elements(x), 2 * Size(x) + statistics, weights), {dy},
-        {}, std::move(gradients), parameters.all());
+    const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
+    Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
+    if (!rms && !options_.compiled) {
+      sums.summed_tokens = tokens_;
+      sums.summed_columns = x.width;
+    }
+    tape_->RunBackward(std::move(sums), {dy}, {}, std::move(gradients), parameters.all());
     tape_->Deliver(x.value, dx);
   });
   return y;
@@ -229,6 +235,7 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
   // One product of queries and keys over the pairs that see each other.
   const std::int64_t product = Flops(options_.micro_batch_size * query_width, SeenTwice(shape));
   const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
+  const auto generation = static_cast<std::uint8_t>(FlashGeneration(options_.attention));
 
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
   const Operand y = Make(Joined(module, " output"), query_width);
@@ -242,7 +249,8 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
                        .flops = Flops(2, product),
                        .model_flops = Flops(4, product),
                        .read = operands,
-                       .written = Size(y) + row_numbers};
+                       .written = Size(y) + row_numbers,
+                       .flash = generation};
   tape_->Run(forward, {core.query, core.key, core.value}, {y.value, log_sum_exp});
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
@@ -260,7 +268,8 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
                           .flops = Flops(5, product),
                           .model_flops = Flops(8, product),
                           .read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size,
-                          .written = operands + accumulator_size};
+                          .written = operands + accumulator_size,
+                          .flash = generation};
     if (core.fused) {
       const Value parts = tape_->MakeScratch(operands);
       tape_->RunBackward(backward, {dy, row_sums}, {parts, accumulator});
@@ -375,11 +384,30 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
   const Operand sum = Make(std::string(name), x.width);
   tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
              {x.value, y.value}, {sum.value});
+  last_sum_ = sum.value;
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
     tape_->Pass(sum.value, y.value);
   });
   return sum;
+}
+
+Operand LayerOperators::GatedSilu(Operand gate, Operand up, std::string_view module) {
+  const std::int64_t flops = (kSiluFlops + 1) * Elements(gate);
+  const Operand product = Make(Joined(module, " output"), gate.width);
+  tape_->Keep(gate.value);
+  tape_->Keep(up.value);
+  tape_->Run(Memory(std::string(module), flops, 2 * Size(gate), Size(gate)), {gate.value, up.value},
+             {product.value});
+  tape_->OnBackward([=, this] {
+    const Value d_gate = tape_->MakeGradient(gate.value);
+    const Value d_up = tape_->MakeGradient(up.value);
+    tape_->RunBackward(Memory(Joined(module, ".dgrad"), 2 * flops, 3 * Size(gate), 2 * Size(gate)),
+                       {tape_->GradientOf(product.value)}, {d_gate, d_up});
+    tape_->Deliver(gate.value, d_gate);
+    tape_->Deliver(up.value, d_up);
+  });
+  return product;
 }
 
 Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
@@ -501,6 +529,22 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   };
 
   tape_->Keep(logits.value);
+  if (options_.loss == Loss::kFused) {
+    const Bytes statistics = Bytes(tokens_ * kFp32Size);
+    const Value log_sum_exp = tape_->Make(Joined(module, ".log-sum-exp"), statistics);
+    tape_->Keep(log_sum_exp);
+    tape_->Run(
+        fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets, statistics),
+        {logits.value}, {log_sum_exp});
+    tape_->OnBackward([=, this] {
+      const Value d_logits = tape_->MakeGradient(logits.value);
+      tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
+                              Size(logits) + statistics + targets, Size(logits)),
+                         {}, {d_logits});
+      tape_->Deliver(logits.value, d_logits);
+    });
+    return;
+  }
   Value upcast = logits.value;
   if (cast) {
     upcast = tape_->Make(Joined(module, ".cast output"), wide);

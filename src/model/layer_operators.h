@@ -91,6 +91,8 @@ class LayerOperators {
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
   Operand Gelu(Operand x, std::string_view module);               // keeps x
   Operand Silu(Operand x, std::string_view module);               // keeps x
+  // silu(gate) up as one kernel, with one for both gradients; keeps both (compiled layers).
+  Operand GatedSilu(Operand gate, Operand up, std::string_view module);
   Operand Dropout(Operand x, std::string_view module);  // keeps a mask of one byte an element
 
   // Rows of a table, one per token. Its gradient is dense: zeros, and the tokens' rows added up.
@@ -102,7 +104,9 @@ class LayerOperators {
 
   // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
   // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
-  // result stays. Backward makes two FP32 gradients of that size, then the logits' own.
+  // result stays. Backward makes two FP32 gradients of that size, then the logits' own. Fused,
+  // FP32 numbers stay in registers: forward reads the logits for the maximum and for the sum,
+  // backward once more, and writes their gradient.
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
@@ -128,8 +132,9 @@ class LayerOperators {
   WorkOptions options_;
   LayerTape* tape_;
   std::int64_t tokens_;
-  DataType element_;           // of activations
-  std::int64_t element_size_;  // bytes
+  DataType element_;                // of activations
+  std::int64_t element_size_;       // bytes
+  LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 
 // The type of activations and of all kernels but matrix products: the compute type, or bf16 in fp8.

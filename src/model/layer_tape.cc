@@ -60,8 +60,8 @@ void LayerTape::Deliver(Value value, Value contribution) {
   RunBackward({.name = variables_[value].name + ".grad.add",
                .data_type = element_,
                .flops = bytes.count() / SizeOf(element_),
-               .read = 2 * bytes,
-               .written = bytes},
+               .read = fuses_sums_ ? bytes : 2 * bytes,
+               .written = fuses_sums_ ? Bytes() : bytes},
               {gradient, contribution}, {gradient});
 }
 
@@ -108,7 +108,8 @@ Bytes LayerTape::Peak(std::span<const Use> uses, Counted counted, Values pinned_
   return peak;
 }
 
-LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing) {
+LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
+                            bool stops_early) {
   const std::size_t activations = variables_.size();
   std::optional<Value> output_gradient;
   if (output) {
@@ -127,9 +128,23 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     if (in_core(static_cast<int>(i))) continue;
     for (const Value value : forward_uses_[i].all()) used_outside[value] = 1;
   }
+  // Operators whose outcome selective_op keeps.
+  std::vector<char> kept_operator(forward_.size(), 0);
+  if (checkpointing == Checkpointing::kSelectiveOp) {
+    bool keep_next = true;
+    for (std::size_t op = 0; op < forward_.size(); ++op) {
+      const Kernel& kernel = forward_[op];
+      if (kernel.kind == KernelKind::kAttention) kept_operator[op] = 1;
+      if (kernel.kind != KernelKind::kGemm || kernel.batch != 1) continue;
+      kept_operator[op] = keep_next ? 1 : 0;
+      keep_next = !keep_next;
+    }
+  }
   for (std::size_t v = 0; v < activations; ++v) {
-    const Variable& variable = variables_[v];
-    if (!variable.kept) continue;
+    Variable& variable = variables_[v];
+    const bool outcome = variable.writer >= 0 && kept_operator[variable.writer] != 0 &&
+                         output != static_cast<Value>(v);
+    if (!variable.kept && !outcome) continue;
     const bool is_input = input_ == static_cast<Value>(v);
     bool save = true, recompute = false;
     switch (checkpointing) {
@@ -142,6 +157,10 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
       case Checkpointing::kFull:
         recompute = !is_input;
         save = is_input;
+        break;
+      case Checkpointing::kSelectiveOp:
+        save = is_input || outcome;
+        recompute = !save;
         break;
     }
     if (save) {
@@ -164,9 +183,18 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   };
   const int operators = static_cast<int>(forward_.size());
   std::pair<int, int> again{0, 0};
-  if (checkpointing == Checkpointing::kFull) again = {0, operators};
+  if (checkpointing == Checkpointing::kFull || checkpointing == Checkpointing::kSelectiveOp) {
+    again = {0, operators};
+    if (stops_early) {
+      again.second = 0;
+      for (const Variable& variable : variables_) {
+        if (variable.kept) again.second = std::max(again.second, variable.writer + 1);
+      }
+    }
+  }
   if (checkpointing == Checkpointing::kSelective) again = {core_begin_, core_end_};
   for (int op = again.first; op < again.second; ++op) {
+    if (kept_operator[op] != 0) continue;
     work.recompute.push_back(
         {forward_[op], creates(op, recomputed, false), forward_parameters_[op]});
   }
@@ -200,7 +228,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     // that the core takes from outside are saved.
     const auto passes = [&](Value v) {
       const int writer = variables_[v].writer;
-      return writer >= again.first && writer < again.second && recomputed[v] < 0;
+      return writer >= again.first && writer < again.second && recomputed[v] < 0 && saved[v] < 0;
     };
     const Bytes waiting = output_gradient ? variables_[*output_gradient].bytes : Bytes();
     const Bytes peak = Peak(uses.subspan(again.first, again.second - again.first), passes, {}, {});

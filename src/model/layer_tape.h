@@ -38,7 +38,10 @@ class LayerTape {
   using Value = int;  // a tensor: an activation, its gradient, or scratch
 
   // `element` is the type of activations and their gradients.
-  explicit LayerTape(DataType element) : element_(element) {}
+  // With `fuses_sums` contributions to one gradient are added up by a kernel that runs anyway,
+  // which costs another operand to read; else by a kernel of its own.
+  explicit LayerTape(DataType element, bool fuses_sums = false)
+      : element_(element), fuses_sums_(fuses_sums) {}
 
   // The layer's input, if it has one: exists before its first kernel. At most once.
   Value Input(std::string name, Bytes bytes);
@@ -72,7 +75,9 @@ class LayerTape {
 
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
-  LayerWork Finish(std::optional<Value> output, Checkpointing checkpointing);
+  // `stops_early`: see WorkOptions::recompute_stops_early.
+  LayerWork Finish(std::optional<Value> output, Checkpointing checkpointing,
+                   bool stops_early = false);
 
  private:
   struct Variable {
@@ -98,6 +103,7 @@ class LayerTape {
              Values pinned_to_end) const;
 
   DataType element_;
+  bool fuses_sums_;
   std::vector<Variable> variables_;
   std::optional<Value> input_;
   std::vector<Kernel> forward_;

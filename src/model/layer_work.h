@@ -30,6 +30,13 @@ struct WorkOptions {
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
   Attention attention = Attention::kFlash;
+  // Full recomputation ends as soon as everything that backward needs is there again: the last
+  // matrix product of a block and its residual are not run twice (torch.utils.checkpoint without
+  // reentrant autograd, since 2.1).
+  bool recompute_stops_early = false;
+  Loss loss = Loss::kEager;
+  // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
+  bool compiled = false;
 };
 
 // A tensor that lives between operators: kept for backward, or handed on.

@@ -10,10 +10,40 @@ const char* Name(Checkpointing checkpointing) {
       return "selective";
     case Checkpointing::kFull:
       return "full";
+    case Checkpointing::kSelectiveOp:
+      return "selective_op";
   }
   return "";
 }
 
-const char* Name(Attention attention) { return attention == Attention::kFlash ? "flash" : "math"; }
+const char* Name(Attention attention) {
+  switch (attention) {
+    case Attention::kFlash:
+      return "flash";
+    case Attention::kMath:
+      return "math";
+    case Attention::kFlash1:
+      return "flash1";
+    case Attention::kFlash3:
+      return "flash3";
+  }
+  return "";
+}
+
+const char* Name(Loss loss) { return loss == Loss::kFused ? "fused" : "eager"; }
+
+int FlashGeneration(Attention attention) {
+  switch (attention) {
+    case Attention::kFlash:
+      return 2;
+    case Attention::kFlash1:
+      return 1;
+    case Attention::kFlash3:
+      return 3;
+    case Attention::kMath:
+      return 0;
+  }
+  return 0;
+}
 
 }  // namespace stepcast::model

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// The two choices that decide which activations live from forward to backward.
+// Choices that decide which activations live from forward to backward.
 namespace stepcast::model {
 
 // Recomputation in backward (Korthikanti et al. 2022, arXiv 2205.05198).
@@ -10,12 +10,28 @@ enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // the attention core is recomputed: scores, softmax, dropout are not kept
   kFull,       // only a block's input is kept
+  // Kept are a block's input, the outcome of the attention core and of every second matrix product
+  // from the first on; the rest is recomputed. torchtitan's default policy
+  // (pytorch/torchtitan@b5bcd76, "selective op").
+  kSelectiveOp,
 };
 
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.
-enum class Attention : std::uint8_t { kFlash, kMath };
+// The fused forms differ in speed alone:
+//   kFlash    FlashAttention-2 (arXiv 2307.08691), what PyTorch's scaled_dot_product_attention runs
+//   kFlash1   the first generation (arXiv 2205.14135), also in Triton; on GPUs after A100 it does
+//             not use the tensor cores' new instructions
+//   kFlash3   the third (arXiv 2407.08608), for Hopper
+enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3 };
 
-const char* Name(Checkpointing checkpointing);  // "none", "selective", "full"
-const char* Name(Attention attention);          // "flash", "math"
+// The cross entropy over the whole vocabulary: a cast to FP32, log-softmax and negative
+// log-likelihood, each through memory, or one kernel that keeps FP32 in registers (FlashAttention's
+// and Liger's loss, torch.compile).
+enum class Loss : std::uint8_t { kEager, kFused };
+
+const char* Name(Loss loss);                    // "eager", "fused"
+const char* Name(Checkpointing checkpointing);  // "none", "selective", ...
+const char* Name(Attention attention);          // "flash", "math", "flash1", "flash3"
+int FlashGeneration(Attention attention);       // 1, 2, 3; 0 for math
 
 }  // namespace stepcast::model

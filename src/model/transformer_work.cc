@@ -72,7 +72,7 @@ class Block {
         names_(NamesOf(architecture.family)),
         core_names_(CoreNamesOf(architecture.family)),
         parameters_(BlockParameters(architecture)),
-        tape_(ActivationType(options.compute)),
+        tape_(ActivationType(options.compute), options.compiled),
         operators_(options, tape_) {}
 
   LayerWork Work() {
@@ -81,7 +81,7 @@ class Block {
                                      core_names_.attention_dropout, core_names_.attention_residual);
     const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
                                core_names_.dropout, core_names_.residual);
-    return tape_.Finish(y.value, options_.checkpointing);
+    return tape_.Finish(y.value, options_.checkpointing, options_.recompute_stops_early);
   }
 
  private:
@@ -94,7 +94,7 @@ class Block {
   }
 
   Operand AttentionOf(Operand x) {
-    const bool flash = options_.attention == Attention::kFlash;
+    const bool flash = options_.attention != Attention::kMath;
     const std::int64_t query_width = a_.heads * a_.head_size;
     const std::int64_t key_width = a_.kv_heads * a_.head_size;
     const std::int64_t group = a_.heads / a_.kv_heads;
@@ -138,6 +138,11 @@ class Block {
       const Operand up = Linear(x, names_.up, a_.feed_forward);
       return Linear(operators_.Gelu(up, names_.activator), names_.down, a_.hidden);
     }
+    if (options_.compiled) {
+      const Operand gate = Linear(x, names_.gate, a_.feed_forward);
+      const Operand up = Linear(x, names_.up, a_.feed_forward);
+      return Linear(operators_.GatedSilu(gate, up, names_.activator), names_.down, a_.hidden);
+    }
     const Operand gate = operators_.Silu(Linear(x, names_.gate, a_.feed_forward), names_.activator);
     const Operand up = Linear(x, names_.up, a_.feed_forward);
     return Linear(operators_.Multiply(gate, up, core_names_.product), names_.down, a_.hidden);
@@ -160,7 +165,7 @@ class Block {
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
-  LayerTape tape(ActivationType(options.compute));
+  LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   Operand x = operators.Lookup(names.embedding, a.vocabulary, a.hidden,
                                Find(parameters, names.embedding).weight, a.tie_embeddings);
@@ -175,7 +180,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
 LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
-  LayerTape tape(ActivationType(options.compute));
+  LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   const Operand x = operators.Input(a.hidden);
   const Operand normalized =

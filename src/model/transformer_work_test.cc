@@ -143,6 +143,74 @@ TEST(TransformerWorkTest, FullKeepsTheBlocksInput) {
   }
 }
 
+// PyTorch stops recomputing when the last tensor that backward needs is there: the input of a
+// block's last matrix product. That product, 8 of 24 h^2 (GPT) and one of three of the SwiGLU, and
+// its residual are left out; what is recomputed and kept is the same.
+TEST(TransformerWorkTest, RecomputationStopsEarly) {
+  for (const Architecture& a : {Llama31With8B(), Mpt7B()}) {
+    WorkOptions options = Options(1, 512, Checkpointing::kFull);
+    const LayerWork whole = BlockOf(a, options);
+    options.recompute_stops_early = true;
+    const LayerWork early = BlockOf(a, options);
+    EXPECT_EQ(early.recompute.size(), whole.recompute.size() - 2);
+    EXPECT_EQ(ModelFlops(whole.recompute) - ModelFlops(early.recompute),
+              2 * 512 * a.feed_forward * a.hidden);
+    EXPECT_EQ(Sum(early.recomputed), Sum(whole.recomputed));
+    EXPECT_EQ(Sum(early.saved), Sum(whole.saved));
+  }
+}
+
+// torchtitan's policy on Llama: the products q, v, gate and down are kept (the first, third, fifth
+// and seventh), k, o and up run again, and so does everything but the attention core.
+TEST(TransformerWorkTest, SelectiveOpKeepsEverySecondProduct) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, h = 4096, kv = 1024, f = 14336, heads = 32;
+  WorkOptions options = Options(1, t, Checkpointing::kSelectiveOp);
+  options.recompute_stops_early = true;
+  const LayerWork block = BlockOf(a, options);
+  // Input, q, v, gate and down products, the core's output and log-sum-exp.
+  EXPECT_EQ(Sum(block.saved), t * (2 * (h + h + kv + f + h + h) + 4 * heads));
+  EXPECT_EQ(ModelFlops(block.recompute), 2 * t * h * (kv + h + f));
+  for (const ForwardOperator& op : block.recompute) {
+    EXPECT_NE(op.kernel.kind, KernelKind::kAttention);
+  }
+}
+
+// Compiled, silu's outcome is not kept: 6f for 8f bytes a token. The residual's sum and the second
+// norm are one kernel, the SwiGLU two kernels for five, and nothing is added up by itself.
+TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
+  const std::int64_t t = 512, f = 14336, h = 4096;
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = BlockOf(a, options);
+  options.compiled = true;
+  const LayerWork compiled = BlockOf(a, options);
+  EXPECT_EQ(Sum(eager.saved) - Sum(compiled.saved), 2 * t * f);
+  EXPECT_EQ(ModelFlops(compiled.forward), ModelFlops(eager.forward));
+  const auto moved = [](const auto& operators) {
+    Bytes bytes;
+    for (const auto& op : operators) {
+      if (op.kernel.kind == KernelKind::kMemoryBound) bytes += op.kernel.read + op.kernel.written;
+    }
+    return bytes;
+  };
+  // Forward: silu and product 2 + 3 widths of f become 3, the second norm does not read its input.
+  EXPECT_EQ(moved(eager.forward) - moved(compiled.forward), Bytes(2 * t * (2 * f + h)));
+  for (const BackwardOperator& op : compiled.backward) EXPECT_EQ(op.kernel.summed_tokens, 0);
+}
+
+// The fused loss keeps the logits and a number per token; backward writes the logits' gradient.
+TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, v = 128256, h = 4096;
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = TransformerWork(a, options)[kHead];
+  options.loss = Loss::kFused;
+  const LayerWork fused = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Sum(eager.saved) - Sum(fused.saved), 4 * t * v - 4 * t);
+  EXPECT_EQ(fused.backward_transient, Bytes(2 * t * (v + h)));
+}
+
 TEST(TransformerWorkTest, EmbeddingAndHeadAreNotRecomputed) {
   const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
   const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));

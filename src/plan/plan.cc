@@ -51,7 +51,10 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .sequence_length = training.sequence_length,
           .compute = training.precision,
           .checkpointing = training.activation_checkpointing,
-          .attention = training.attention};
+          .attention = training.attention,
+          .recompute_stops_early = training.checkpoint_early_stop,
+          .loss = training.loss,
+          .compiled = training.compile};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -50,6 +50,9 @@ struct Training {
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::Attention attention = model::Attention::kFlash;
+  bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
+  model::Loss loss = model::Loss::kEager;
+  bool compile = false;       // memory-bound kernels are fused: model::WorkOptions
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
 };
 

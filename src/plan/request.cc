@@ -11,6 +11,15 @@ namespace {
 constexpr Bytes kDefaultBucket = MiB(25);
 constexpr Bytes kDdpFirstBucket = MiB(1);
 
+// torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1, where frameworks use PyTorch's
+// own checkpoints without reentrant autograd. DeepSpeed and Megatron bring their own, which
+// recompute the whole block.
+bool StopsRecomputationEarly(const Request& request) {
+  const bool own = request.framework == Framework::kDdp || request.framework == Framework::kFsdp1 ||
+                   request.framework == Framework::kFsdp2;
+  return own && request.torch.value_or(Software().torch) >= Version{2, 1};
+}
+
 Training CompleteTraining(const Request& request, std::int64_t data) {
   const bool has_fused_update =
       request.framework == Framework::kReference || request.framework == Framework::kMegatron;
@@ -44,6 +53,11 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.activation_checkpointing =
       request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   training.attention = request.attention.value_or(model::Attention::kFlash);
+  training.checkpoint_early_stop =
+      request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
+  training.compile = request.compile.value_or(false);
+  training.loss =
+      request.loss.value_or(training.compile ? model::Loss::kFused : model::Loss::kEager);
   training.step_barrier = request.step_barrier.value_or(false);
   return training;
 }

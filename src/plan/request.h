@@ -28,6 +28,9 @@ struct Request {
   std::optional<OptimizerImplementation> optimizer_implementation;
   std::optional<model::Checkpointing> activation_checkpointing;
   std::optional<model::Attention> attention;
+  std::optional<bool> checkpoint_early_stop;
+  std::optional<bool> compile;
+  std::optional<model::Loss> loss;
   std::optional<bool> step_barrier;
 
   std::optional<std::int64_t> data;

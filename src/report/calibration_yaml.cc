@@ -111,18 +111,51 @@ void WriteWork(std::string_view key, const std::array<calibration::WorkCurve, 4>
   }
 }
 
+void WriteAttention(const KernelCosts& kernels, Writer& writer) {
+  const auto known = [](const calibration::AttentionEfficiency& a) { return a.forward != 0; };
+  if (std::any_of(kernels.attention.begin(), kernels.attention.end(), known)) {
+    writer.Line(1, "attention:");
+  }
+  for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
+    const calibration::AttentionEfficiency& attention = kernels.attention[i];
+    if (!known(attention)) continue;
+    writer.Entry(2,
+                 "{}: {{forward: {}, backward: {}, forward_half_flops: {}, backward_half_flops: "
+                 "{}}}",
+                 calibration::kFlashNames[i], attention.forward, attention.backward,
+                 std::llround(attention.forward_half_flops),
+                 std::llround(attention.backward_half_flops));
+  }
+  if (kernels.power != calibration::PowerDraw()) {
+    writer.Entry(1, "power: {{idle_watts: {}, products_watts: {}}}", kernels.power.idle,
+                 kernels.power.products);
+  }
+}
+
 void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   writer.Line(0, "kernels:");
   const bool any = std::any_of(kernels.gemm.begin(), kernels.gemm.end(),
                                [](const auto& gemm) { return gemm.max_efficiency != 0; });
-  if (any) writer.Line(1, "gemm:");
+  if (any || Any(kernels.gemm_tiling)) writer.Line(1, "gemm:");
   for (DataType type : kDataTypes) {
+    const calibration::GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
+    if (!tiling.empty()) {
+      std::string tiles;
+      for (const calibration::GemmTile& tile : tiling.tiles) {
+        tiles += fmt::format("{}[{}, {}, {}]", tiles.empty() ? "" : ", ", tile.m, tile.n,
+                             tile.efficiency);
+      }
+      writer.Entry(2, "{}: {{tiles: [{}], fill: {}, start: {}}}", Name(type), tiles, tiling.fill,
+                   ExactTime(tiling.start));
+    }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;
     writer.Entry(2, "{}: {{max_efficiency: {}, half_flops: {}}}", Name(type), gemm.max_efficiency,
                  std::llround(gemm.half_flops));
   }
+  WriteAttention(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
+      {"variation", kernels.variation},
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},
       {"memory_efficiency", kernels.memory_efficiency},
@@ -133,6 +166,9 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   writer.Entry(1, "start_latency: {}", ExactTime(kernels.start_latency));
   writer.Entry(1, "launch: {}", ExactTime(kernels.launch));
   writer.Entry(1, "collective_launch: {}", ExactTime(kernels.collective_launch));
+  if (kernels.token_sum_time > Time()) {
+    writer.Entry(1, "token_sum_time: {}", ExactTime(kernels.token_sum_time));
+  }
   writer.Points(1, "memory_curve", kernels.memory_curve);
   writer.Points(1, "optimizer_curve", kernels.optimizer_curve);
   WriteWork("attention_forward_curve", kernels.attention_forward_curve, writer);

@@ -81,6 +81,18 @@ calibration::KernelCosts AnyKernels() {
   if (!kernels.measured() || Between(0, 1) == 0) {
     kernels.gemm[static_cast<std::size_t>(Between(0, 3))] = {
         AnyEfficiency(), static_cast<double>(Between(0, 1'000'000'000))};
+    if (Between(0, 1) == 0) {
+      const auto tiled = static_cast<std::size_t>(Between(0, 3));
+      kernels.gemm[tiled] = {};
+      kernels.gemm_tiling[tiled] = {.tiles = {{256, 128, AnyEfficiency()}, {64, 64, 0.5}},
+                                    .fill = static_cast<double>(Between(0, 300)),
+                                    .start = AnyTime(1000)};
+      kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
+                              static_cast<double>(Between(0, 1'000'000))};
+      kernels.power = {.idle = 100, .products = static_cast<double>(Between(1, 2000))};
+      kernels.token_sum_time = AnyTime(100);
+      kernels.variation = 0.015;
+    }
     kernels.attention_forward_efficiency = AnyEfficiency();
     kernels.attention_backward_efficiency = AnyEfficiency();
     kernels.memory_efficiency = AnyEfficiency();
@@ -157,6 +169,11 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
   RC_ASSERT(read->kernels.has_value() == wrote.kernels.has_value());
   if (read->kernels) {
     RC_ASSERT(read->kernels->gemm == wrote.kernels->gemm);
+    RC_ASSERT(read->kernels->gemm_tiling == wrote.kernels->gemm_tiling);
+    RC_ASSERT(read->kernels->attention == wrote.kernels->attention);
+    RC_ASSERT(read->kernels->power == wrote.kernels->power);
+    RC_ASSERT(read->kernels->token_sum_time == wrote.kernels->token_sum_time);
+    RC_ASSERT(read->kernels->variation == wrote.kernels->variation);
     RC_ASSERT(read->kernels->gemm_surface == wrote.kernels->gemm_surface);
     RC_ASSERT(read->kernels->attention_forward_curve == wrote.kernels->attention_forward_curve);
     RC_ASSERT(read->kernels->attention_backward_curve == wrote.kernels->attention_backward_curve);

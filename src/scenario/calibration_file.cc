@@ -98,7 +98,62 @@ bool HasMeasurements(const MappingReader& kernels) {
   return false;
 }
 
-void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs) {
+// `tiles: [[256, 128, 0.89], ...]`, the other form of a data type's figures.
+calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnostics) {
+  calibration::GemmTiling tiling;
+  const auto rows = figures.ReadSequence("tiles", Need::kRequired);
+  for (const Node& node : rows.value_or(std::vector<Node>())) {
+    const std::vector<Node> row = node.items();
+    if (row.size() != 3) {
+      diagnostics.push_back({"calibration.bad-point", node.location(),
+                             fmt::format("{} needs the two sizes of a tile and its efficiency: {}",
+                                         node.path(), node.Described()),
+                             "write [256, 128, 0.89]"});
+      continue;
+    }
+    const auto m = ReadInteger(row[0], {.least = 1, .most = 65'536}, diagnostics);
+    const auto n = ReadInteger(row[1], {.least = 1, .most = 65'536}, diagnostics);
+    const auto efficiency = ReadDecimal(row[2], {}, diagnostics);
+    if (m && n && efficiency) tiling.tiles.push_back({*m, *n, *efficiency});
+  }
+  if (rows && rows->empty()) {
+    figures.Report("tiles", "calibration.no-points", "a data type needs at least one tile: nothing",
+                   "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
+  }
+  tiling.fill = Decimal(figures, "fill");
+  tiling.start = Duration(figures, "start");
+  return tiling;
+}
+
+void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("attention", Need::kOptional);
+  if (!section) return;
+  for (std::size_t i = 0; i < costs.attention.size(); ++i) {
+    auto figures = section->ReadMapping(calibration::kFlashNames[i], Need::kOptional);
+    if (!figures) continue;
+    calibration::AttentionEfficiency& attention = costs.attention[i];
+    const auto half = [&](std::string_view key) {
+      return static_cast<double>(figures->ReadInteger(key, Need::kOptional, {}).value_or(0));
+    };
+    attention.forward = Decimal(*figures, "forward");
+    attention.backward = Decimal(*figures, "backward");
+    attention.forward_half_flops = half("forward_half_flops");
+    attention.backward_half_flops = half("backward_half_flops");
+    figures->Finish();
+  }
+  section->Finish();
+}
+
+void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("power", Need::kOptional);
+  if (!section) return;
+  costs.power.idle = Decimal(*section, "idle_watts");
+  costs.power.products = Decimal(*section, "products_watts");
+  section->Finish();
+}
+
+void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs,
+              Diagnostics& diagnostics) {
   auto gemm = kernels.ReadMapping("gemm", need);
   if (!gemm) return;
   bool any = false;
@@ -106,6 +161,11 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
     if (!figures) continue;
     any = true;
+    if (figures->Has("tiles")) {
+      costs.gemm_tiling[static_cast<std::size_t>(type)] = ReadTiling(*figures, diagnostics);
+      figures->Finish();
+      continue;
+    }
     calibration::GemmEfficiency& efficiency = costs.gemm[static_cast<std::size_t>(type)];
     efficiency.max_efficiency = Decimal(*figures, "max_efficiency");
     efficiency.half_flops =
@@ -284,10 +344,17 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   const auto efficiency = [&](std::string_view key) {
     return section.ReadDecimal(key, need, {}).value_or(0);
   };
-  ReadGemm(section, need, costs);
-  costs.attention_forward_efficiency = efficiency("attention_forward_efficiency");
-  costs.attention_backward_efficiency = efficiency("attention_backward_efficiency");
+  ReadGemm(section, need, costs, diagnostics);
+  ReadAttention(section, costs);
+  ReadPower(section, costs);
+  costs.attention_forward_efficiency =
+      costs.attention[1].forward != 0 ? 0 : efficiency("attention_forward_efficiency");
+  costs.attention_backward_efficiency =
+      costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
   costs.memory_efficiency = efficiency("memory_efficiency");
+  costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
+  costs.token_sum_time =
+      section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = Duration(section, "start_latency");
   costs.launch = Duration(section, "launch");
   costs.collective_launch = Duration(section, "collective_launch");

@@ -107,6 +107,48 @@ TEST(CalibrationFileTest, ReadsEverySection) {
                                                                {MiB(1), Microseconds(13100)}}));
 }
 
+TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
+  Diagnostics diagnostics;
+  const auto profile = Read(With("    bf16: {max_efficiency: 0.75, half_flops: 3000000000}\n"
+                                 "  attention_forward_efficiency: 0.5\n"
+                                 "  attention_backward_efficiency: 0.4\n",
+                                 "    bf16: {tiles: [[256, 128, 0.9], [64, 64, 0.5]], fill: 190,"
+                                 " start: 5 us}\n"
+                                 "  attention:\n"
+                                 "    flash1: {forward: 0.3, backward: 0.2}\n"
+                                 "    flash2: {forward: 0.6, backward: 0.5,"
+                                 " forward_half_flops: 7}\n"
+                                 "  power: {idle_watts: 100, products_watts: 1300}\n"
+                                 "  token_sum_time: 50 ns\n"
+                                 "  variation: 0.015\n"),
+                            diagnostics);
+  ASSERT_TRUE(profile.has_value()) << Format(diagnostics);
+  const calibration::KernelCosts& kernels = *profile->kernels;
+  EXPECT_EQ(kernels.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)],
+            (calibration::GemmTiling{
+                .tiles = {{256, 128, 0.9}, {64, 64, 0.5}}, .fill = 190, .start = Microseconds(5)}));
+  EXPECT_EQ(kernels.attention[0],
+            (calibration::AttentionEfficiency{.forward = 0.3, .backward = 0.2}));
+  EXPECT_EQ(kernels.attention[1].forward_half_flops, 7);
+  EXPECT_EQ(kernels.attention[2], calibration::AttentionEfficiency());
+  EXPECT_EQ(kernels.power, (calibration::PowerDraw{.idle = 100, .products = 1300}));
+  EXPECT_EQ(kernels.token_sum_time, Nanoseconds(50));
+  EXPECT_EQ(kernels.variation, 0.015);
+}
+
+TEST(CalibrationFileTest, RefusesImpossibleTiles) {
+  const auto tiles = [](std::string_view figures) {
+    return Mistakes(With("{max_efficiency: 0.75, half_flops: 3000000000}", figures));
+  };
+  EXPECT_EQ(tiles("{tiles: [[256, 128, 1.2]], fill: 0, start: 5 us}"),
+            Lines{"5:20 calibration.implausible"});
+  EXPECT_EQ(tiles("{tiles: [[256, 128]], fill: 0, start: 5 us}"),
+            Lines{"5:20 calibration.bad-point"});
+  EXPECT_EQ(tiles("{tiles: [], fill: 0, start: 5 us}"), Lines{"5:19 calibration.no-points"});
+  EXPECT_EQ(tiles("{tiles: [[256, 128, 0.9]], fill: 0, start: 5 s}"),
+            Lines{"5:52 calibration.implausible"});
+}
+
 TEST(CalibrationFileTest, SectionsMayBeMissing) {
   Diagnostics diagnostics;
   const auto profile = Read("name: bare\nprovenance: {how: guessed}\n", diagnostics);

@@ -52,6 +52,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   const auto multiprocessors =
       reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
   const auto capability = reader.ReadVersion("compute_capability", Need::kOptional);
+  const auto power = reader.ReadInteger("power_limit_watts", Need::kOptional, {1, 100'000});
   if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
     bool any = false;
     for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
@@ -71,6 +72,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   gpu.memory = *memory;
   gpu.memory_bandwidth = *bandwidth;
   gpu.multiprocessors = static_cast<int>(*multiprocessors);
+  gpu.power_limit = static_cast<int>(power.value_or(0));
   if (capability) gpu.compute_capability = 10 * capability->first + capability->second;
   return gpu;
 }

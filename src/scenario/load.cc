@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/calibration/on_device.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
@@ -376,6 +377,21 @@ class Loader {
   }
 
   // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  // Figures of the profile that the cluster's GPU cannot have.
+  void CheckProfileOfDevice() {
+    if (!scenario_.calibration->kernels || !scenario_.gpu) return;
+    const topology::Gpu& gpu = *scenario_.gpu;
+    for (const calibration::Fault& fault : calibration::CheckOnDevice(
+             *scenario_.calibration->kernels, {.memory_bandwidth = gpu.memory_bandwidth,
+                                              .peak = gpu.peak,
+                                              .separate = gpu.compute_capability > 0})) {
+      Report("calibration.implausible", scenario_.calibration->location,
+             fmt::format("profile {} on {}: {}: {}", Quoted(scenario_.calibration->name), gpu.name,
+                         fault.field, fault.message),
+             fault.hint);
+    }
+  }
+
   void CheckCosts(const ScenarioFile& file, const model::Architecture* architecture) {
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
@@ -393,12 +409,14 @@ class Loader {
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
+    CheckProfileOfDevice();
     if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
       return;
     }
     const auto type = static_cast<std::size_t>(*file.request.precision);
     if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
-        scenario_.gpu.has_value() && scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
+        kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
+        scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
              fmt::format("the calibration profile {} has no figures for matrix products in {}",
                          Quoted(scenario_.calibration->name), Name(*file.request.precision)),
@@ -466,6 +484,9 @@ class Loader {
     };
     warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
     warn(file.request.attention.has_value(), "attention");
+    warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
+    warn(file.request.compile.has_value(), "compile");
+    warn(file.request.loss.has_value(), "loss");
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.

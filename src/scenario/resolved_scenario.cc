@@ -78,7 +78,13 @@ Mapping Training(const plan::Training& training, bool layer_times_given) {
   if (!layer_times_given) {
     mapping.emplace_back("activation_checkpointing",
                          Text(model::Name(training.activation_checkpointing)));
+    if (training.activation_checkpointing == model::Checkpointing::kFull ||
+        training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
+      mapping.emplace_back("checkpoint_early_stop", Boolean(training.checkpoint_early_stop));
+    }
     mapping.emplace_back("attention", Text(model::Name(training.attention)));
+    mapping.emplace_back("compile", Boolean(training.compile));
+    mapping.emplace_back("loss", Text(model::Name(training.loss)));
   }
   mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
   return mapping;

@@ -145,10 +145,17 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
       reader.ReadWord<model::Checkpointing>("activation_checkpointing", Need::kOptional,
                                             {{"none", model::Checkpointing::kNone},
                                              {"selective", model::Checkpointing::kSelective},
+                                             {"selective_op", model::Checkpointing::kSelectiveOp},
                                              {"full", model::Checkpointing::kFull}});
-  request.attention = reader.ReadWord<model::Attention>(
-      "attention", Need::kOptional,
-      {{"flash", model::Attention::kFlash}, {"math", model::Attention::kMath}});
+  request.attention = reader.ReadWord<model::Attention>("attention", Need::kOptional,
+                                                        {{"flash", model::Attention::kFlash},
+                                                         {"flash1", model::Attention::kFlash1},
+                                                         {"flash3", model::Attention::kFlash3},
+                                                         {"math", model::Attention::kMath}});
+  request.checkpoint_early_stop = reader.ReadBoolean("checkpoint_early_stop", Need::kOptional);
+  request.compile = reader.ReadBoolean("compile", Need::kOptional);
+  request.loss = reader.ReadWord<model::Loss>(
+      "loss", Need::kOptional, {{"eager", model::Loss::kEager}, {"fused", model::Loss::kFused}});
   request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
   reader.Finish();
 }

@@ -1,0 +1,99 @@
+#include "src/cost/gemm_tiles.h"
+
+#include "gtest/gtest.h"
+#include "rapidcheck.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/rates.h"
+
+namespace stepcast::cost {
+namespace {
+
+using calibration::GemmTiling;
+
+Kernel Product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1) {
+  return {.kind = KernelKind::kGemm,
+          .batch = batch,
+          .m = m,
+          .n = n,
+          .k = k,
+          .flops = 2 * batch * m * n * k};
+}
+
+// Ten multiprocessors of 1 Tflop/s each.
+TileSetting Setting(const GemmTiling& tiling) {
+  return {.tiling = tiling,
+          .peak = FlopRate::TeraflopsPerSecond(10),
+          .multiprocessors = 10,
+          .memory = Bandwidth::GigabytesPerSecond(1000),
+          .start_latency = Microseconds(2)};
+}
+
+TEST(GemmTiles, CountsWavesOfTiles) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
+  // 10 tiles of 128 x 128 x 500: one wave. A multiprocessor at half of 1 Tflop/s needs
+  // 2 x 128 x 128 x 500 / 0.5e12 = 32.768 us. k is too short to be split.
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)), Nanoseconds(32'768));
+  // One row more is an eleventh tile, and a second wave.
+  EXPECT_EQ(TiledArithmetic(Product(1281, 128, 500), Setting(tiling)), Nanoseconds(65'536));
+  // Two products of five tiles each fill the device as one of ten does.
+  EXPECT_EQ(TiledArithmetic(Product(640, 128, 500, 2), Setting(tiling)), Nanoseconds(32'768));
+}
+
+TEST(GemmTiles, FillLengthensEveryWave) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .start = {}};
+  // (500 + 100) / 500 of the time without.
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)), Picoseconds(39'321'600));
+}
+
+TEST(GemmTiles, TakesTheFastestShapeEitherWayRound) {
+  const GemmTiling tiling{.tiles = {{256, 128, 0.8}, {64, 64, 0.4}}, .fill = 0, .start = {}};
+  // 2560 x 128: ten tiles of 256 x 128. 128 x 2560: ten of 128 x 256. Each 2 x 256 x 128 x 500 /
+  // 0.8e12 = 40.96 us; 80 tiles of 64 x 64 are 8 waves of 10.24 us.
+  EXPECT_EQ(TiledArithmetic(Product(2560, 128, 500), Setting(tiling)), Nanoseconds(40'960));
+  EXPECT_EQ(TiledArithmetic(Product(128, 2560, 500), Setting(tiling)), Nanoseconds(40'960));
+  // One small tile's worth: 2 x 64 x 64 x 500 / 0.4e12.
+  EXPECT_EQ(TiledArithmetic(Product(64, 64, 500), Setting(tiling)), Nanoseconds(10'240));
+}
+
+TEST(GemmTiles, SplitsADeepThinProduct) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
+  // One tile, k = 8192. Whole: 2 x 128 x 128 x 8192 / 0.5e12 = 536.870912 us on one of ten
+  // multiprocessors. In eight parts, one wave: 67.108864 us, and a kernel that adds up 8 x 128 x
+  // 128 numbers at 8 bytes each: 2 us + 1.048576 us.
+  EXPECT_EQ(TiledArithmetic(Product(128, 128, 8192), Setting(tiling)),
+            Picoseconds(67'108'864 + 2'000'000 + 1'048'576));
+}
+
+TEST(GemmTiles, ASlowerClockSlowsTiles) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
+  TileSetting setting = Setting(tiling);
+  setting.clock = 0.5;
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), setting), Nanoseconds(65'536));
+}
+
+TEST(GemmTiles, PowerHoldsTheClockDown) {
+  // (700 - 100) / 4800 = 1/8, whose cube root is a half.
+  EXPECT_DOUBLE_EQ(SustainedClock({.idle = 100, .products = 4800}, 700), 0.5);
+  // What is allowed is enough, or nothing is known.
+  EXPECT_EQ(SustainedClock({.idle = 100, .products = 600}, 700), 1);
+  EXPECT_EQ(SustainedClock({.idle = 100, .products = 4800}, 0), 1);
+  EXPECT_EQ(SustainedClock({}, 700), 1);
+}
+
+RC_GTEST_PROP(GemmTiles, NeverBeatThePeakAndNeverGetFasterWithMoreWork, ()) {
+  const GemmTiling tiling{.tiles = {{256, 128, 1}, {128, 128, 0.9}, {64, 64, 0.5}},
+                          .fill = static_cast<double>(*rc::gen::inRange(0, 300)),
+                          .start = {}};
+  const TileSetting setting = Setting(tiling);
+  const auto size = [] { return *rc::gen::inRange<std::int64_t>(1, 9000); };
+  const Kernel product = Product(size(), size(), size(), *rc::gen::inRange<std::int64_t>(1, 5));
+  const Time time = TiledArithmetic(product, setting);
+  RC_ASSERT(time >= TimeFor(product.flops, setting.peak));
+  RC_ASSERT(TiledArithmetic(Product(product.m + 1, product.n, product.k, product.batch), setting) >=
+            time);
+  RC_ASSERT(TiledArithmetic(Product(product.m, product.n + 1, product.k, product.batch), setting) >=
+            time);
+}
+
+}  // namespace
+}  // namespace stepcast::cost
