@@ -159,8 +159,8 @@ RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBoundsWithoutResharding, ()) 
 }
 
 // PyTorch's own case: 2 ranks, 3 blocks of a model of 768 with 12 heads, 32 words, everything in
-// FP32. Its bounds for backward are tighter: one unit gathered, two of gradients. The 16 MB that it
-// allows for activations and fragmentation are not used here.
+// FP32. Its bound for backward is tighter: one unit gathered, two of gradients. Of the 16 MB that
+// it allows for what else there is, only the gradients outside of blocks are used here.
 TEST(Fsdp2Memory, PassesPyTorchsOwnTest) {
   for (const bool reshards : {true, false}) {
     scenario::InputCache cache;
@@ -186,10 +186,10 @@ data_parallel: {{zero_stage: 3, framework: fsdp2, reshard_after_forward: {}}}
     const auto peaks = Peaks(lowering::Lower(*scenario));
     if (reshards) {
       EXPECT_LE(peaks[0], 4 * (shard + 3 * unit + others));
-      EXPECT_LE(peaks[1], 4 * (2 * shard + 3 * unit + others));
+      EXPECT_LE(peaks[1], 4 * (2 * shard + 3 * unit + 2 * others));
     } else {
       EXPECT_LE(peaks[0], 4 * (shard + model + unit));
-      EXPECT_LE(2 * peaks[1], 4 * (2 * (shard + model) + 3 * unit));
+      EXPECT_LE(2 * peaks[1], 4 * (2 * (shard + model + others) + 3 * unit));
     }
     EXPECT_LE(peaks[2], 4 * 4 * shard);
   }
@@ -209,10 +209,10 @@ RC_GTEST_PROP(Fsdp1Memory, StaysInsideTheRateLimitersBounds, ()) {
   const Sizes sizes = SizesOf(c, plan::Framework::kFsdp1);
   const std::int64_t unit = sizes.unit;
   RC_ASSERT(peak[static_cast<std::size_t>(Category::kParameter)].count() == 4 * sizes.shard);
-  // In 16 bits: two in flight, one that computes and the one asked for, with the shard it is
-  // gathered from.
+  // In 16 bits: two in flight, one that computes and the one asked for, each with the shard that it
+  // is gathered from, and one more shard, which is cast before the host waits.
   RC_ASSERT(peak[static_cast<std::size_t>(Category::kCommunication)].count() <=
-            2 * (4 * unit + 2 * unit / c.ranks));
+            2 * (4 * unit + 5 * unit / c.ranks));
 }
 
 // Freed memory cannot be reused before the device has come that far. A host that is never held back
