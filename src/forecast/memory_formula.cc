@@ -41,15 +41,21 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   };
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
-  // FSDP2 puts full gradients by in the type that it will reduce them in.
-  const bool fsdp2 = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
-  // Megatron's backward adds to the accumulators in place.
-  const bool megatron = scenario.plan.data_parallel.framework == plan::Framework::kMegatron;
-  const std::int64_t gradient_bytes =
-      whole_gradients && fsdp2 ? SizeOf(training.reduce_dtype)
-      : megatron               ? SizeOf(training.gradient_dtype)
-                               : SizeOf(plan::WrittenGradientType(training)) +
-                       (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
+  // FSDP2 puts full gradients by in the type that it will reduce them in, FSDP1 in the type that
+  // backward writes. Megatron's backward adds to the accumulators in place.
+  const plan::Framework framework = scenario.plan.data_parallel.framework;
+  const auto written_bytes = [&] {
+    if (framework == plan::Framework::kMegatron) return SizeOf(training.gradient_dtype);
+    if (whole_gradients && framework == plan::Framework::kFsdp2) {
+      return SizeOf(training.reduce_dtype);
+    }
+    if (whole_gradients && framework == plan::Framework::kFsdp1) {
+      return SizeOf(plan::ComputeType(training.precision));
+    }
+    return SizeOf(plan::WrittenGradientType(training)) +
+           (plan::AccumulatesApart(training) ? SizeOf(training.gradient_dtype) : 0);
+  };
+  const std::int64_t gradient_bytes = written_bytes();
 
   BytesByCategory result;
   const auto set = [&result](Category category, Bytes bytes) {

@@ -9,9 +9,10 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/model_state.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/sharded_state.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 
@@ -44,8 +45,8 @@ struct ShardedUnit {
   std::vector<ShardedTensor> parts;    // of tensors that are not empty
   std::int64_t shard_elements = 0;     // of this rank, padded rows included
   std::int64_t gathered_elements = 0;  // shard_elements x ranks
+  ShardedState state;
   // Parameters.
-  Index shard = kNone;     // persistent, in the parameters' type
   Index gathered = kNone;  // result of the all-gather
   Index full = kNone;      // the parameters as the kernels read them
   Index kept = kNone;      // reshard_after_forward: k
@@ -56,18 +57,16 @@ struct ShardedUnit {
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.
-  Index optimizer = kNone;         // states of the shard
-  Index accumulated = kNone;       // full, in reduce_dtype, when synchronisation is put off
-  Index reduce_input = kNone;      // full, in reduce_dtype
-  Index reduce_output = kNone;     // this rank's shard, in reduce_dtype
-  Index sharded_gradient = kNone;  // in the parameters' type
+  Index accumulated = kNone;    // full, in reduce_dtype, when synchronisation is put off
+  Index reduce_input = kNone;   // full, in reduce_dtype
+  Index reduce_output = kNone;  // this rank's shard, in reduce_dtype
   Index copy_to_reduce = kNone, copy_accumulated_to_reduce = kNone;  // kernels
   Index cast_gradient = kNone, add_gradient = kNone, copy_reduce_input = kNone;
   Index accumulate = kNone, accumulate_more = kNone;
   Index reduce_scatter = kNone, all_reduce = kNone;  // collectives
   Index reduced = kNone;                             // event: the reduce-scatter has read its input
   Index post_reduced = kNone;                        // event: the sharded gradient is final
-  bool has_accumulated = false, has_sharded_gradient = false;
+  bool has_accumulated = false;
 };
 
 class Fsdp2 final : public Technique {
@@ -78,8 +77,7 @@ class Fsdp2 final : public Technique {
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         wrapping_(UnitPerBlock(step.model())),
-        compute_type_(plan_.training.precision == DataType::kFp8 ? DataType::kBf16
-                                                                 : plan_.training.precision),
+        compute_type_(plan::ComputeType(plan_.training.precision)),
         gradients_(step, compute_type_) {}
 
   void WritePrologue() override {
@@ -196,32 +194,11 @@ class Fsdp2 final : public Technique {
   void GradientReady(int tensor) override { gradients_.Complete(tensor); }
 
   void WriteUpdate() override {
-    std::int64_t elements = 0;
-    std::vector<BufferUse> uses;
-    for (const ShardedUnit& u : units_) {
-      elements += u.shard_elements;
-      if (u.has_sharded_gradient) uses.push_back(builder_.ReadsAll(u.sharded_gradient));
-      uses.push_back(builder_.WritesAll(u.shard));
-    }
-    std::vector<program::Effect> updates;
-    for (const ShardedUnit& u : units_) {
-      uses.push_back(builder_.WritesAll(u.optimizer));
-      for (const ShardedTensor& part : u.parts) {
-        AppendJoined(updates, OptimizerUpdate(ShardPlace(u, part), GradientShardPlace(u, part),
-                                              At(u.optimizer, part.shard_offset, DataType::kFp32),
-                                              u.shard_elements, part.own));
-      }
-    }
-    WriteFrameworkUpdate(step_, elements, uses, updates);
-    // The gradients belong to the streams that made them; those wait until they have been used.
-    builder_.Record(step_.compute(), updated_);
-    builder_.Wait(reduce_stream_, updated_);
-    if (post_reduce_stream_ != reduce_stream_) builder_.Wait(post_reduce_stream_, updated_);
-    for (ShardedUnit& u : units_) {
-      if (!u.has_sharded_gradient) continue;
-      builder_.Release(u.sharded_gradient);
-      u.has_sharded_gradient = false;
-    }
+    std::vector<ShardedState*> states;
+    for (ShardedUnit& u : units_) states.push_back(&u.state);
+    std::vector<StreamId> streams = {reduce_stream_};
+    if (post_reduce_stream_ != reduce_stream_) streams.push_back(post_reduce_stream_);
+    WriteShardedUpdate(step_, states, streams, updated_);
   }
 
  private:
@@ -247,10 +224,10 @@ class Fsdp2 final : public Technique {
   }
 
   program::Elements ShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
-    return At(u.shard, part.shard_offset, plan_.training.parameter_dtype);
+    return Further(ParameterShard(step_, u.state), part.shard_offset);
   }
   program::Elements GradientShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
-    return At(u.sharded_gradient, part.shard_offset, plan_.training.parameter_dtype);
+    return Further(GradientShard(step_, u.state), part.shard_offset);
   }
   // The elements that this rank puts into the gather buffer: how many before, and how many of all.
   std::int64_t GatherOffset(const ShardedUnit& u, bool from_kept) const {
@@ -293,12 +270,8 @@ class Fsdp2 final : public Technique {
     }
   }
 
-  Index MemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel({.name = name,
-                               .kind = KernelKind::kMemoryBound,
-                               .data_type = compute_type_,
-                               .read = read,
-                               .written = written});
+  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
+    return builder_.AddKernel(MemoryKernel(name, compute_type_, read, written));
   }
 
   void AddUnit(int index) {
@@ -333,22 +306,15 @@ class Fsdp2 final : public Technique {
       return builder_.AddBuffer(unit.name + what, BytesOf(count, type), category,
                                 BytesOf(count - exact, type));
     };
-    const DataType kept_in = training.parameter_dtype;
     const DataType reduced_in = training.reduce_dtype;
-    u.shard = shard_buffer("/parameter shard", kept_in, Category::kParameter);
-    builder_.Allocate(step_.compute(), u.shard);
-    u.optimizer = builder_.AddBuffer(
-        unit.name + "/optimizer shard",
-        Bytes(u.shard_elements * plan::OptimizerBytesPerParameter(training)), Category::kOptimizer,
-        padding(plan::OptimizerBytesPerParameter(training)));
-    builder_.Allocate(step_.compute(), u.optimizer);
+    std::vector<ShardPart> parts;
     for (const ShardedTensor& part : u.parts) {
-      const std::int64_t first = step_.first_element(part.tensor) + part.own_first;
-      AddParameterState(step_, ShardPlace(u, part), first, part.own);
-      AddOptimizerState(step_, At(u.optimizer, part.shard_offset, DataType::kFp32),
-                        u.shard_elements, first, part.own);
+      parts.push_back({.tensor = part.tensor,
+                       .first = part.own_first,
+                       .elements = part.own,
+                       .offset = part.shard_offset});
     }
-
+    u.state = AddShardedState(step_, unit.name, u.shard_elements, exact, ranks, std::move(parts));
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
     u.full =
@@ -356,8 +322,9 @@ class Fsdp2 final : public Technique {
     const Bytes gathered_size = builder_.SizeOf(u.gathered);
     const Bytes full_size = builder_.SizeOf(u.full);
     const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
-    u.copy_in = MemoryKernel("all_gather_copy_in", builder_.SizeOf(u.shard), slice_size);
-    u.copy_out = MemoryKernel("split_with_sizes_copy", gathered_size, full_size);
+    u.copy_in =
+        AddMemoryKernel("all_gather_copy_in", builder_.SizeOf(u.state.parameters), slice_size);
+    u.copy_out = AddMemoryKernel("split_with_sizes_copy", gathered_size, full_size);
     if (communicator_ != kNone) {
       u.all_gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                              .communicator = communicator_,
@@ -382,8 +349,8 @@ class Fsdp2 final : public Technique {
       u.kept = builder_.AddBuffer(unit.name + "/kept shard", BytesOf(part.length(), compute_type_),
                                   Category::kCommunication);
       const Bytes part_size = builder_.SizeOf(u.kept);
-      u.keep = MemoryKernel("keep_shard", part_size, part_size);
-      u.copy_in_kept = MemoryKernel("all_gather_copy_in", part_size, part_size);
+      u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
+      u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
       u.all_gather_kept = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                                   .communicator = kept_communicator_,
                                                   .bytes = gathered_size,
@@ -397,22 +364,23 @@ class Fsdp2 final : public Technique {
     u.reduce_input =
         whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
     u.reduce_output = shard_buffer("/reduce-scatter output", reduced_in, Category::kGradient);
-    u.sharded_gradient = shard_buffer("/gradient shard", kept_in, Category::kGradient);
     const Bytes input_size = builder_.SizeOf(u.reduce_input);
     const Bytes output_size = builder_.SizeOf(u.reduce_output);
-    const Bytes sharded_size = builder_.SizeOf(u.sharded_gradient);
-    u.copy_to_reduce = MemoryKernel("chunk_cat", gradient_size, input_size);
-    if (communicator_ == kNone) u.copy_reduce_input = MemoryKernel("copy", input_size, output_size);
-    u.cast_gradient = MemoryKernel("cast_gradient", output_size, sharded_size);
-    u.add_gradient = MemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
+    const Bytes sharded_size = builder_.SizeOf(u.state.gradient);
+    u.copy_to_reduce = AddMemoryKernel("chunk_cat", gradient_size, input_size);
+    if (communicator_ == kNone)
+      u.copy_reduce_input = AddMemoryKernel("copy", input_size, output_size);
+    u.cast_gradient = AddMemoryKernel("cast_gradient", output_size, sharded_size);
+    u.add_gradient =
+        AddMemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
     if (AccumulatesInReduceType()) {
       u.accumulated =
           whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
       const Bytes accumulated_size = builder_.SizeOf(u.accumulated);
-      u.accumulate = MemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
-      u.accumulate_more =
-          MemoryKernel("accumulate_gradient", gradient_size + accumulated_size, accumulated_size);
-      u.copy_accumulated_to_reduce = MemoryKernel("chunk_cat", accumulated_size, input_size);
+      u.accumulate = AddMemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
+      u.accumulate_more = AddMemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
+                                          accumulated_size);
+      u.copy_accumulated_to_reduce = AddMemoryKernel("chunk_cat", accumulated_size, input_size);
     }
     u.reduced = builder_.AddEvent(unit.name + " reduce-scattered");
     u.post_reduced = builder_.AddEvent(unit.name + " gradient ready");
@@ -442,7 +410,7 @@ class Fsdp2 final : public Technique {
     if (u.unsharded || u.gather_issued || u.gathered_elements == 0) return;
     u.gather_issued = true;
     const bool from_kept = u.has_kept;
-    const Index source = from_kept ? u.kept : u.shard;
+    const Index source = from_kept ? u.kept : u.state.parameters;
     if (from_kept) {
       builder_.Wait(copy_in_stream_, u.kept_written);
       builder_.Wait(gather_stream_, u.kept_written);
@@ -589,10 +557,10 @@ class Fsdp2 final : public Technique {
       ReleaseGradients(u);
     }
     builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
-    const bool first = !u.has_sharded_gradient;
+    const bool first = !u.state.has_gradient;
     // The first reduction's result is the sharded gradient, unless it must be cast.
     const bool direct = first && KeepsReducedType();
-    const Index output = direct ? u.sharded_gradient : u.reduce_output;
+    const Index output = direct ? u.state.gradient : u.reduce_output;
     builder_.Allocate(reduce_stream_, output);
     const program::Elements whole = At(u.reduce_input, 0, reduced_in);
     const program::Elements shard = At(output, 0, reduced_in);
@@ -613,16 +581,16 @@ class Fsdp2 final : public Technique {
       builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
     }
     if (!direct) {
-      if (first) builder_.Allocate(post_reduce_stream_, u.sharded_gradient);
+      if (first) builder_.Allocate(post_reduce_stream_, u.state.gradient);
       for (const ShardedTensor& part : u.parts) {
         const program::Effect move =
             Move(GradientShardPlace(u, part), Further(shard, part.shard_offset), part.own);
         builder_.With(first ? move : Added(move));
       }
       builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
-                   {builder_.ReadsAll(output), builder_.WritesAll(u.sharded_gradient)});
+                   {builder_.ReadsAll(output), builder_.WritesAll(u.state.gradient)});
     }
-    u.has_sharded_gradient = true;
+    u.state.has_gradient = true;
     builder_.Record(post_reduce_stream_, u.post_reduced);
     if (!direct && post_reduce_stream_ == reduce_stream_) {
       builder_.Release(output);

@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
+#include "src/lowering/fsdp1.h"
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
@@ -22,6 +23,7 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
     case plan::Framework::kMegatron:
       return LowerMegatron(scenario, options);
     case plan::Framework::kFsdp1:
+      return LowerFsdp1(scenario, options);
     case plan::Framework::kDeepSpeed:
       break;
   }

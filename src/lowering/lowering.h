@@ -10,8 +10,8 @@
 namespace stepcast::lowering {
 
 // The program of `options.rank`; data parallelism treats all ranks alike, so rank 0's stands for
-// all where only times matter. One file per technique writes it (reference.cc, ddp.cc, fsdp2.cc).
-// The scenario must be legal, the rank one of its data-parallel ranks.
+// all where only times matter. One file per technique writes it (reference.cc, ddp.cc, fsdp1.cc,
+// fsdp2.cc). The scenario must be legal, the rank one of its data-parallel ranks.
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
 // The process groups of the program of `rank`, in the order of `program`, which is that of any

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/lowering/fsdp1.h"
 #include "src/program/data_flow_validator.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
@@ -87,6 +90,24 @@ std::vector<std::vector<std::string>> Plans() {
     with(ddp, {key("find_unused_parameters=true"), key("bucket_size=1 KiB")});
     with(ddp, {key("bucket_size=0 B"), key("gradient_as_bucket_view=true")});
 
+    for (const char* stage : {"2", "3"}) {
+      const std::vector<std::string> fsdp1{micro, key("framework=fsdp1"),
+                                           key(std::string("zero_stage=") + stage)};
+      with(fsdp1, {});
+      with(fsdp1, {"training.parameter_dtype=fp32"});
+      with(fsdp1, {"training.parameter_dtype=fp32", "training.reduce_dtype=fp32"});
+      with(fsdp1, {"training.parameter_dtype=fp32", "software={torch: \"2.1\"}",
+                   key("shard_group_size=4")});
+      with(fsdp1, {"software={torch: \"2.0\"}", key("shard_group_size=4")});
+      with(fsdp1, {key("backward_prefetch=post"), key("forward_prefetch=true")});
+      with(fsdp1, {key("backward_prefetch=none"), key("limit_all_gathers=false")});
+      with(fsdp1, {key("use_orig_params=true"), "training.reduce_dtype=fp32"});
+      with(fsdp1, {key("accumulate_unsharded=true")});
+      with(fsdp1, {key("accumulate_unsharded=true"), "training.reduce_dtype=fp32"});
+      with(fsdp1, {key("shard_group_size=4")});
+      with(fsdp1, {key("shard_group_size=1"), "training.parameter_dtype=fp32"});
+    }
+
     const std::vector<std::string> fsdp2{micro, key("framework=fsdp2"), key("zero_stage=3")};
     with(fsdp2, {});
     with(fsdp2, {"training.parameter_dtype=fp32"});
@@ -105,6 +126,9 @@ std::vector<std::vector<std::string>> Plans() {
     with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp2"),
           key("zero_stage=3")},
          {"training.attention=math"});
+    with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp1"),
+          key("zero_stage=3")},
+         {"training.parameter_dtype=fp32", "training.reduce_dtype=fp32"});
   }
   return plans;
 }
@@ -157,7 +181,7 @@ TEST(Lowering, LeavesTheDataFlowOutUnlessAskedFor) {
 }
 
 TEST(Lowering, OneRankCommunicatesWithNobody) {
-  for (const char* framework : {"reference", "fsdp2"}) {
+  for (const char* framework : {"reference", "fsdp1", "fsdp2"}) {
     const auto program = Lowered(
         kLayers, {"cluster.topology.devices=1", std::string("data_parallel.framework=") + framework,
                   "data_parallel.zero_stage=3"});
@@ -201,6 +225,142 @@ TEST(Fsdp2, KeepsUnitsWhenToldTo) {
       (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
                                 "all_gather 8208", "reduce_scatter 8208", "reduce_scatter 8208",
                                 "reduce_scatter 8208", "reduce_scatter 2048"}));
+}
+
+// Backward, in host order: G an all-gather, J the end of a unit's gradients, R a reduce-scatter.
+std::string BackwardOf(const program::Program& program) {
+  std::string letters;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.phase != program::Phase::kBackward) continue;
+    if (instruction.opcode == Opcode::kKernel) {
+      if (program.kernels[instruction.operand].name == "join_gradients") letters += 'J';
+    } else if (instruction.opcode == Opcode::kCollective) {
+      const auto kind = program.collectives[instruction.operand].kind;
+      letters += kind == CollectiveKind::kAllGather ? 'G' : 'R';
+    }
+  }
+  return letters;
+}
+
+// Three blocks of 4103 parameters behind one of 1024, on 8 ranks in bf16: flat shards of 513 and
+// 128, gathered 8208 B and 2048 B. Forward gathers in order, backward in the opposite order.
+TEST(Fsdp1, GathersFlatParametersInTheFrameworksOrder) {
+  const program::Program program =
+      Lowered(kLayers, {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3"});
+  EXPECT_EQ(
+      Collectives(program),
+      (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
+                                "all_gather 8208", "all_gather 8208", "all_gather 8208",
+                                "reduce_scatter 8208", "all_gather 8208", "reduce_scatter 8208",
+                                "all_gather 2048", "reduce_scatter 8208", "reduce_scatter 2048"}));
+  // BACKWARD_PRE: each block asks for the one before it ahead of its own gradients.
+  EXPECT_EQ(BackwardOf(program), "GGJRGJRGJRJR");
+}
+
+// BACKWARD_POST: after the gradients, before their reduction. None: when a backward begins.
+TEST(Fsdp1, AsksForTheNextUnitWhenToldTo) {
+  const auto backward = [](const char* prefetch) {
+    return BackwardOf(
+        Lowered(kLayers, {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3",
+                          std::string("data_parallel.backward_prefetch=") + prefetch}));
+  };
+  EXPECT_EQ(backward("post"), "GJGRJGRJGRJR");
+  EXPECT_EQ(backward("none"), "GJRGJRGJRGJR");
+}
+
+// The root (51283 x 768 parameters of embeddings and final norm, in bf16) is gathered first, kept,
+// asks for the last of the 12 blocks before its own backward, and is reduced last.
+TEST(Fsdp1, KeepsTheRootBetweenForwardAndBackward) {
+  const std::vector<std::string> fsdp1 = {"data_parallel.framework=fsdp1",
+                                          "data_parallel.zero_stage=3"};
+  const auto lines = Collectives(Lowered(kTransformer, fsdp1));
+  ASSERT_EQ(lines.size(), static_cast<std::size_t>(1 + 12 + 12 + 12 + 1));
+  EXPECT_EQ(lines.front(), "all_gather 78770688");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), lines.front()), 1);
+  EXPECT_EQ(lines.back(), "reduce_scatter 78770688");
+  EXPECT_EQ(BackwardOf(Lowered(kTransformer, fsdp1)).substr(0, 5), "GGJRG");
+}
+
+// SHARD_GRAD_OP gathers once.
+TEST(Fsdp1, KeepsUnitsAtStageTwo) {
+  EXPECT_EQ(
+      Collectives(
+          Lowered(kLayers, {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=2"})),
+      (std::vector<std::string>{"all_gather 2048", "all_gather 8208", "all_gather 8208",
+                                "all_gather 8208", "reduce_scatter 8208", "reduce_scatter 8208",
+                                "reduce_scatter 8208", "reduce_scatter 2048"}));
+}
+
+// no_sync with two micro-batches: FULL_SHARD gathers in each forward and backward and reduces in
+// the last; SHARD_GRAD_OP keeps its parameters from the first micro-batch on.
+TEST(Fsdp1, NoSyncReducesInTheLastMicroBatch) {
+  const auto count = [](const char* stage, const std::string& what) {
+    const auto lines = Collectives(Lowered(
+        kLayers, {"data_parallel.framework=fsdp1", std::string("data_parallel.zero_stage=") + stage,
+                  "data_parallel.accumulate_unsharded=true", "training.gradient_accumulation=2"}));
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.compare(0, what.size(), what) == 0;
+    });
+  };
+  EXPECT_EQ(count("3", "all_gather"), 2 * (4 + 4));
+  EXPECT_EQ(count("3", "reduce_scatter"), 3 + 1);
+  EXPECT_EQ(count("2", "all_gather"), 3 + 1);
+  EXPECT_EQ(count("2", "reduce_scatter"), 3 + 1);
+}
+
+// Hybrid sharding: a reduce-scatter inside the group of 4, and an all-reduce of the shard, of
+// ceil(4103 / 4) = 1026 and 1024 / 4 = 256 elements, over the two groups.
+TEST(Fsdp1, HybridShardingReducesTheShardOverTheReplicas) {
+  std::vector<std::string> reductions;
+  for (const std::string& line :
+       Collectives(Lowered(kLayers, {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3",
+                                     "data_parallel.shard_group_size=4"}))) {
+    if (line.find("reduce") != std::string::npos) reductions.push_back(line);
+  }
+  EXPECT_EQ(reductions, (std::vector<std::string>{"reduce_scatter 8208", "all_reduce 2052",
+                                                  "reduce_scatter 8208", "all_reduce 2052",
+                                                  "reduce_scatter 8208", "all_reduce 2052",
+                                                  "reduce_scatter 2048", "all_reduce 512"}));
+}
+
+std::vector<std::string> StreamNames(const char* torch, const char* shard_group_size) {
+  std::vector<std::string> names;
+  for (const program::Stream& stream :
+       Lowered(kLayers, {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3",
+                         std::string("software={torch: \"") + torch + "\"}",
+                         std::string("data_parallel.shard_group_size=") + shard_group_size})
+           .streams) {
+    names.push_back(stream.name);
+  }
+  return names;
+}
+
+TEST(Fsdp1, StreamsFollowTheVersion) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(StreamNames("2.8", "8"), (Names{"compute", "pre-unshard", "unshard", "post-backward"}));
+  EXPECT_EQ(StreamNames("2.8", "4"),
+            (Names{"compute", "pre-unshard", "unshard", "post-backward", "all-reduce"}));
+  EXPECT_EQ(StreamNames("2.7", "4"), (Names{"compute", "pre-unshard", "unshard", "post-backward",
+                                            "nccl shard", "nccl replica", "all-reduce"}));
+  EXPECT_EQ(StreamNames("2.0", "4"), (Names{"compute", "pre-unshard", "unshard", "post-backward",
+                                            "nccl shard", "nccl replica"}));
+}
+
+// The factor of default_hooks.py: the least power of two that is at least the root of the ranks, as
+// long as it divides them.
+TEST(Fsdp1, DividesGradientsBeforeAndAfterTheReduction) {
+  for (const auto& [ranks, factor] : {std::pair{1, 1},
+                                      {2, 2},
+                                      {3, 2},
+                                      {4, 2},
+                                      {8, 4},
+                                      {12, 4},
+                                      {16, 4},
+                                      {64, 8},
+                                      {128, 16},
+                                      {512, 32}}) {
+    EXPECT_EQ(GradientPredivideFactor(ranks), factor) << ranks;
+  }
 }
 
 // Tensors become ready as 7, 4096 per block (last registered first), then 24, 1000 of 'first'.

@@ -122,13 +122,17 @@ void ProgramBuilder::Communicate(StreamId stream, Index collective,
   EmitWithUses(Opcode::kCollective, stream, collective, uses);
 }
 
-void ProgramBuilder::Record(StreamId stream, Index event) {
+std::size_t ProgramBuilder::Record(StreamId stream, Index event) {
   Emit(Opcode::kRecordEvent, stream, event);
+  return program_.step.size() - 1;
 }
 
 void ProgramBuilder::Wait(StreamId stream, Index event) { Emit(Opcode::kWaitEvent, stream, event); }
 
-void ProgramBuilder::HostWait(Index event) { Emit(Opcode::kHostWaitEvent, 0, event); }
+std::size_t ProgramBuilder::HostWait(Index event) {
+  Emit(Opcode::kHostWaitEvent, 0, event);
+  return program_.step.size() - 1;
+}
 
 void ProgramBuilder::Allocate(StreamId owner, Index buffer) {
   Emit(Opcode::kAllocate, owner, buffer);

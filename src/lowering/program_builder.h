@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -59,9 +60,14 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  void Record(StreamId stream, Index event);
+  // Record and HostWait return where in the step they stand, for SetOperand.
+  std::size_t Record(StreamId stream, Index event);
   void Wait(StreamId stream, Index event);
-  void HostWait(Index event);
+  std::size_t HostWait(Index event);
+  // For what is known only when all of the step is written.
+  void SetOperand(std::size_t instruction, Index operand) {
+    program_.step[instruction].operand = operand;
+  }
   // `waiter` waits for everything issued on `other` so far; `event` carries it.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);

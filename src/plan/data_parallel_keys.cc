@@ -24,6 +24,14 @@ const char* Name(DataParallelKey key) {
       return "gradient_as_bucket_view";
     case DataParallelKey::kFindUnusedParameters:
       return "find_unused_parameters";
+    case DataParallelKey::kBackwardPrefetch:
+      return "backward_prefetch";
+    case DataParallelKey::kForwardPrefetch:
+      return "forward_prefetch";
+    case DataParallelKey::kLimitAllGathers:
+      return "limit_all_gathers";
+    case DataParallelKey::kUseOrigParams:
+      return "use_orig_params";
   }
   return "";
 }
@@ -44,6 +52,10 @@ bool Has(Framework framework, DataParallelKey key) {
       return key == DataParallelKey::kOverlap || key == DataParallelKey::kBucketSize ||
              key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
     case Framework::kFsdp1:
+      return key == DataParallelKey::kAccumulateUnsharded ||
+             key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kBackwardPrefetch ||
+             key == DataParallelKey::kForwardPrefetch || key == DataParallelKey::kLimitAllGathers ||
+             key == DataParallelKey::kUseOrigParams;
     case Framework::kDeepSpeed:
       return true;  // not modelled: the framework itself is refused, not its keys
   }
@@ -73,6 +85,10 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     case DataParallelKey::kOverlapParamGather:
     case DataParallelKey::kGradientAsBucketView:
     case DataParallelKey::kFindUnusedParameters:
+    case DataParallelKey::kBackwardPrefetch:
+    case DataParallelKey::kForwardPrefetch:
+    case DataParallelKey::kLimitAllGathers:
+    case DataParallelKey::kUseOrigParams:
       return false;  // ways of one framework; the textbook has none
   }
   return false;

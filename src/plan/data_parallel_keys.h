@@ -18,6 +18,10 @@ enum class DataParallelKey : std::uint8_t {
   kOverlapParamGather,
   kGradientAsBucketView,
   kFindUnusedParameters,
+  kBackwardPrefetch,
+  kForwardPrefetch,
+  kLimitAllGathers,
+  kUseOrigParams,
 };
 inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kOverlap,
@@ -30,6 +34,10 @@ inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kOverlapParamGather,
     DataParallelKey::kGradientAsBucketView,
     DataParallelKey::kFindUnusedParameters,
+    DataParallelKey::kBackwardPrefetch,
+    DataParallelKey::kForwardPrefetch,
+    DataParallelKey::kLimitAllGathers,
+    DataParallelKey::kUseOrigParams,
 };
 const char* Name(DataParallelKey key);  // "bucket_size"
 

@@ -48,15 +48,40 @@ class Checker {
   void CheckVersions() {
     CheckVersion("torch", request_.torch, kOldestTorch, kNewestTorch);
     CheckVersion("nccl", request_.nccl, kOldestNccl, kNewestNccl);
-    // PyTorch 2.4 is the first release that lists fully_shard per parameter (as a prototype).
-    constexpr Version kFirstFsdp2{2, 4};
-    if (Is(Framework::kFsdp2) && request_.torch && *request_.torch >= kOldestTorch &&
-        *request_.torch < kFirstFsdp2) {
-      Add("software.torch", "plan.version-without-framework",
-          fmt::format("fsdp2 came with torch 2.4, not yet in {}.{}", request_.torch->major,
-                      request_.torch->minor),
-          "name torch 2.4 or later, or another framework");
-    }
+    // FullyShardedDataParallel left its prototype in PyTorch 1.12. PyTorch 2.4 is the first release
+    // that lists fully_shard per parameter (as a prototype).
+    if (Is(Framework::kFsdp1)) CheckFirstVersion(Framework::kFsdp1, {1, 12});
+    if (Is(Framework::kFsdp2)) CheckFirstVersion(Framework::kFsdp2, {2, 4});
+    if (Is(Framework::kFsdp1)) CheckFsdp1Settings();
+  }
+
+  bool IsOlderThan(Version version) const {
+    return request_.torch && *request_.torch >= kOldestTorch && *request_.torch < version;
+  }
+
+  void CheckFirstVersion(Framework framework, Version first) {
+    if (!IsOlderThan(first)) return;
+    Add("software.torch", "plan.version-without-framework",
+        fmt::format("{} came with torch {}.{}, not yet in {}.{}", plan::Name(framework),
+                    first.major, first.minor, request_.torch->major, request_.torch->minor),
+        fmt::format("name torch {}.{} or later, or another framework", first.major, first.minor));
+  }
+
+  // torch/distributed/fsdp/fully_sharded_data_parallel.py of each release.
+  void CheckFsdp1Settings() {
+    const auto check = [&](bool used, const char* setting, Version first) {
+      if (!used || !IsOlderThan(first) || IsOlderThan({1, 12})) return;
+      Add(fmt::format("data_parallel.{}", setting), "plan.version-without-setting",
+          fmt::format("{} of fsdp1 came with torch {}.{}, not yet in {}.{}", setting, first.major,
+                      first.minor, request_.torch->major, request_.torch->minor),
+          fmt::format("name torch {}.{} or later, or leave it out", first.major, first.minor));
+    };
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    check(data && request_.shard_group_size && *request_.shard_group_size < *data,
+          "shard_group_size", {2, 0});
+    check(request_.forward_prefetch.value_or(false), "forward_prefetch", {1, 13});
+    check(request_.limit_all_gathers.value_or(false), "limit_all_gathers", {1, 13});
+    check(request_.use_orig_params.value_or(false), "use_orig_params", {2, 0});
   }
 
   void CheckSequence() {
@@ -186,23 +211,23 @@ class Checker {
         }
         CheckDdpTypes();
         return;
+      case Framework::kFsdp1:
       case Framework::kFsdp2:
         if (request_.zero_stage.value_or(3) < 2) {
           Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-              fmt::format("fsdp2 shards parameters, which is stage 3, or stage 2 without "
+              fmt::format("{} shards parameters, which is stage 3, or stage 2 without "
                           "resharding, not zero_stage {}",
-                          *request_.zero_stage),
+                          name, *request_.zero_stage),
               "write zero_stage: 3 or 2, or framework: reference or ddp");
         }
         return;
       case Framework::kMegatron:
         CheckMegatron();
         return;
-      case Framework::kFsdp1:
       case Framework::kDeepSpeed:
         Add("data_parallel.framework", "plan.framework-not-supported",
             fmt::format("this framework is not supported yet: {}", name),
-            "reference, ddp, fsdp2 and megatron are");
+            "reference, ddp, fsdp1, fsdp2 and megatron are");
         return;
     }
   }
@@ -296,6 +321,14 @@ class Checker {
         return request_.gradient_as_bucket_view.has_value();
       case DataParallelKey::kFindUnusedParameters:
         return request_.find_unused_parameters.has_value();
+      case DataParallelKey::kBackwardPrefetch:
+        return request_.backward_prefetch.has_value();
+      case DataParallelKey::kForwardPrefetch:
+        return request_.forward_prefetch.has_value();
+      case DataParallelKey::kLimitAllGathers:
+        return request_.limit_all_gathers.has_value();
+      case DataParallelKey::kUseOrigParams:
+        return request_.use_orig_params.has_value();
     }
     return false;
   }
@@ -305,8 +338,8 @@ class Checker {
     for (DataParallelKey key : kDataParallelKeys) {
       if (!Given(key) || Has(*request_.framework, key)) continue;
       std::string having;
-      for (Framework other :
-           {Framework::kReference, Framework::kDdp, Framework::kFsdp2, Framework::kMegatron}) {
+      for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp1,
+                              Framework::kFsdp2, Framework::kMegatron}) {
         if (!Has(other, key)) continue;
         having += having.empty() ? "" : ", ";
         having += plan::Name(other);
@@ -393,14 +426,17 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
   add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
   add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
-  const DataType parameters = request.parameter_dtype.value_or(
-      request.precision == DataType::kFp8 ? DataType::kBf16 : *request.precision);
-  if (request.framework == Framework::kFsdp2 && request.gradient_dtype &&
+  add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
+  add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
+  add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
+  add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
+  const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
+  if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(
-        fmt::format("training.gradient_dtype has no effect with framework fsdp2, which keeps "
+        fmt::format("training.gradient_dtype has no effect with framework {}, which keeps "
                     "gradients in the type of the parameters: {}",
-                    Name(parameters)));
+                    Name(*request.framework), Name(parameters)));
   }
   // Without a bucket size there are no buckets of which one could be the first.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);

@@ -44,6 +44,10 @@ TEST(Check, AcceptsEveryStageOfTheReferenceWithEveryKey) {
     request.shard_group_size = 4;
     request.gradient_as_bucket_view = true;
     request.find_unused_parameters = true;
+    request.backward_prefetch = BackwardPrefetch::kPost;
+    request.forward_prefetch = true;
+    request.limit_all_gathers = false;
+    request.use_orig_params = true;
     EXPECT_TRUE(Check(request, EightDevices()).empty()) << stage;
   }
 }
@@ -74,6 +78,29 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "software.torch", "plan.version-without-framework",
        "fsdp2 came with torch 2.4, not yet in 2.3"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 3;
+         r.torch = Version{1, 11};
+       },
+       "software.torch", "plan.version-without-framework",
+       "fsdp1 came with torch 1.12, not yet in 1.11"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 3;
+         r.shard_group_size = 4;
+         r.torch = Version{1, 13};
+       },
+       "data_parallel.shard_group_size", "plan.version-without-setting",
+       "shard_group_size of fsdp1 came with torch 2.0, not yet in 1.13"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 3;
+         r.limit_all_gathers = true;
+         r.torch = Version{1, 12};
+       },
+       "data_parallel.limit_all_gathers", "plan.version-without-setting",
+       "limit_all_gathers of fsdp1 came with torch 1.13, not yet in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
        "plan.sequence-too-long", "the model has 1024 positions, sequence_length is 1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
@@ -114,6 +141,27 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
        "fsdp2 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
        "1"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 0;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "fsdp1 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
+       "0"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 3;
+         r.reshard_after_forward = ReshardAfterForward(false);
+       },
+       "data_parallel.reshard_after_forward", "plan.key-not-of-framework",
+       "fsdp1 has no setting reshard_after_forward"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.limit_all_gathers = true;
+       },
+       "data_parallel.limit_all_gathers", "plan.key-not-of-framework",
+       "fsdp2 has no setting limit_all_gathers"},
       {[](Request& r) { r.framework = Framework::kDeepSpeed; }, "data_parallel.framework",
        "plan.framework-not-supported", "this framework is not supported yet: deepspeed"},
       {[](Request& r) {

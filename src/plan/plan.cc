@@ -40,6 +40,18 @@ const char* Name(Framework framework) {
   return "";
 }
 
+const char* Name(BackwardPrefetch prefetch) {
+  switch (prefetch) {
+    case BackwardPrefetch::kPre:
+      return "pre";
+    case BackwardPrefetch::kPost:
+      return "post";
+    case BackwardPrefetch::kNone:
+      return "none";
+  }
+  return "";
+}
+
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
   const std::int64_t moments = training.optimizer == Optimizer::kAdamW ? 2 : 1;
   const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;

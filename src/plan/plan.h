@@ -68,6 +68,10 @@ struct Parallelism {
 // true: freed, gathered again for backward. false: kept. k: re-sharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
+// When FSDP1 gathers the next unit of backward: before the present unit's gradients are computed,
+// after that, or only when it is needed.
+enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
+
 struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
@@ -80,9 +84,13 @@ struct DataParallel {
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
   std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
-  bool overlap_param_gather = false;     // megatron, stage 1: gather during the next forward
-  bool gradient_as_bucket_view = false;  // ddp
-  bool find_unused_parameters = false;   // ddp
+  bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
+  bool gradient_as_bucket_view = false;                         // ddp
+  bool find_unused_parameters = false;                          // ddp
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
+  bool forward_prefetch = false;                                // fsdp1
+  bool limit_all_gathers = true;                                // fsdp1
+  bool use_orig_params = false;                                 // fsdp1
 };
 
 struct Plan {
@@ -95,6 +103,17 @@ struct Plan {
 const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);
 const char* Name(Framework framework);
+const char* Name(BackwardPrefetch prefetch);  // "pre"
+
+// Whether the framework is one of PyTorch's FSDP: units, gradients kept in the parameters' type.
+constexpr bool IsFsdp(Framework framework) {
+  return framework == Framework::kFsdp1 || framework == Framework::kFsdp2;
+}
+
+// The type in which kernels read parameters and write gradients: 16 bits beside 8-bit products.
+constexpr DataType ComputeType(DataType precision) {
+  return precision == DataType::kFp8 ? DataType::kBf16 : precision;
+}
 
 // Bytes of persistent optimizer state per parameter: AdamW's two FP32 moments (SGD: one momentum),
 // plus the FP32 master copy when the parameters are kept in 16 bits or fewer. AdamW on bf16

@@ -33,12 +33,12 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
   training.precision = *request.precision;
   // Matrix products alone run in 8 bits; nothing is kept or reduced in them.
-  const DataType kept = training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
+  const DataType kept = ComputeType(training.precision);
   training.parameter_dtype = request.parameter_dtype.value_or(kept);
   training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
   training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
-  if (request.framework == Framework::kFsdp2) {
-    // FSDP2 casts what it has reduced to the type of the sharded parameters.
+  if (IsFsdp(*request.framework)) {
+    // FSDP casts what it has reduced to the type of the sharded parameters.
     training.gradient_dtype = training.parameter_dtype;
     training.reduce_dtype = request.reduce_dtype.value_or(kept);
   } else if (request.framework == Framework::kMegatron) {
@@ -93,6 +93,17 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
   }
 }
 
+// Defaults of torch.distributed.fsdp.FullyShardedDataParallel: BACKWARD_PRE since 2.0
+// (pytorch/pytorch pull request 88428), limit_all_gathers since 2.1 (104900).
+void CompleteFsdp1(const Request& request, DataParallel& data_parallel) {
+  const Version torch = request.torch.value_or(Software().torch);
+  data_parallel.backward_prefetch = request.backward_prefetch.value_or(
+      torch >= Version{2, 0} ? BackwardPrefetch::kPre : BackwardPrefetch::kNone);
+  data_parallel.forward_prefetch = request.forward_prefetch.value_or(false);
+  data_parallel.limit_all_gathers = request.limit_all_gathers.value_or(torch >= Version{2, 1});
+  data_parallel.use_orig_params = request.use_orig_params.value_or(false);
+}
+
 DataParallel CompleteDataParallel(const Request& request, const Training& training,
                                   std::int64_t data) {
   DataParallel data_parallel;
@@ -101,8 +112,8 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap = request.overlap.value_or(true);
   CompleteBuckets(request, training, data, data_parallel);
   data_parallel.prefetch = request.prefetch.value_or(1);
-  // fsdp2 without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
-  const bool keeps_whole = data_parallel.framework == Framework::kFsdp2 && request.zero_stage == 2;
+  // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
+  const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
   data_parallel.reshard_after_forward =
       request.reshard_after_forward.value_or(ReshardAfterForward(!keeps_whole));
   data_parallel.accumulate_unsharded = request.accumulate_unsharded.value_or(false);
@@ -121,6 +132,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
   data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
   data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
+  CompleteFsdp1(request, data_parallel);
   return data_parallel;
 }
 

@@ -51,6 +51,10 @@ struct Request {
   std::optional<bool> overlap_param_gather;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
+  std::optional<BackwardPrefetch> backward_prefetch;
+  std::optional<bool> forward_prefetch;
+  std::optional<bool> limit_all_gathers;
+  std::optional<bool> use_orig_params;
 
   std::optional<Version> torch;
   std::optional<Version> nccl;

@@ -114,6 +114,38 @@ TEST(Complete, FirstBucketOfDdpFollowsTheVersion) {
   EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(2));
 }
 
+// BACKWARD_PRE became the default with torch 2.0, limit_all_gathers with 2.1.
+TEST(Complete, SettingsOfFsdp1FollowTheVersion) {
+  Request request = Minimal(Framework::kFsdp1, 3);
+  const auto completed = [&request](Version torch) {
+    request.torch = torch;
+    return Complete(request, 8).data_parallel;
+  };
+  EXPECT_EQ(completed({2, 6}).backward_prefetch, BackwardPrefetch::kPre);
+  EXPECT_TRUE(completed({2, 6}).limit_all_gathers);
+  EXPECT_FALSE(completed({2, 6}).forward_prefetch);
+  EXPECT_FALSE(completed({2, 6}).use_orig_params);
+  EXPECT_EQ(completed({2, 0}).backward_prefetch, BackwardPrefetch::kPre);
+  EXPECT_FALSE(completed({2, 0}).limit_all_gathers);
+  EXPECT_EQ(completed({1, 13}).backward_prefetch, BackwardPrefetch::kNone);
+  request.limit_all_gathers = true;
+  EXPECT_TRUE(completed({1, 13}).limit_all_gathers);
+}
+
+// MixedPrecision's rules are those of FSDP2: gradients are kept in the parameters' type and reduced
+// in the compute type unless said otherwise.
+TEST(Complete, TypesOfFsdp1AreThoseOfMixedPrecision) {
+  Request request = Minimal(Framework::kFsdp1, 3);
+  request.parameter_dtype = DataType::kFp32;
+  request.gradient_dtype = DataType::kBf16;
+  EXPECT_EQ(Complete(request, 8).training.gradient_dtype, DataType::kFp32);
+  EXPECT_EQ(Complete(request, 8).training.reduce_dtype, DataType::kBf16);
+  request.reduce_dtype = DataType::kFp32;
+  EXPECT_EQ(Complete(request, 8).training.reduce_dtype, DataType::kFp32);
+  EXPECT_EQ(Complete(Minimal(Framework::kFsdp1, 2), 8).data_parallel.reshard_after_forward,
+            ReshardAfterForward(false));
+}
+
 TEST(Complete, Stage2OfFsdp2KeepsParametersWhole) {
   EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 2), 8).data_parallel.reshard_after_forward,
             ReshardAfterForward(false));

@@ -30,6 +30,17 @@ std::string Reshard(const plan::ReshardAfterForward& reshard) {
   return fmt::format("reshard to {} ranks after forward", std::get<std::int64_t>(reshard));
 }
 
+// ShardingStrategy's names, and how units are asked for.
+std::string Fsdp1(const plan::Plan& plan) {
+  const plan::DataParallel& data = plan.data_parallel;
+  const bool hybrid = data.shard_group_size < plan.parallelism.data;
+  const char* strategy = data.zero_stage == 3 ? (hybrid ? "HYBRID_SHARD" : "FULL_SHARD")
+                                              : (hybrid ? "_HYBRID_SHARD_ZERO2" : "SHARD_GRAD_OP");
+  return fmt::format(", {}, backward prefetch {}{}{}", strategy, plan::Name(data.backward_prefetch),
+                     data.forward_prefetch ? ", forward prefetch" : "",
+                     data.limit_all_gathers ? "" : ", all-gathers not limited");
+}
+
 std::string Plan(const plan::Plan& plan) {
   const plan::DataParallel& data = plan.data_parallel;
   std::string text =
@@ -39,7 +50,9 @@ std::string Plan(const plan::Plan& plan) {
     text += fmt::format(" sharded over {}", Grouped(data.shard_group_size));
   }
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
-  if (has_units) {
+  if (data.framework == plan::Framework::kFsdp1) {
+    text += Fsdp1(plan);
+  } else if (has_units) {
     text += fmt::format(", prefetch {}, {}", data.prefetch, Reshard(data.reshard_after_forward));
   } else if (data.bucket_size.has_value()) {
     text += data.bucket_size == Bytes(0)

@@ -128,6 +128,10 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kOverlapParamGather, Boolean(data_parallel.overlap_param_gather));
   add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
   add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
+  add(plan::DataParallelKey::kBackwardPrefetch, Text(plan::Name(data_parallel.backward_prefetch)));
+  add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
+  add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
+  add(plan::DataParallelKey::kUseOrigParams, Boolean(data_parallel.use_orig_params));
   return mapping;
 }
 

@@ -222,6 +222,14 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
   request.gradient_as_bucket_view = reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
   request.find_unused_parameters = reader.ReadBoolean("find_unused_parameters", Need::kOptional);
+  request.backward_prefetch =
+      reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
+                                              {{"pre", plan::BackwardPrefetch::kPre},
+                                               {"post", plan::BackwardPrefetch::kPost},
+                                               {"none", plan::BackwardPrefetch::kNone}});
+  request.forward_prefetch = reader.ReadBoolean("forward_prefetch", Need::kOptional);
+  request.limit_all_gathers = reader.ReadBoolean("limit_all_gathers", Need::kOptional);
+  request.use_orig_params = reader.ReadBoolean("use_orig_params", Need::kOptional);
   reader.Finish();
 }
 

@@ -20,24 +20,21 @@ float Rounded(float value, DataType type) {
       type, [&](auto t) { return values::ToFp32(values::FromFp32<decltype(t)>(value)); });
 }
 
-DataType ComputeType(const plan::Training& training) {
-  return training.precision == DataType::kFp8 ? DataType::kBf16 : training.precision;
-}
-
-// The type in which a layer's kernels read a tensor: fsdp2 gathers in the compute type; autocast
+// The type in which a layer's kernels read a tensor: FSDP gathers in the compute type; autocast
 // under ddp casts the matrices of all layers but the embedding; else parameters are read as stored.
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
   const plan::Training& training = scenario.plan.training;
   switch (scenario.plan.data_parallel.framework) {
+    case Framework::kFsdp1:
     case Framework::kFsdp2:
-      return ComputeType(training);
+      return plan::ComputeType(training.precision);
     case Framework::kDdp: {
       const bool casts = training.parameter_dtype == DataType::kFp32 &&
-                         ComputeType(training) != DataType::kFp32 &&
+                         plan::ComputeType(training.precision) != DataType::kFp32 &&
                          !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
                          layer.kind != model::LayerKind::kEmbedding;
-      return casts ? ComputeType(training) : training.parameter_dtype;
+      return casts ? plan::ComputeType(training.precision) : training.parameter_dtype;
     }
     default:
       return training.parameter_dtype;

@@ -85,10 +85,15 @@ std::vector<Case> Cases(int ranks) {
       "zero_stage: 3, framework: reference, prefetch: 1",
       "zero_stage: 0, framework: ddp",
       "zero_stage: 0, framework: ddp, bucket_size: 4 KiB",
+      "zero_stage: 3, framework: fsdp1",
+      "zero_stage: 3, framework: fsdp1, limit_all_gathers: false, use_orig_params: true",
       "zero_stage: 3, framework: fsdp2",
       "zero_stage: 3, framework: fsdp2, reshard_after_forward: false",
   };
-  if (ranks >= 4) plans.push_back("zero_stage: 3, framework: fsdp2, shard_group_size: 2");
+  if (ranks >= 4) {
+    plans.push_back("zero_stage: 3, framework: fsdp1, shard_group_size: 2");
+    plans.push_back("zero_stage: 3, framework: fsdp2, shard_group_size: 2");
+  }
   std::vector<Case> cases;
   for (const std::string& plan : plans) {
     for (const bool pool : {true, false}) {

@@ -94,7 +94,13 @@ std::vector<Case> Cases(int ranks) {
   plans.push_back("zero_stage: 3, framework: fsdp2");
   plans.push_back("zero_stage: 3, framework: fsdp2, prefetch: 2");
   plans.push_back("zero_stage: 3, framework: fsdp2, reshard_after_forward: false");
+  plans.push_back("zero_stage: 3, framework: fsdp1");
+  plans.push_back("zero_stage: 2, framework: fsdp1, forward_prefetch: true");
+  plans.push_back("zero_stage: 3, framework: fsdp1, accumulate_unsharded: true");
+  plans.push_back(
+      "zero_stage: 3, framework: fsdp1, use_orig_params: true, backward_prefetch: post");
   if (ranks >= 4) {
+    plans.push_back("zero_stage: 3, framework: fsdp1, shard_group_size: 2");
     for (const char* framework : {"reference", "fsdp2"}) {
       plans.push_back(fmt::format("zero_stage: 3, framework: {}, shard_group_size: 2", framework));
       plans.push_back(

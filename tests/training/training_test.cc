@@ -155,6 +155,11 @@ std::vector<std::string> DataParallelPlans(int ranks) {
   add("zero_stage: 0, framework: megatron", {"overlap: false", "bucket_size: 64 B"});
   add("zero_stage: 1, framework: megatron",
       {"overlap: false", "bucket_size: 64 B", "bucket_size: 64 B, overlap_param_gather: false"});
+  for (const char* stage : {"2", "3"}) {
+    add(fmt::format("zero_stage: {}, framework: fsdp1", stage),
+        {"backward_prefetch: post, forward_prefetch: true", "backward_prefetch: none",
+         "limit_all_gathers: false", "use_orig_params: true", "accumulate_unsharded: true"});
+  }
   if (ranks >= 4) {
     for (const char* stage : {"1", "2", "3"}) {
       add(fmt::format("zero_stage: {}, framework: reference, shard_group_size: 2", stage),
@@ -163,6 +168,10 @@ std::vector<std::string> DataParallelPlans(int ranks) {
     add("zero_stage: 3, framework: reference, reshard_after_forward: 2", {"prefetch: 2"});
     add("zero_stage: 1, framework: megatron, shard_group_size: 2", {"bucket_size: 64 B"});
     add("zero_stage: 3, framework: fsdp2, shard_group_size: 2", {"accumulate_unsharded: true"});
+    add("zero_stage: 3, framework: fsdp1, shard_group_size: 2",
+        {"accumulate_unsharded: true", "use_orig_params: true"});
+    add("zero_stage: 2, framework: fsdp1, shard_group_size: 2", {"accumulate_unsharded: true"});
+    add("zero_stage: 3, framework: fsdp1, shard_group_size: 1", {});
     add("zero_stage: 3, framework: fsdp2, reshard_after_forward: 2", {"prefetch: 2"});
   }
   return plans;
@@ -222,8 +231,10 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
         "bf16, reduce_dtype: fp32", "fp16, parameter_dtype: fp32", "fp8"}) {
     for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2",
                              ", accumulate_unsharded: true, shard_group_size: 2"}) {
-      ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 4", types),
-                     fmt::format("framework: fsdp2, zero_stage: 3{}", more));
+      for (const char* framework : {"fsdp1", "fsdp2"}) {
+        ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 4", types),
+                       fmt::format("framework: {}, zero_stage: 3{}", framework, more));
+      }
     }
   }
 }

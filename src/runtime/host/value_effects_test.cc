@@ -38,6 +38,16 @@ TEST(ValueEffects, AMoveConvertsScalesAndAdds) {
   EXPECT_EQ(Widened(target), (std::vector<float>{11, 12, 13}));
 }
 
+TEST(ValueEffects, AMoveScalesInPlace) {
+  Effect effect;
+  effect.kind = EffectKind::kMove;
+  effect.scale = 0.25;
+  effect.elements = effect.block = 3;
+  std::vector<float> values{4, 8, 12};
+  Apply({effect, Raw(values), Raw(values), nullptr}, {});
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3}));
+}
+
 TEST(ValueEffects, AMoveInBlocksStepsThroughBothSides) {
   Effect effect;
   effect.kind = EffectKind::kMove;

@@ -1,0 +1,84 @@
+#include "src/lowering/flat_parameter.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace stepcast::lowering {
+namespace {
+
+model::Model ModelOf(const std::vector<std::int64_t>& elements) {
+  model::Model model;
+  for (const std::int64_t count : elements) {
+    model.tensors.push_back({.name = "t", .shape = {count}, .elements = count});
+  }
+  return model;
+}
+
+std::vector<int> AllOf(const model::Model& model) {
+  std::vector<int> tensors(model.tensors.size());
+  std::iota(tensors.begin(), tensors.end(), 0);
+  return tensors;
+}
+
+// 5 + 3 + 9 = 17 elements on 4 ranks: shards of 5, 3 elements of padding behind the last.
+TEST(FlatParameter, IsCutIntoEqualShards) {
+  const model::Model model = ModelOf({5, 3, 9});
+  const FlatParameter flat = Flatten(model, AllOf(model), 4, 0);
+  EXPECT_EQ(flat.exact, 17);
+  EXPECT_EQ(flat.elements, 17);
+  EXPECT_EQ(flat.shard, 5);
+  EXPECT_EQ(flat.padded(), 20);
+  // The second shard is elements 5 to 9: all of the second tensor, two of the third.
+  const std::vector<ShardPart> parts = PartsOf(flat, 1);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].tensor, 1);
+  EXPECT_EQ(parts[0].elements, 3);
+  EXPECT_EQ(parts[0].offset, 0);
+  EXPECT_EQ(parts[1].tensor, 2);
+  EXPECT_EQ(parts[1].first, 0);
+  EXPECT_EQ(parts[1].elements, 2);
+  EXPECT_EQ(parts[1].offset, 3);
+}
+
+// Aligned to 8 elements (16 B of bf16) the tensors begin at 0, 8 and 16 and end at 25, which is
+// filled up to 28 for 4 ranks: shards of 7, and nothing is left to pad.
+TEST(FlatParameter, IsAlignedAndFilledUp) {
+  const model::Model model = ModelOf({5, 3, 9});
+  const FlatParameter flat = Flatten(model, AllOf(model), 4, 8);
+  EXPECT_EQ(flat.exact, 17);
+  EXPECT_EQ(flat.tensors[1].offset, 8);
+  EXPECT_EQ(flat.tensors[2].offset, 16);
+  EXPECT_EQ(flat.elements, 28);
+  EXPECT_EQ(flat.shard, 7);
+  EXPECT_EQ(flat.padded(), 28);
+}
+
+RC_GTEST_PROP(FlatParameter, EveryElementIsInOneShard, ()) {
+  const auto sizes =
+      *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 50));
+  const model::Model model = ModelOf(sizes);
+  const std::int64_t ranks = *rc::gen::inRange(1, 20);
+  const FlatParameter flat = Flatten(model, AllOf(model), ranks, *rc::gen::element(0, 4, 8));
+  std::vector<std::vector<int>> owners;
+  for (const std::int64_t size : sizes) owners.emplace_back(size, 0);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    std::int64_t end = 0;
+    for (const ShardPart& part : PartsOf(flat, rank)) {
+      RC_ASSERT(part.offset >= end);
+      end = part.offset + part.elements;
+      for (std::int64_t i = 0; i < part.elements; ++i) ++owners[part.tensor][part.first + i];
+    }
+    RC_ASSERT(end <= flat.shard);
+  }
+  for (const auto& tensor : owners) {
+    RC_ASSERT(std::all_of(tensor.begin(), tensor.end(), [](int count) { return count == 1; }));
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::lowering

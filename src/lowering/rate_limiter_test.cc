@@ -1,0 +1,66 @@
+#include "src/lowering/rate_limiter.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/lowering/program_builder.h"
+#include "src/program/program.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::Opcode;
+
+// Gathers ('g') and frees ('f') of a step, to "wait X" and "free X" in the program.
+std::vector<std::string> Written(const std::string& points) {
+  ProgramBuilder builder;
+  const StreamId compute = builder.AddStream("compute");
+  RateLimiter limiter(builder, compute);
+  builder.BeginStep();
+  for (const char point : points) {
+    if (point == 'g') {
+      limiter.Gather();
+    } else {
+      limiter.Freed();
+    }
+  }
+  limiter.Finish();
+  const program::Program program = builder.Take();
+  std::vector<std::string> lines;
+  for (const program::Instruction& instruction : program.step) {
+    const std::string& name = program.events[instruction.operand].name;
+    lines.push_back((instruction.opcode == Opcode::kHostWaitEvent ? "wait " : "free ") +
+                    name.substr(name.rfind(' ') + 1));
+  }
+  return lines;
+}
+
+// A root and three blocks, FULL_SHARD with BACKWARD_PRE. Forward: the root (never freed), then each
+// block gathered and freed. Backward: the root is asked for and asks for block 2; block 2 asks for
+// 1 ahead of its gradients and is freed after them, 1 asks for 0, 0 for nothing; the root is freed.
+// A first step leaves frees 3 to 6 in the queue; from then on every step finds four entries, takes
+// one for each gather that finds two or more, and leaves four again. Waits for 3 to 6 at the
+// beginning are for the step before.
+TEST(RateLimiter, QueueLivesOnFromStepToStep) {
+  EXPECT_EQ(Written("ggfgfgf"
+                    "gggfgfff"),
+            (std::vector<std::string>{"wait 3", "wait 4", "free 0", "wait 5", "free 1", "wait 6",
+                                      "free 2", "wait 0", "wait 1", "wait for", "free 3", "wait 2",
+                                      "free 4", "free 5", "free 6"}));
+}
+
+// Two are never waited for: the second step finds the one free of the first, which is not enough.
+TEST(RateLimiter, LetsTwoUnitsBeInFlight) {
+  EXPECT_EQ(Written("ggf"), (std::vector<std::string>{"wait for", "wait for", "free 0"}));
+}
+
+// A block gathered and freed twice: one entry is left after the first step, and the second gather
+// of a later one finds two.
+TEST(RateLimiter, WaitsForTheOldestFree) {
+  EXPECT_EQ(Written("gfgf"), (std::vector<std::string>{"wait 0", "free 0", "wait 1", "free 1"}));
+}
+
+}  // namespace
+}  // namespace stepcast::lowering

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/lowering/training_step.h"
+
+// What a rank keeps of a unit whose states are sharded: its part of the parameters, of the
+// optimizer's arrays and, from backward to the update, of the reduced gradients, all three laid out
+// alike.
+namespace stepcast::lowering {
+
+// Elements [first, first + elements) of a tensor lie at element `offset` of the shard.
+struct ShardPart {
+  int tensor = 0;
+  std::int64_t first = 0, elements = 0;
+  std::int64_t offset = 0;
+};
+
+struct ShardedState {
+  std::int64_t elements = 0;  // with padding
+  Index parameters = program::kNone, optimizer = program::kNone, gradient = program::kNone;
+  bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
+  std::vector<ShardPart> parts;
+};
+
+// Describes the three buffers, and allocates all but the gradient on the compute stream. The shard
+// has `elements` elements, which stand for `exact` elements of the model over all `ranks`: what is
+// more than exact / ranks is padding. `parts` may be empty where no data flow is described.
+// Gradients are kept in the type of the parameters.
+ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
+                             std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts);
+
+// Where the shard's parameters and gradients begin.
+program::Elements ParameterShard(const TrainingStep& step, const ShardedState& state);
+program::Elements GradientShard(const TrainingStep& step, const ShardedState& state);
+
+// The framework's update of all shards. `gradient_streams` made the gradients: they wait for the
+// update before the gradients are released (zero_grad(set_to_none=True)); `updated` carries it.
+void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
+                        std::span<const StreamId> gradient_streams, Index updated);
+
+}  // namespace stepcast::lowering
