@@ -2,6 +2,8 @@
 
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
+#include "src/lowering/deepspeed.h"
+#include "src/lowering/deepspeed_stage3.h"
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
@@ -21,8 +23,10 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
       return LowerFsdp2(scenario, options);
     case plan::Framework::kMegatron:
       return LowerMegatron(scenario, options);
-    case plan::Framework::kFsdp1:
     case plan::Framework::kDeepSpeed:
+      return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
+                                                         : LowerDeepSpeed(scenario, options);
+    case plan::Framework::kFsdp1:
       break;
   }
   STEPCAST_CHECK(false, "legality lets through only frameworks that have a lowering");

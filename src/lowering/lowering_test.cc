@@ -100,6 +100,54 @@ std::vector<std::vector<std::string>> Plans() {
     with(fsdp2, {key("shard_group_size=4")});
     with(fsdp2, {key("shard_group_size=4"), key("prefetch=2"), key("accumulate_unsharded=true")});
   }
+  for (const char* accumulation : {"1", "3"}) {
+    const auto setting = [](const std::string& value) {
+      return "data_parallel.deepspeed." + value;
+    };
+    for (const char* stage : {"0", "1", "2"}) {
+      const std::vector<std::string> deepspeed{
+          std::string("training.gradient_accumulation=") + accumulation, key("framework=deepspeed"),
+          key(std::string("zero_stage=") + stage)};
+      with(deepspeed, {});
+      with(deepspeed, {"training.reduce_dtype=fp32"});
+      with(deepspeed, {"training.precision=fp16"});
+      with(deepspeed, {"training.precision=fp32", "training.optimizer_implementation=foreach"});
+      if (*stage == '0') continue;
+      with(deepspeed, {key("overlap=true")});
+      with(deepspeed, {setting("reduce_bucket_size=5000")});
+      with(deepspeed, {key("overlap=true"), setting("reduce_bucket_size=5000")});
+      with(deepspeed, {key("overlap=true"), setting("reduce_bucket_size=1000000"),
+                       "training.reduce_dtype=fp32"});
+      with(deepspeed, {setting("reduce_scatter=false")});
+      with(deepspeed, {key("overlap=true"), setting("round_robin_gradients=true")});
+      if (*stage == '1') {
+        with(deepspeed, {"training.gradient_dtype=fp32"});
+        with(deepspeed, {"training.gradient_dtype=fp32", key("overlap=true"),
+                         setting("reduce_bucket_size=5000")});
+      }
+    }
+  }
+  for (const char* accumulation : {"1", "3"}) {
+    const auto setting = [](const std::string& value) {
+      return "data_parallel.deepspeed." + value;
+    };
+    const std::vector<std::string> third{
+        std::string("training.gradient_accumulation=") + accumulation, key("framework=deepspeed"),
+        key("zero_stage=3")};
+    with(third, {});
+    with(third, {key("overlap=false")});
+    with(third, {"training.precision=fp16", "training.reduce_dtype=fp32"});
+    with(third, {"training.gradient_dtype=fp32", setting("reduce_bucket_size=5000")});
+    with(third, {setting("reduce_scatter=false"), setting("sub_group_size=3000")});
+    with(third, {setting("stage3_param_persistence_threshold=0"),
+                 setting("stage3_prefetch_bucket_size=0"), setting("stage3_max_reuse_distance=0")});
+    with(third,
+         {setting("stage3_param_persistence_threshold=100"),
+          setting("stage3_prefetch_bucket_size=9000"), setting("stage3_max_reuse_distance=5000"),
+          setting("stage3_max_live_parameters=20000")});
+    with(third, {setting("stage3_param_persistence_threshold=10"),
+                 "training.activation_checkpointing=full"});
+  }
   for (const char* policy : {"selective", "full"}) {
     with({std::string("training.activation_checkpointing=") + policy}, {});
     with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp2"),

@@ -24,6 +24,8 @@ const char* Name(DataParallelKey key) {
       return "gradient_as_bucket_view";
     case DataParallelKey::kFindUnusedParameters:
       return "find_unused_parameters";
+    case DataParallelKey::kDeepSpeed:
+      return "deepspeed";
   }
   return "";
 }
@@ -31,7 +33,7 @@ const char* Name(DataParallelKey key) {
 bool Has(Framework framework, DataParallelKey key) {
   switch (framework) {
     case Framework::kReference:
-      return true;
+      return key != DataParallelKey::kDeepSpeed;
     case Framework::kDdp:
       return key == DataParallelKey::kBucketSize || key == DataParallelKey::kFirstBucketSize ||
              key == DataParallelKey::kGradientAsBucketView ||
@@ -43,9 +45,11 @@ bool Has(Framework framework, DataParallelKey key) {
     case Framework::kMegatron:
       return key == DataParallelKey::kOverlap || key == DataParallelKey::kBucketSize ||
              key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
-    case Framework::kFsdp1:
     case Framework::kDeepSpeed:
-      return true;  // not modelled: the framework itself is refused, not its keys
+      return key == DataParallelKey::kOverlap || key == DataParallelKey::kDeepSpeed;
+    case Framework::kFsdp1:
+      return key != DataParallelKey::kDeepSpeed;  // not modelled: the framework itself is refused,
+                                                  // not its keys
   }
   return false;
 }
@@ -56,6 +60,9 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     const bool of_shards =
         key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
     return !of_shards || zero_stage == 1;
+  }
+  if (framework == Framework::kDeepSpeed && key == DataParallelKey::kOverlap) {
+    return zero_stage >= 1;
   }
   if (framework != Framework::kReference) return true;
   switch (key) {
@@ -73,6 +80,7 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     case DataParallelKey::kOverlapParamGather:
     case DataParallelKey::kGradientAsBucketView:
     case DataParallelKey::kFindUnusedParameters:
+    case DataParallelKey::kDeepSpeed:
       return false;  // ways of one framework; the textbook has none
   }
   return false;

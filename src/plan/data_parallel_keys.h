@@ -18,6 +18,7 @@ enum class DataParallelKey : std::uint8_t {
   kOverlapParamGather,
   kGradientAsBucketView,
   kFindUnusedParameters,
+  kDeepSpeed,
 };
 inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kOverlap,
@@ -30,10 +31,11 @@ inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kOverlapParamGather,
     DataParallelKey::kGradientAsBucketView,
     DataParallelKey::kFindUnusedParameters,
+    DataParallelKey::kDeepSpeed,
 };
 const char* Name(DataParallelKey key);  // "bucket_size"
 
-// The framework has such a setting. `reference` takes every key.
+// The framework has such a setting. `reference` takes every key but frameworks' own mappings.
 bool Has(Framework framework, DataParallelKey key);
 
 // The framework has it and it changes something at that stage. `reference` follows the textbook:

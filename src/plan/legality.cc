@@ -1,6 +1,7 @@
 #include "src/plan/legality.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -198,11 +199,13 @@ class Checker {
       case Framework::kMegatron:
         CheckMegatron();
         return;
-      case Framework::kFsdp1:
       case Framework::kDeepSpeed:
+        CheckDeepSpeedTypes();
+        return;
+      case Framework::kFsdp1:
         Add("data_parallel.framework", "plan.framework-not-supported",
             fmt::format("this framework is not supported yet: {}", name),
-            "reference, ddp, fsdp2 and megatron are");
+            "reference, ddp, fsdp2, megatron and deepspeed are");
         return;
     }
   }
@@ -274,6 +277,36 @@ class Checker {
     }
   }
 
+  // DeepSpeed computes in the type that it keeps, and accumulates in that or, at stages 1 and 3, in
+  // FP32 (deepspeed/runtime/zero/stage_1_and_2.py: what stage 2 adds up are the gradients
+  // themselves).
+  void CheckDeepSpeedTypes() {
+    if (!request_.precision) return;
+    const DataType computes =
+        *request_.precision == DataType::kFp8 ? DataType::kBf16 : *request_.precision;
+    const auto refuse = [&](const char* key, DataType type, std::string_view rule,
+                            std::string_view allowed) {
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("deepspeed {}, {} is {}", rule, key, Name(type)),
+          fmt::format("write {}: {}, or leave it out", key, allowed));
+    };
+    if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
+      refuse("parameter_dtype", *request_.parameter_dtype,
+             fmt::format("keeps parameters in the type that it computes in, {}", Name(computes)),
+             Name(computes));
+    }
+    if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
+    if (request_.zero_stage == 0 || request_.zero_stage == 2) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             fmt::format("adds gradients up in the parameters' type at stages 0 and 2, {}",
+                         Name(computes)),
+             Name(computes));
+    } else if (*request_.gradient_dtype != DataType::kFp32) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             "adds gradients up in the parameters' type or in fp32", "fp32");
+    }
+  }
+
   bool Given(DataParallelKey key) const {
     switch (key) {
       case DataParallelKey::kOverlap:
@@ -296,6 +329,8 @@ class Checker {
         return request_.gradient_as_bucket_view.has_value();
       case DataParallelKey::kFindUnusedParameters:
         return request_.find_unused_parameters.has_value();
+      case DataParallelKey::kDeepSpeed:
+        return request_.deepspeed.has_value();
     }
     return false;
   }
@@ -305,8 +340,8 @@ class Checker {
     for (DataParallelKey key : kDataParallelKeys) {
       if (!Given(key) || Has(*request_.framework, key)) continue;
       std::string having;
-      for (Framework other :
-           {Framework::kReference, Framework::kDdp, Framework::kFsdp2, Framework::kMegatron}) {
+      for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp2,
+                              Framework::kMegatron, Framework::kDeepSpeed}) {
         if (!Has(other, key)) continue;
         having += having.empty() ? "" : ", ";
         having += plan::Name(other);
@@ -373,6 +408,20 @@ class Checker {
   std::vector<Violation> violations_;
 };
 
+void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
+  if (!request.deepspeed) return;
+  const auto append = [&](const auto& settings) {
+    for (const auto& setting : settings) {
+      if (!((*request.deepspeed).*setting.given) || setting.HasEffect(*request.zero_stage))
+        continue;
+      sentences.push_back(fmt::format("data_parallel.deepspeed.{} has no effect at stage {}",
+                                      setting.key, *request.zero_stage));
+    }
+  };
+  append(kDeepSpeedSizes);
+  append(kDeepSpeedSwitches);
+}
+
 }  // namespace
 
 std::vector<Violation> Check(const Request& request, const Facts& facts) {
@@ -386,6 +435,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
                                     Name(key), Name(*request.framework), *request.zero_stage));
   };
+  add(request.overlap.has_value(), DataParallelKey::kOverlap);
   add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
   add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
   add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
@@ -393,6 +443,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
   add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
   add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
+  AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(
       request.precision == DataType::kFp8 ? DataType::kBf16 : *request.precision);
   if (request.framework == Framework::kFsdp2 && request.gradient_dtype &&

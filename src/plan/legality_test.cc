@@ -55,6 +55,40 @@ struct Case {
   std::string message;
 };
 
+Request DeepSpeedAt(int stage) {
+  Request request = Legal();
+  request.framework = Framework::kDeepSpeed;
+  request.zero_stage = stage;
+  return request;
+}
+
+// FP32 accumulation exists at stages 1 and 3; nothing else is kept in another type.
+TEST(Check, DeepSpeedAccumulatesInFp32AtStagesOneAndThree) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    Request request = DeepSpeedAt(stage);
+    EXPECT_TRUE(Check(request, EightDevices()).empty()) << stage;
+    request.gradient_dtype = DataType::kFp32;
+    EXPECT_EQ(Check(request, EightDevices()).size(), stage % 2 == 1 ? 0U : 1U) << stage;
+    request.gradient_dtype = DataType::kFp16;
+    EXPECT_EQ(Check(request, EightDevices()).size(), 1U) << stage;
+    request = DeepSpeedAt(stage);
+    request.parameter_dtype = DataType::kFp32;
+    const auto violations = Check(request, EightDevices());
+    ASSERT_EQ(violations.size(), 1U) << stage;
+    EXPECT_EQ(violations[0].code, "plan.dtype-not-of-framework");
+  }
+}
+
+TEST(KeysWithoutEffect, AreNamedOfDeepSpeedToo) {
+  Request request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->sub_group_size = 1;
+  request.deepspeed->reduce_bucket_size = 1;
+  EXPECT_EQ(
+      KeysWithoutEffect(request),
+      std::vector<std::string>{"data_parallel.deepspeed.sub_group_size has no effect at stage 2"});
+}
+
 TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) {

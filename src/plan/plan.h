@@ -10,6 +10,7 @@
 #include "src/base/data_type.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
+#include "src/plan/deepspeed.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
@@ -80,6 +81,7 @@ struct DataParallel {
   bool overlap_param_gather = false;     // megatron, stage 1: gather during the next forward
   bool gradient_as_bucket_view = false;  // ddp
   bool find_unused_parameters = false;   // ddp
+  DeepSpeed deepspeed;                   // deepspeed
 };
 
 struct Plan {

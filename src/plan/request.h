@@ -48,6 +48,7 @@ struct Request {
   std::optional<bool> overlap_param_gather;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
+  std::optional<DeepSpeedRequest> deepspeed;
 
   std::optional<Version> torch;
   std::optional<Version> nccl;

@@ -89,6 +89,20 @@ Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
   return Integer(std::get<std::int64_t>(reshard));
 }
 
+Resolved DeepSpeed(const plan::DataParallel& data_parallel) {
+  Mapping mapping;
+  const int stage = data_parallel.zero_stage;
+  for (const auto& setting : plan::kDeepSpeedSizes) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Integer(data_parallel.deepspeed.*setting.value));
+  }
+  for (const auto& setting : plan::kDeepSpeedSwitches) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Boolean(data_parallel.deepspeed.*setting.value));
+  }
+  return {std::move(mapping)};
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
@@ -122,6 +136,9 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kOverlapParamGather, Boolean(data_parallel.overlap_param_gather));
   add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
   add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
+  if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+    add(plan::DataParallelKey::kDeepSpeed, DeepSpeed(data_parallel));
+  }
   return mapping;
 }
 
