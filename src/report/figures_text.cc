@@ -38,7 +38,11 @@ std::string Plan(const plan::Plan& plan) {
     text += fmt::format(" sharded over {}", Grouped(data.shard_group_size));
   }
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
-  if (has_units) {
+  if (data.framework == plan::Framework::kDeepSpeed) {
+    if (data.zero_stage > 0) {
+      text += fmt::format(", buckets of {} elements", Grouped(data.deepspeed.reduce_bucket_size));
+    }
+  } else if (has_units) {
     text += fmt::format(", prefetch {}, {}", data.prefetch, Reshard(data.reshard_after_forward));
   } else if (data.bucket_size.has_value()) {
     text += data.bucket_size == Bytes(0)
