@@ -16,6 +16,7 @@
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
 #include "src/network/carriage.h"
 #include "src/program/validator.h"
@@ -253,6 +254,14 @@ void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
   memory.reserved = peak.reserved;
   memory.fits = peak.fits;
   memory.allocator_flushes = peak.flushes;
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  memory.host = host.memory;
+  memory.drives = host.drives;
+  if (!memory.offloads()) return;
+  const topology::Host& node = *scenario.cluster->node_type()->host;
+  memory.host_capacity = node.memory;
+  memory.drives_capacity = node.nvme;
+  memory.fits = memory.fits && memory.fits_host();
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,

@@ -12,6 +12,7 @@
 #include "src/lowering/deepspeed_update.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
@@ -28,6 +29,11 @@ using program::kNone;
 struct SentBucket {
   Index divide = kNone, collect = kNone, cast = kNone, cast_back = kNone;  // kernels
   Index copy_own = kNone, keep = kNone;                                    // kernels
+  // Offloaded: tensors that reach into the rank's part, whole, and what it owns of them.
+  Bytes held{};
+  std::int64_t own = 0;
+  Index add = kNone, widen = kNone, square = kNone;  // kernels
+  Index widened = kNone;                             // buffer
   Index collected = kNone;  // buffer: the bucket's parts put together by owners
   Index sent = kNone;       // buffer: in the type that is sent, where that is another
 };
@@ -43,6 +49,7 @@ class DeepSpeed final : public Technique {
         overlap_(stage_ >= 1 && plan_.data_parallel.overlap),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         type_(plan_.training.parameter_dtype),
+        offload_(step),
         gradients_(step, type_) {
     const std::int64_t shards = stage_ == 0 ? 1 : Ranks();
     flat_ = FlatOrder(step.model(), shards, settings_.round_robin_gradients && stage_ > 0);
@@ -58,16 +65,20 @@ class DeepSpeed final : public Technique {
                                      Category::kParameter, BytesOf(flat_.padded() - count, type_));
     builder_.Allocate(step_.compute(), parameters_);
     update_.emplace(step_, communicator_);
-    group_ = update_->AddGroup("", flat_.part(), flat_.part() - count / flat_.ranks);
+    offload_.WritePrologue();
+    if (!offload_.optimizer()) {
+      group_ = update_->AddGroup("", flat_.part(), flat_.part() - count / flat_.ranks);
+    }
     for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
       const int tensor = static_cast<int>(t);
       AddParameterState(step_, ParameterPlace(tensor), step_.first_element(tensor),
                         Elements(tensor));
     }
-    ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
-      update_->AddState(group_, OwnOffset(tensor, first), step_.first_element(tensor) + first,
-                        elements);
-    });
+    if (!offload_.optimizer())
+      ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
+        update_->AddState(group_, OwnOffset(tensor, first), step_.first_element(tensor) + first,
+                          elements);
+      });
     held_ = flat_.LargestHolding();
     bucket_ready_ = builder_.AddEvent("bucket ready");
     bucket_reduced_ = builder_.AddEvent("bucket reduced");
@@ -133,6 +144,11 @@ class DeepSpeed final : public Technique {
     const StreamId compute = step_.compute();
     for (std::size_t t = 0; t < accumulators_.size(); ++t) builder_.Release(accumulators_[t]);
     std::fill(has_accumulator_.begin(), has_accumulator_.end(), false);
+    if (offload_.optimizer()) {
+      UpdateOnHost();
+      GatherParameters();
+      return;
+    }
     std::vector<BufferUse> sources;
     if (stage_ == 0) {
       for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
@@ -163,13 +179,28 @@ class DeepSpeed final : public Technique {
       has_kept_ = false;
     }
     update_->Apply(group_, {OwnParameters()}, updates);
-    if (gather_ == kNone) return;
-    builder_.With(
-        Collected(At(parameters_, 0, type_), At(parameters_, own_first_, type_), flat_.padded()));
-    builder_.Communicate(compute, gather_, {builder_.WritesAll(parameters_)});
+    GatherParameters();
   }
 
  private:
+  void GatherParameters() {
+    if (gather_ == kNone) return;
+    builder_.With(
+        Collected(At(parameters_, 0, type_), At(parameters_, own_first_, type_), flat_.padded()));
+    builder_.Communicate(step_.compute(), gather_, {builder_.WritesAll(parameters_)});
+  }
+
+  // The gradients are there: their norm was taken on the way. The updated part comes back in the
+  // parameters' type.
+  void UpdateOnHost() {
+    const StreamId compute = step_.compute();
+    update_->AgreeOnScalar();
+    builder_.Record(compute, bucket_reduced_);
+    builder_.HostWait(bucket_reduced_);
+    offload_.Update(flat_.part());
+    offload_.ToDevice(compute, BytesOf(flat_.part(), type_), {OwnParameters()});
+  }
+
   std::int64_t Ranks() const { return static_cast<std::int64_t>(groups_.data.size()); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   program::Elements ParameterPlace(int tensor) const {
@@ -253,6 +284,15 @@ class DeepSpeed final : public Technique {
       copies_[t] = MemoryKernel("copy_to_bucket", wide + size, 2 * size);
     }
     has_accumulator_.assign(accumulators_.size(), false);
+    if (offload_.optimizer()) {
+      std::int64_t largest = 0;
+      for (const model::Tensor& tensor : step_.model().tensors) {
+        largest = std::max(largest, tensor.elements);
+      }
+      transit_ = builder_.AddBuffer("gradient from the host", BytesOf(largest, type_),
+                                    Category::kGradient);
+      builder_.Allocate(step_.compute(), transit_);
+    }
     kept_ = builder_.AddBuffer("gradients in partition", BytesOf(held_.elements, kept),
                                Category::kGradient);
     if (stage_ == 2 && plan_.training.gradient_accumulation > 1) {
@@ -307,6 +347,13 @@ class DeepSpeed final : public Technique {
     const auto held = static_cast<std::int64_t>(share * static_cast<double>(held_.elements));
     sent.keep = MemoryKernel("copy_grads_in_partition", BytesOf(held, type_),
                              BytesOf(held, plan_.training.gradient_dtype));
+    if (!offload_.optimizer()) return;
+    sent.held = BytesOf(held, type_);
+    sent.own = (bucket.elements + Ranks() - 1) / Ranks();
+    sent.add = MemoryKernel("accumulate_gradient", 2 * sent.held, sent.held);
+    sent.widen = MemoryKernel("cast_gradients", BytesOf(sent.own, type_), Bytes(4 * sent.own));
+    sent.widened = builder_.AddBuffer("FP32 gradients", Bytes(4 * sent.own), Category::kGradient);
+    sent.square = MemoryKernel("norm", Bytes(10 * sent.own), Bytes(8 * sent.own));
   }
 
   void MakeBucketBuffers() {
@@ -409,7 +456,11 @@ class DeepSpeed final : public Technique {
       builder_.Run(reduction_, sent.copy_own, {builder_.ReadsAll(sent.collected), whole});
       builder_.Release(sent.collected);
     }
-    Keep(bucket, sent, gathered, whole);
+    if (offload_.optimizer()) {
+      KeepOnHost(sent, whole);
+    } else {
+      Keep(bucket, sent, gathered, whole);
+    }
     if (alone >= 0 && !apart) {
       if (overlap_) builder_.RecordStream(reduction_, gathered.buffer);
       gradients_.Release(alone);
@@ -430,6 +481,29 @@ class DeepSpeed final : public Technique {
       });
     }
     builder_.With(moves);
+  }
+
+  // Gradients add up on the device, those of earlier micro-batches coming back for it; after the
+  // last one FP32 values of the own part go to the host, and their norm is taken.
+  void KeepOnHost(const SentBucket& sent, BufferUse whole) {
+    whole.write = false;
+    const bool several = plan_.training.gradient_accumulation > 1;
+    if (several && step_.micro_batch() > 0) {
+      if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
+      offload_.ToDevice(reduction_, sent.held, {builder_.WritesAll(transit_)});
+      BufferUse written = whole;
+      written.write = true;
+      builder_.Run(reduction_, sent.add, {builder_.ReadsAll(transit_), written});
+    }
+    if (!step_.last_micro_batch()) {
+      offload_.ToHost(reduction_, sent.held, {whole});
+      return;
+    }
+    builder_.Run(reduction_, sent.square, {whole});
+    builder_.Allocate(reduction_, sent.widened);
+    builder_.Run(reduction_, sent.widen, {whole, builder_.WritesAll(sent.widened)});
+    offload_.ToHost(reduction_, Bytes(4 * sent.own), {builder_.ReadsAll(sent.widened)});
+    builder_.Release(sent.widened);
   }
 
   void Keep(const DeepSpeedBucket& bucket, const SentBucket& sent,
@@ -569,6 +643,9 @@ class DeepSpeed final : public Technique {
   UpdateGroup group_;
   Index gather_ = kNone;
   Index bucket_ready_ = kNone, bucket_reduced_ = kNone;  // events
+
+  HostOffload offload_;
+  Index transit_ = kNone;  // buffer: where gradients come back from the host
 
   LocalGradients gradients_;
   std::vector<Index> accumulators_;  // buffers by tensor; empty: 16-bit gradients add up themselves

@@ -38,6 +38,8 @@ class DeepSpeedUpdate {
   // `stream`; all ranks agree, and the host waits for the answer.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
+  // All ranks agree on one number, on the compute stream.
+  void AgreeOnScalar();
   // The norm of all gradients: of these tensors, then over all ranks.
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses);
@@ -58,7 +60,6 @@ class DeepSpeedUpdate {
                      std::int64_t written_bytes);
   // The optimizer's own arrays: behind the copy of the parameters where those are FP32 themselves.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
-  void AgreeOnScalar();
 
   TrainingStep& step_;
   ProgramBuilder& builder_;

@@ -11,6 +11,11 @@
 
 namespace stepcast::lowering {
 
+bool DescribesValues(const plan::Plan& plan) {
+  const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
+  return !deepspeed.offloads() && !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
+}
+
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
   STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.data,
                  "the rank is one of the data-parallel ranks");
@@ -44,8 +49,13 @@ std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
       group.ranks = of_rank.shard;
     } else if (group.name == "replica") {
       group.ranks = of_rank.replica;
+    } else if (group.name == "rail") {
+      const auto nodes = static_cast<std::int64_t>(group.ranks.size());
+      const std::int64_t all = scenario.plan.parallelism.data;
+      group.ranks = Strided(rank, all / nodes, all);
     } else {
-      STEPCAST_CHECK(group.name == "reshard", "no other group is lowered");
+      STEPCAST_CHECK(group.name == "reshard" || group.name == "hpz" || group.name == "node",
+                     "no other group is lowered");
       group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
     }
   }

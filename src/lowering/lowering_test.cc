@@ -145,6 +145,10 @@ std::vector<std::vector<std::string>> Plans() {
          {setting("stage3_param_persistence_threshold=100"),
           setting("stage3_prefetch_bucket_size=9000"), setting("stage3_max_reuse_distance=5000"),
           setting("stage3_max_live_parameters=20000")});
+    with(third,
+         {setting("zero_hpz_partition_size=4"), setting("stage3_param_persistence_threshold=0")});
+    with(third, {setting("zero_hpz_partition_size=2"), setting("stage3_max_reuse_distance=5000"),
+                 setting("stage3_param_persistence_threshold=0"), key("overlap=false")});
     with(third, {setting("stage3_param_persistence_threshold=10"),
                  "training.activation_checkpointing=full"});
   }
@@ -175,6 +179,51 @@ TEST(Lowering, ProgramsOfLayerListsAreSound) {
     if (Joined(plan).find("training.a") != std::string::npos) continue;  // no kernels to recompute
     const auto violations = program::Validate(Lowered(kLayers, plan));
     EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
+  }
+}
+
+// Plans that are forecast and not executed: states on the host, quantised collectives.
+TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
+  const auto setting = [](const std::string& value) { return "data_parallel.deepspeed." + value; };
+  const std::vector<std::vector<std::string>> of_stage_three = {
+      {setting("offload_optimizer=cpu")},
+      {setting("offload_optimizer=nvme"), setting("sub_group_size=3000000")},
+      {setting("offload_param=cpu")},
+      {setting("offload_param=nvme"), setting("offload_optimizer=nvme")},
+      {setting("offload_param=cpu"), setting("offload_optimizer=cpu"),
+       setting("stage3_param_persistence_threshold=0"), setting("zero_hpz_partition_size=8")},
+      {setting("zero_quantized_weights=true")},
+      {setting("zero_quantized_weights=true"), setting("zero_hpz_partition_size=8"),
+       setting("stage3_max_reuse_distance=0")},
+      {setting("zero_quantized_gradients=true")},
+      {setting("zero_quantized_gradients=true"), setting("reduce_bucket_size=1000000"),
+       "training.gradient_dtype=fp32"},
+  };
+  for (const char* accumulation : {"1", "3"}) {
+    const std::vector<std::string> base = {
+        std::string("training.gradient_accumulation=") + accumulation,
+        "data_parallel.framework=deepspeed"};
+    std::vector<std::vector<std::string>> plans;
+    for (const char* stage : {"1", "2", "3"}) {
+      std::vector<std::string> at = base;
+      at.push_back(std::string("data_parallel.zero_stage=") + stage);
+      if (*stage == '3') {
+        for (const auto& more : of_stage_three) {
+          plans.push_back(at);
+          plans.back().insert(plans.back().end(), more.begin(), more.end());
+        }
+        continue;
+      }
+      at.push_back(setting("offload_optimizer=cpu"));
+      plans.push_back(at);
+      at.push_back("data_parallel.overlap=true");
+      at.push_back(setting("reduce_bucket_size=10000000"));
+      plans.push_back(at);
+    }
+    for (const auto& plan : plans) {
+      const auto violations = program::Validate(Lowered(kTransformer, plan));
+      EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
+    }
   }
 }
 

@@ -32,7 +32,8 @@ TEST(ParameterCoordinator, AsksAheadUntilTheBucketIsFull) {
   EXPECT_TRUE(fetched.gather.empty());
   EXPECT_EQ(fetched.wait, Parameters{1});
   EXPECT_EQ(fetched.prefetch, Parameters{0});
-  // 1 was passed by for its use in backward, so it stays, although the reuse distance does not reach so far.
+  // 1 was passed by for its use in backward, so it stays, although the reuse distance does not
+  // reach so far.
   EXPECT_TRUE(coordinator.Release().empty());
   EXPECT_EQ(coordinator.Fetch().wait, Parameters{2});
   EXPECT_TRUE(coordinator.Release().empty());

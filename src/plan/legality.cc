@@ -201,6 +201,7 @@ class Checker {
         return;
       case Framework::kDeepSpeed:
         CheckDeepSpeedTypes();
+        CheckDeepSpeedSettings();
         return;
       case Framework::kFsdp1:
         Add("data_parallel.framework", "plan.framework-not-supported",
@@ -274,6 +275,50 @@ class Checker {
                       "{} is {}",
                       Name(*parameters), key, Name(*type)),
           fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
+    }
+  }
+
+  void CheckDeepSpeedSettings() {
+    if (!request_.deepspeed) return;
+    const DeepSpeedRequest& deepspeed = *request_.deepspeed;
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (const auto ranks = deepspeed.hpz_partition_size) {
+      if (*ranks < 1 || (data && *data % *ranks != 0)) {
+        Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
+            fmt::format("zero_hpz_partition_size {} does not divide data {}", *ranks,
+                        data.value_or(1)),
+            "use a divisor of the data axis, such as the GPUs of a node");
+      }
+    }
+    if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
+      Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
+          "zero_quantized_gradients is true and reduce_scatter is false",
+          "leave reduce_scatter out: quantised gradients are exchanged instead of all-reduced");
+    }
+    for (const auto& setting : kDeepSpeedOffload) {
+      const auto device = deepspeed.*setting.given;
+      if (!device || *device == OffloadDevice::kNone) continue;
+      const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
+      const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
+      if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            fmt::format("write zero_stage: {}, or leave {} out", 3, setting.key));
+      } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            "only stage 3 has a way to NVMe; write cpu");
+      }
+      if (facts_.host_memory && !*facts_.host_memory) {
+        Add(key, "plan.no-host-memory",
+            fmt::format("{}, and the cluster's topology does not say what memory its hosts have",
+                        what),
+            "add node.host with memory and memory_bandwidth to the topology");
+      } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
+        Add(key, "plan.no-nvme",
+            fmt::format("{}, and the cluster's topology does not describe NVMe drives", what),
+            "add node.host.nvme with capacity, read and write to the topology, or write cpu");
+      }
     }
   }
 
@@ -420,6 +465,7 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
   };
   append(kDeepSpeedSizes);
   append(kDeepSpeedSwitches);
+  append(kDeepSpeedOffload);
 }
 
 }  // namespace

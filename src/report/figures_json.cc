@@ -59,6 +59,12 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
+  if (memory.offloads()) {
+    object["host_bytes"] = memory.host.count();
+    object["host_capacity_bytes"] = memory.host_capacity.count();
+    object["nvme_bytes"] = memory.drives.count();
+    object["nvme_capacity_bytes"] = memory.drives_capacity.count();
+  }
   return object;
 }
 

@@ -160,6 +160,15 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
   table.AddRow({"capacity", In(unit, memory.capacity)});
   table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
   std::string out = table.ToString();
+  if (memory.offloads()) {
+    out += fmt::format("a node's ranks keep {} of {} in its memory", FormatBytes(memory.host),
+                       FormatBytes(memory.host_capacity));
+    if (memory.drives > Bytes(0)) {
+      out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),
+                         FormatBytes(memory.drives_capacity));
+    }
+    out += "\n";
+  }
   if (memory.padding > Bytes(0)) {
     out += fmt::format("{} of the peak only pad shards to equal length\n",
                        FormatBytes(memory.padding));

@@ -100,6 +100,10 @@ Resolved DeepSpeed(const plan::DataParallel& data_parallel) {
     if (!setting.HasEffect(stage)) continue;
     mapping.emplace_back(setting.key, Boolean(data_parallel.deepspeed.*setting.value));
   }
+  for (const auto& setting : plan::kDeepSpeedOffload) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Text(plan::Name(data_parallel.deepspeed.*setting.value)));
+  }
   return {std::move(mapping)};
 }
 

@@ -203,6 +203,13 @@ void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
   for (const auto& setting : plan::kDeepSpeedSwitches) {
     deepspeed.*setting.given = reader.ReadBoolean(setting.key, Need::kOptional);
   }
+  for (const auto& setting : plan::kDeepSpeedOffload) {
+    deepspeed.*setting.given =
+        reader.ReadWord<plan::OffloadDevice>(setting.key, Need::kOptional,
+                                             {{"none", plan::OffloadDevice::kNone},
+                                              {"cpu", plan::OffloadDevice::kCpu},
+                                              {"nvme", plan::OffloadDevice::kNvme}});
+  }
   reader.Finish();
 }
 

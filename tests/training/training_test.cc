@@ -175,6 +175,13 @@ std::vector<std::string> DataParallelPlans(int ranks) {
       "stage3_max_reuse_distance: 30, stage3_max_live_parameters: 70}",
       {});
   if (ranks >= 4) {
+    for (const char* more :
+         {"", ", stage3_prefetch_bucket_size: 30, stage3_max_reuse_distance: 0"}) {
+      plans.push_back(
+          fmt::format("zero_stage: 3, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100, "
+                      "stage3_param_persistence_threshold: 5, zero_hpz_partition_size: 2{}}}",
+                      more));
+    }
     for (const char* stage : {"1", "2", "3"}) {
       add(fmt::format("zero_stage: {}, framework: reference, shard_group_size: 2", stage),
           {"accumulate_unsharded: true"});
