@@ -148,8 +148,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
        "fsdp2 shards parameters, which is stage 3, or stage 2 without resharding, not zero_stage "
        "1"},
-      {[](Request& r) { r.framework = Framework::kDeepSpeed; }, "data_parallel.framework",
-       "plan.framework-not-supported", "this framework is not supported yet: deepspeed"},
+      {[](Request& r) { r.framework = Framework::kFsdp1; }, "data_parallel.framework",
+       "plan.framework-not-supported", "this framework is not supported yet: fsdp1"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 3;
