@@ -331,5 +331,70 @@ TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
                                       "all_reduce 32"}));
 }
 
+std::vector<std::string> DeepSpeedCollectives(const char* stage,
+                                              std::vector<std::string> settings) {
+  for (std::string& setting : settings) setting = "data_parallel.deepspeed." + setting;
+  settings.push_back("data_parallel.framework=deepspeed");
+  settings.push_back(std::string("data_parallel.zero_stage=") + stage);
+  return Collectives(Lowered(kLayers, settings));
+}
+
+// Ready order 7, 4096, 7, 4096, 7, 4096, 24, 1000; 5000 elements a bucket: {7, 4096, 7}, {4096, 7},
+// {4096, 24}, {1000}. Then the norm, and all 13,333 elements padded to a multiple of 2 x 8: 13,344.
+TEST(DeepSpeed, StageTwoAllReducesBucketsAndGathersAtTheEnd) {
+  EXPECT_EQ(DeepSpeedCollectives("2", {"reduce_bucket_size=5000"}),
+            (std::vector<std::string>{"all_reduce 8220", "all_reduce 8206", "all_reduce 8240",
+                                      "all_reduce 2000", "all_reduce 4", "all_gather 26688"}));
+}
+
+// Stage 1 without overlap: after backward, in registration order 1000, 24, 4096, 7, ...: {1000,
+// 24}, {4096, 7}, {4096, 7}, {4096, 7}; 5120 and 8199 elements would be too many.
+TEST(DeepSpeed, StageOneReducesInRegistrationOrder) {
+  EXPECT_EQ(DeepSpeedCollectives("1", {"reduce_bucket_size=5000"}),
+            (std::vector<std::string>{"all_reduce 2048", "all_reduce 8206", "all_reduce 8206",
+                                      "all_reduce 8206", "all_reduce 4", "all_gather 26688"}));
+}
+
+// Tensors of 7 stay gathered. 'first' is gathered as (125 + 3) x 8 elements, blocks as 4096; in
+// backward again, without reuse. One bucket takes all gradients: (128 + 3 x 513) x 8 elements. Then
+// the norm, and three small tensors of 8 elements each.
+TEST(DeepSpeed, StageThreeGathersModulesForwardAndBackward) {
+  const std::vector<std::string> gathers = {"all_gather 2048", "all_gather 8192", "all_gather 8192",
+                                            "all_gather 8192"};
+  const std::vector<std::string> step = {"reduce_scatter 26672", "all_reduce 4", "all_gather 16",
+                                         "all_gather 16", "all_gather 16"};
+  std::vector<std::string> expected = gathers;
+  expected.insert(expected.end(), gathers.rbegin(), gathers.rend());
+  expected.insert(expected.end(), step.begin(), step.end());
+  EXPECT_EQ(
+      DeepSpeedCollectives("3", {"stage3_param_persistence_threshold=10",
+                                 "stage3_prefetch_bucket_size=0", "stage3_max_reuse_distance=0"}),
+      expected);
+  // By default nothing this small is freed before it is used again.
+  expected = gathers;
+  expected.insert(expected.end(), step.begin(), step.end());
+  EXPECT_EQ(DeepSpeedCollectives(
+                "3", {"stage3_param_persistence_threshold=10", "stage3_prefetch_bucket_size=0"}),
+            expected);
+}
+
+// Groups of four share a second copy, from which backward gathers.
+TEST(DeepSpeed, SecondaryPartitionsAreGatheredFromFewRanks) {
+  const auto program = Lowered(
+      kLayers,
+      {"data_parallel.framework=deepspeed", "data_parallel.zero_stage=3",
+       "data_parallel.deepspeed={zero_hpz_partition_size: 4, stage3_prefetch_bucket_size: 0, "
+       "stage3_max_reuse_distance: 0, stage3_param_persistence_threshold: 10}"});
+  std::vector<std::size_t> ranks;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    if (collective.kind != CollectiveKind::kAllGather || collective.bytes < Bytes(100)) continue;
+    ranks.push_back(
+        program.groups[program.communicators[collective.communicator].group].ranks.size());
+  }
+  EXPECT_EQ(ranks, (std::vector<std::size_t>{8, 8, 8, 8, 4, 4, 4, 4}));
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

@@ -79,6 +79,49 @@ TEST(Check, DeepSpeedAccumulatesInFp32AtStagesOneAndThree) {
   }
 }
 
+std::vector<std::string> CodesOf(const Request& request, const Facts& facts) {
+  std::vector<std::string> codes;
+  for (const Violation& violation : Check(request, facts)) codes.push_back(violation.code);
+  return codes;
+}
+
+TEST(Check, OffloadNeedsItsStageAndAHost) {
+  using Codes = std::vector<std::string>;
+  Facts facts = EightDevices();
+  facts.host_memory = true;
+  facts.nvme = false;
+  Request request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->offload_optimizer = OffloadDevice::kCpu;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.deepspeed->offload_optimizer = OffloadDevice::kNvme;
+  EXPECT_EQ(CodesOf(request, facts), (Codes{"plan.offload-stage", "plan.no-nvme"}));
+  request.zero_stage = 3;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.no-nvme"});
+  facts.host_memory = false;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.no-host-memory"});
+  request.deepspeed->offload_optimizer = OffloadDevice::kNone;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->offload_param = OffloadDevice::kCpu;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.offload-stage"});
+}
+
+TEST(Check, SecondaryPartitionsDivideTheRanks) {
+  Request request = DeepSpeedAt(3);
+  request.deepspeed.emplace();
+  request.deepspeed->hpz_partition_size = 4;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  request.deepspeed->hpz_partition_size = 3;
+  EXPECT_EQ(CodesOf(request, EightDevices()), std::vector<std::string>{"plan.shard-group"});
+  request.deepspeed->hpz_partition_size.reset();
+  request.deepspeed->quantized_gradients = true;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  request.deepspeed->reduce_scatter = false;
+  EXPECT_EQ(CodesOf(request, EightDevices()), std::vector<std::string>{"plan.quantized-gradients"});
+}
+
 TEST(KeysWithoutEffect, AreNamedOfDeepSpeedToo) {
   Request request = DeepSpeedAt(2);
   request.deepspeed.emplace();
