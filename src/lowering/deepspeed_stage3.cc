@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -674,6 +675,28 @@ class Stage3 final : public Technique {
     }
     if (overlap_ && !tensor.persistent) builder_.RecordStream(step_.compute(), tensor.full);
     builder_.Release(tensor.full);
+    if (overlap_ && !tensor.persistent) StayBehind(tensor.shard.padded());
+  }
+
+  // Memory that the device still reads cannot be used again. An allocator that has none left makes
+  // the host wait for the device; without a model of that moment the host is held as soon as more
+  // than max_live_parameters elements are freed and still read, far enough ahead to hide gathers.
+  void StayBehind(std::int64_t elements) {
+    if (spare_events_.empty()) {
+      spare_events_.push_back(
+          builder_.AddEvent("freed parameters read " + std::to_string(freed_.size())));
+    }
+    const Index event = spare_events_.back();
+    spare_events_.pop_back();
+    builder_.Record(step_.compute(), event);
+    freed_.push_back({event, elements});
+    freed_elements_ += elements;
+    while (freed_elements_ > settings_.max_live_parameters && freed_.size() > 1) {
+      builder_.HostWait(freed_.front().first);
+      spare_events_.push_back(freed_.front().first);
+      freed_elements_ -= freed_.front().second;
+      freed_.pop_front();
+    }
   }
 
   void FreeGradient(int tensor) {
@@ -991,6 +1014,9 @@ class Stage3 final : public Technique {
   std::optional<ParameterCoordinator> coordinator_;
   std::map<std::pair<Parameters, bool>, Gather> gathers_;  // by content; from secondary copies
   std::map<int, Gather*> in_flight_;
+  std::deque<std::pair<Index, std::int64_t>> freed_;  // events, elements: perhaps still read
+  std::int64_t freed_elements_ = 0;
+  std::vector<Index> spare_events_;
   std::map<int, QuantisedExchange> exchanges_;  // by tensor
 
   LocalGradients gradients_;

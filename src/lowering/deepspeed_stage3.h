@@ -14,6 +14,8 @@ namespace stepcast::lowering {
 //  * Hooks around every module gather its parameters in one collective, wait, ask for the next ones
 //    in the learned order, and free (ParameterCoordinator). A collective of several parameters is
 //    copied together before and apart behind it. The host stays at most three waits ahead.
+//    What it frees while the device still reads it is bounded by max_live_parameters, in place of
+//    an allocator that makes the host wait when memory is short.
 //  * Gradients go into one bucket on a stream of their own; a full one is put together by ranks,
 //    divided and reduce-scattered in every micro-batch, and each rank adds its parts to its flat
 //    gradients. The host stays at most three reductions ahead, and waits for the last one.
