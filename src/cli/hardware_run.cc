@@ -70,6 +70,14 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) Append(faults, scenario.error());
+  if (scenario && !lowering::DescribesValues(scenario->plan)) {
+    faults.push_back({.code = "launch.not-executable",
+                      .location = scenario->cluster_location,
+                      .message = "the plan offloads states to the host or quantises what it sends, "
+                                 "which is forecast and not executed",
+                      .hint = "leave offload_optimizer, offload_param, zero_quantized_weights and "
+                              "zero_quantized_gradients out"});
+  }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   setting.backend = std::move(*backend);
   setting.scenario = std::move(*scenario);

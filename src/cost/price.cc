@@ -28,18 +28,31 @@ using scenario::Scenario;
 using topology::CommunicationPath;
 
 // What joins a GPU to its node's CPUs: PCIe, mostly through a switch.
+// What joins switches to CPUs is shared by the GPUs below, which copy at the same time.
 std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
   using topology::DeviceKind;
   if (node == nullptr) return std::nullopt;
+  std::int64_t above = 0;  // bytes per second from all switches to CPUs
+  for (const topology::LinkRule& rule : node->links) {
+    if ((rule.from.kind == DeviceKind::kPcieSwitch && rule.to.kind == DeviceKind::kCpu) ||
+        (rule.from.kind == DeviceKind::kCpu && rule.to.kind == DeviceKind::kPcieSwitch)) {
+      above += static_cast<std::int64_t>(topology::PairsOf(rule).size()) * rule.count *
+               rule.link.bandwidth.bytes_per_second();
+    }
+  }
+  const std::int64_t share = above / std::max(1, node->Count(DeviceKind::kGpu));
   const auto leads_to_host = [](DeviceKind kind) {
     return kind == DeviceKind::kPcieSwitch || kind == DeviceKind::kCpu;
   };
   for (const topology::LinkRule& rule : node->links) {
     if ((rule.from.kind == DeviceKind::kGpu && leads_to_host(rule.to.kind)) ||
         (rule.to.kind == DeviceKind::kGpu && leads_to_host(rule.from.kind))) {
+      const std::int64_t own = rule.link.bandwidth.bytes_per_second() * rule.count;
+      const bool switched =
+          rule.from.kind == DeviceKind::kPcieSwitch || rule.to.kind == DeviceKind::kPcieSwitch;
       return HostLink{.latency = rule.link.latency,
                       .bandwidth = Bandwidth::BytesPerSecond(
-                          rule.link.bandwidth.bytes_per_second() * rule.count)};
+                          switched && share > 0 ? std::min(own, share) : own)};
     }
   }
   return std::nullopt;
@@ -224,6 +237,7 @@ class Pricer {
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,
                                      const CommunicationPath& path) {
+    if (collective.kind == CollectiveKind::kAllToAll) return PriceExchange(collective, path);
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
@@ -252,6 +266,15 @@ class Pricer {
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
                                    scenario_.algorithm);
+  }
+
+  // Every rank sends the others their parts of its buffer: as many bytes as in a reduce-scatter of
+  // the same buffer, over the same links, whose price stands for it.
+  CollectivePrice PriceExchange(const program::Collective& exchange,
+                                const CommunicationPath& path) {
+    program::Collective like = exchange;
+    like.kind = CollectiveKind::kReduceScatter;
+    return PriceOneCollective(like, path);
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,

@@ -17,6 +17,7 @@
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
 #include "src/network/carriage.h"
 #include "src/program/validator.h"
@@ -259,6 +260,14 @@ void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
   memory.fits = peak.fits;
   memory.allocator_flushes = peak.flushes;
   memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  memory.host = host.memory;
+  memory.drives = host.drives;
+  if (!memory.offloads()) return;
+  const topology::Host& node = *scenario.cluster->node_type()->host;
+  memory.host_capacity = node.memory;
+  memory.drives_capacity = node.nvme;
+  memory.fits = memory.fits && memory.fits_host();
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,

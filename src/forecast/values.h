@@ -56,7 +56,12 @@ struct MemoryForecast {
   Bytes outside;              // context and NCCL, which the allocator does not see
   Bytes capacity;
   Bytes padding;     // the part of at_peak that only fills shards to equal length
-  bool fits = true;  // reserved + outside <= capacity
+  bool fits = true;  // reserved + outside <= capacity, and the hosts have room
+  // What the ranks of one node keep in its memory and on its drives; zero without offload.
+  Bytes host, host_capacity;
+  Bytes drives, drives_capacity;
+  bool offloads() const { return host > Bytes() || drives > Bytes(); }
+  bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
   // Times that the allocator gave its cached segments back to make room; see MemoryPeak.
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.

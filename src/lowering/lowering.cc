@@ -3,12 +3,19 @@
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
 #include "src/lowering/fsdp1.h"
+#include "src/lowering/deepspeed.h"
+#include "src/lowering/deepspeed_stage3.h"
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
 
 namespace stepcast::lowering {
+
+bool DescribesValues(const plan::Plan& plan) {
+  const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
+  return !deepspeed.offloads() && !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
+}
 
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
   STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.data,
@@ -25,7 +32,8 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
     case plan::Framework::kFsdp1:
       return LowerFsdp1(scenario, options);
     case plan::Framework::kDeepSpeed:
-      break;
+      return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
+                                                         : LowerDeepSpeed(scenario, options);
   }
   STEPCAST_CHECK(false, "legality lets through only frameworks that have a lowering");
   return {};
@@ -42,8 +50,13 @@ std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
       group.ranks = of_rank.shard;
     } else if (group.name == "replica") {
       group.ranks = of_rank.replica;
+    } else if (group.name == "rail") {
+      const auto nodes = static_cast<std::int64_t>(group.ranks.size());
+      const std::int64_t all = scenario.plan.parallelism.data;
+      group.ranks = Strided(rank, all / nodes, all);
     } else {
-      STEPCAST_CHECK(group.name == "reshard", "no other group is lowered");
+      STEPCAST_CHECK(group.name == "reshard" || group.name == "hpz" || group.name == "node",
+                     "no other group is lowered");
       group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
     }
   }

@@ -121,6 +121,58 @@ std::vector<std::vector<std::string>> Plans() {
     with(fsdp2, {key("shard_group_size=4")});
     with(fsdp2, {key("shard_group_size=4"), key("prefetch=2"), key("accumulate_unsharded=true")});
   }
+  for (const char* accumulation : {"1", "3"}) {
+    const auto setting = [](const std::string& value) {
+      return "data_parallel.deepspeed." + value;
+    };
+    for (const char* stage : {"0", "1", "2"}) {
+      const std::vector<std::string> deepspeed{
+          std::string("training.gradient_accumulation=") + accumulation, key("framework=deepspeed"),
+          key(std::string("zero_stage=") + stage)};
+      with(deepspeed, {});
+      with(deepspeed, {"training.reduce_dtype=fp32"});
+      with(deepspeed, {"training.precision=fp16"});
+      with(deepspeed, {"training.precision=fp32", "training.optimizer_implementation=foreach"});
+      if (*stage == '0') continue;
+      with(deepspeed, {key("overlap=true")});
+      with(deepspeed, {setting("reduce_bucket_size=5000")});
+      with(deepspeed, {key("overlap=true"), setting("reduce_bucket_size=5000")});
+      with(deepspeed, {key("overlap=true"), setting("reduce_bucket_size=1000000"),
+                       "training.reduce_dtype=fp32"});
+      with(deepspeed, {setting("reduce_scatter=false")});
+      with(deepspeed, {key("overlap=true"), setting("round_robin_gradients=true")});
+      if (*stage == '1') {
+        with(deepspeed, {"training.gradient_dtype=fp32"});
+        with(deepspeed, {"training.gradient_dtype=fp32", key("overlap=true"),
+                         setting("reduce_bucket_size=5000")});
+      }
+    }
+  }
+  for (const char* accumulation : {"1", "3"}) {
+    const auto setting = [](const std::string& value) {
+      return "data_parallel.deepspeed." + value;
+    };
+    const std::vector<std::string> third{
+        std::string("training.gradient_accumulation=") + accumulation, key("framework=deepspeed"),
+        key("zero_stage=3")};
+    with(third, {});
+    with(third, {key("overlap=false")});
+    with(third, {"training.precision=fp16", "training.reduce_dtype=fp32"});
+    with(third, {"training.gradient_dtype=fp32", setting("reduce_bucket_size=5000")});
+    with(third, {setting("reduce_scatter=false"), setting("sub_group_size=3000")});
+    with(third, {setting("stage3_param_persistence_threshold=0"),
+                 setting("stage3_prefetch_bucket_size=0"), setting("stage3_max_reuse_distance=0")});
+    with(third,
+         {setting("stage3_param_persistence_threshold=100"),
+          setting("stage3_prefetch_bucket_size=9000"), setting("stage3_max_reuse_distance=5000"),
+          setting("stage3_max_live_parameters=20000")});
+    with(third,
+         {setting("zero_hpz_partition_size=4"), setting("stage3_param_persistence_threshold=0")});
+    with(third, {setting("zero_hpz_partition_size=2"), setting("stage3_max_reuse_distance=5000"),
+                 setting("stage3_param_persistence_threshold=0"), key("overlap=false")});
+    with(third, {setting("stage3_param_persistence_threshold=10"),
+                 "training.activation_checkpointing=full"});
+  }
   for (const char* policy : {"selective", "full"}) {
     with({std::string("training.activation_checkpointing=") + policy}, {});
     with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp2"),
@@ -151,6 +203,51 @@ TEST(Lowering, ProgramsOfLayerListsAreSound) {
     if (Joined(plan).find("training.a") != std::string::npos) continue;  // no kernels to recompute
     const auto violations = program::Validate(Lowered(kLayers, plan));
     EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
+  }
+}
+
+// Plans that are forecast and not executed: states on the host, quantised collectives.
+TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
+  const auto setting = [](const std::string& value) { return "data_parallel.deepspeed." + value; };
+  const std::vector<std::vector<std::string>> of_stage_three = {
+      {setting("offload_optimizer=cpu")},
+      {setting("offload_optimizer=nvme"), setting("sub_group_size=3000000")},
+      {setting("offload_param=cpu")},
+      {setting("offload_param=nvme"), setting("offload_optimizer=nvme")},
+      {setting("offload_param=cpu"), setting("offload_optimizer=cpu"),
+       setting("stage3_param_persistence_threshold=0"), setting("zero_hpz_partition_size=8")},
+      {setting("zero_quantized_weights=true")},
+      {setting("zero_quantized_weights=true"), setting("zero_hpz_partition_size=8"),
+       setting("stage3_max_reuse_distance=0")},
+      {setting("zero_quantized_gradients=true")},
+      {setting("zero_quantized_gradients=true"), setting("reduce_bucket_size=1000000"),
+       "training.gradient_dtype=fp32"},
+  };
+  for (const char* accumulation : {"1", "3"}) {
+    const std::vector<std::string> base = {
+        std::string("training.gradient_accumulation=") + accumulation,
+        "data_parallel.framework=deepspeed"};
+    std::vector<std::vector<std::string>> plans;
+    for (const char* stage : {"1", "2", "3"}) {
+      std::vector<std::string> at = base;
+      at.push_back(std::string("data_parallel.zero_stage=") + stage);
+      if (*stage == '3') {
+        for (const auto& more : of_stage_three) {
+          plans.push_back(at);
+          plans.back().insert(plans.back().end(), more.begin(), more.end());
+        }
+        continue;
+      }
+      at.push_back(setting("offload_optimizer=cpu"));
+      plans.push_back(at);
+      at.push_back("data_parallel.overlap=true");
+      at.push_back(setting("reduce_bucket_size=10000000"));
+      plans.push_back(at);
+    }
+    for (const auto& plan : plans) {
+      const auto violations = program::Validate(Lowered(kTransformer, plan));
+      EXPECT_TRUE(violations.empty()) << Joined(plan) << "\n" << violations.front();
+    }
   }
 }
 
@@ -407,6 +504,71 @@ TEST(Lowering, MakesTheBucketsOfATracedResNet) {
   EXPECT_EQ(buckets,
             (std::vector<Bytes>{Bytes(4 * 2'049'000), Bytes(4 * 7'875'584), Bytes(4 * 6'563'840),
                                 Bytes(4 * 6'637'568), Bytes(4 * 2'431'040)}));
+}
+
+std::vector<std::string> DeepSpeedCollectives(const char* stage,
+                                              std::vector<std::string> settings) {
+  for (std::string& setting : settings) setting = "data_parallel.deepspeed." + setting;
+  settings.push_back("data_parallel.framework=deepspeed");
+  settings.push_back(std::string("data_parallel.zero_stage=") + stage);
+  return Collectives(Lowered(kLayers, settings));
+}
+
+// Ready order 7, 4096, 7, 4096, 7, 4096, 24, 1000; 5000 elements a bucket: {7, 4096, 7}, {4096, 7},
+// {4096, 24}, {1000}. Then the norm, and all 13,333 elements padded to a multiple of 2 x 8: 13,344.
+TEST(DeepSpeed, StageTwoAllReducesBucketsAndGathersAtTheEnd) {
+  EXPECT_EQ(DeepSpeedCollectives("2", {"reduce_bucket_size=5000"}),
+            (std::vector<std::string>{"all_reduce 8220", "all_reduce 8206", "all_reduce 8240",
+                                      "all_reduce 2000", "all_reduce 4", "all_gather 26688"}));
+}
+
+// Stage 1 without overlap: after backward, in registration order 1000, 24, 4096, 7, ...: {1000,
+// 24}, {4096, 7}, {4096, 7}, {4096, 7}; 5120 and 8199 elements would be too many.
+TEST(DeepSpeed, StageOneReducesInRegistrationOrder) {
+  EXPECT_EQ(DeepSpeedCollectives("1", {"reduce_bucket_size=5000"}),
+            (std::vector<std::string>{"all_reduce 2048", "all_reduce 8206", "all_reduce 8206",
+                                      "all_reduce 8206", "all_reduce 4", "all_gather 26688"}));
+}
+
+// Tensors of 7 stay gathered. 'first' is gathered as (125 + 3) x 8 elements, blocks as 4096; in
+// backward again, without reuse. One bucket takes all gradients: (128 + 3 x 513) x 8 elements. Then
+// the norm, and three small tensors of 8 elements each.
+TEST(DeepSpeed, StageThreeGathersModulesForwardAndBackward) {
+  const std::vector<std::string> gathers = {"all_gather 2048", "all_gather 8192", "all_gather 8192",
+                                            "all_gather 8192"};
+  const std::vector<std::string> step = {"reduce_scatter 26672", "all_reduce 4", "all_gather 16",
+                                         "all_gather 16", "all_gather 16"};
+  std::vector<std::string> expected = gathers;
+  expected.insert(expected.end(), gathers.rbegin(), gathers.rend());
+  expected.insert(expected.end(), step.begin(), step.end());
+  EXPECT_EQ(
+      DeepSpeedCollectives("3", {"stage3_param_persistence_threshold=10",
+                                 "stage3_prefetch_bucket_size=0", "stage3_max_reuse_distance=0"}),
+      expected);
+  // By default nothing this small is freed before it is used again.
+  expected = gathers;
+  expected.insert(expected.end(), step.begin(), step.end());
+  EXPECT_EQ(DeepSpeedCollectives(
+                "3", {"stage3_param_persistence_threshold=10", "stage3_prefetch_bucket_size=0"}),
+            expected);
+}
+
+// Groups of four share a second copy, from which backward gathers.
+TEST(DeepSpeed, SecondaryPartitionsAreGatheredFromFewRanks) {
+  const auto program = Lowered(
+      kLayers,
+      {"data_parallel.framework=deepspeed", "data_parallel.zero_stage=3",
+       "data_parallel.deepspeed={zero_hpz_partition_size: 4, stage3_prefetch_bucket_size: 0, "
+       "stage3_max_reuse_distance: 0, stage3_param_persistence_threshold: 10}"});
+  std::vector<std::size_t> ranks;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    if (collective.kind != CollectiveKind::kAllGather || collective.bytes < Bytes(100)) continue;
+    ranks.push_back(
+        program.groups[program.communicators[collective.communicator].group].ranks.size());
+  }
+  EXPECT_EQ(ranks, (std::vector<std::size_t>{8, 8, 8, 8, 4, 4, 4, 4}));
 }
 
 }  // namespace

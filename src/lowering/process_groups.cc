@@ -16,6 +16,10 @@ std::vector<int> Neighbours(int rank, std::int64_t count) {
   return Ranks(rank / count * count, count, 1);
 }
 
+std::vector<int> Strided(int rank, std::int64_t stride, std::int64_t all) {
+  return Ranks(rank % stride, all / stride, stride);
+}
+
 ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank) {
   const std::int64_t data = plan.parallelism.data;
   const std::int64_t shard = plan.data_parallel.shard_group_size;

@@ -26,4 +26,8 @@ ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank);
 // The `count` neighbouring ranks, `rank` among them, when all ranks are cut into such groups.
 std::vector<int> Neighbours(int rank, std::int64_t count);
 
+// Of `all` ranks, every `stride`-th one, `rank` among them: with the GPUs of a node as stride, one
+// GPU of each node.
+std::vector<int> Strided(int rank, std::int64_t stride, std::int64_t all);
+
 }  // namespace stepcast::lowering

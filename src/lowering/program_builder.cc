@@ -117,6 +117,17 @@ void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUs
   EmitWithUses(Opcode::kKernel, stream, kernel, uses);
 }
 
+void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,
+                          std::span<const BufferUse> uses) {
+  auto& table = program_.copies;
+  const auto found = std::find_if(table.begin(), table.end(), [&](const program::Copy& other) {
+    return other.direction == copy.direction && other.bytes == copy.bytes;
+  });
+  const auto index = static_cast<Index>(found - table.begin());
+  if (found == table.end()) table.push_back(copy);
+  EmitWithUses(Opcode::kCopy, stream, index, uses);
+}
+
 void ProgramBuilder::Communicate(StreamId stream, Index collective,
                                  std::span<const BufferUse> uses) {
   EmitWithUses(Opcode::kCollective, stream, collective, uses);

@@ -55,6 +55,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
+  void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective,
                    std::initializer_list<program::BufferUse> uses) {

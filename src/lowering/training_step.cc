@@ -112,17 +112,20 @@ void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t ele
 
 // The first and the last kernel name the parameters: with stream order in between, that is enough
 // for the validator to see every hazard of the layer.
-void TrainingStep::RunLayer(const std::vector<Index>& kernels,
+void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer,
+                            const std::vector<Index>& kernels,
                             const std::vector<model::ForwardOperator>& operators,
                             const std::vector<Index>& activations) {
   for (std::size_t i = 0; i < operators.size(); ++i) {
     uses_.clear();
     if (i == 0 || i + 1 == operators.size()) uses_ = parameter_reads_;
+    technique.BeforeOperator(pass, layer, i, uses_);
     for (const int created : operators[i].creates) {
       builder_.Allocate(compute(), activations[created]);
       uses_.push_back(builder_.WritesAll(activations[created]));
     }
     builder_.Run(compute(), kernels[i], uses_);
+    technique.AfterOperator(pass, layer, i);
   }
 }
 
@@ -134,7 +137,8 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
   technique.AppendParameterReads(layer, parameter_reads_);
   const Index transient = forward_transient_[w];
   if (transient != program::kNone) builder_.Allocate(compute(), transient);
-  RunLayer(forward_kernels_[w], works_[w].forward, saved_[layer]);
+  RunLayer(technique, Technique::Pass::kForward, layer, forward_kernels_[w], works_[w].forward,
+           saved_[layer]);
   if (transient != program::kNone) builder_.Release(transient);
   technique.AfterForward(layer);
 }
@@ -147,7 +151,8 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
   technique.BeforeBackward(layer);
   parameter_reads_.clear();
   technique.AppendParameterReads(layer, parameter_reads_);
-  RunLayer(recompute_kernels_[w], work.recompute, recomputed_[w]);
+  RunLayer(technique, Technique::Pass::kRecompute, layer, recompute_kernels_[w], work.recompute,
+           recomputed_[w]);
   const Index transient = backward_transient_[w];
   if (transient != program::kNone) builder_.Allocate(compute(), transient);
 
@@ -166,6 +171,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
       for (const Index buffer : saved_[layer]) uses_.push_back(builder_.ReadsAll(buffer));
       for (const Index buffer : recomputed_[w]) uses_.push_back(builder_.ReadsAll(buffer));
     }
+    technique.BeforeOperator(Technique::Pass::kBackward, layer, i, uses_);
     ready.clear();
     for (const int position : work.backward[i].gradients) {
       const int tensor = layer_model.tensors[position];
@@ -176,6 +182,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     // Reverse registration order, as in GradientReadyOrder.
     std::sort(ready.begin(), ready.end(), std::greater<>());
     for (const int tensor : ready) technique.GradientReady(tensor);
+    technique.AfterOperator(Technique::Pass::kBackward, layer, i);
   }
   for (const Index buffer : contributions) builder_.Release(buffer);
   if (transient != program::kNone) builder_.Release(transient);

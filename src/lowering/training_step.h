@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace stepcast::lowering {
 // into the model.
 class Technique {
  public:
+  // Which of a layer's lists of operators runs (model::LayerWork).
+  enum class Pass : std::uint8_t { kForward, kRecompute, kBackward };
+
   virtual ~Technique() = default;
 
   // Allocates what lives from step to step. Runs before the first step.
@@ -33,7 +37,13 @@ class Technique {
   // Updates the parameters; the last part of the step.
   virtual void WriteUpdate() = 0;
 
-  // The ranges of the layer's parameters that its kernels read.
+  // Around each operator of a layer, for techniques that follow modules: what they do may stand
+  // before and after its kernel, and they may append the ranges that it reads.
+  virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/,
+                              std::vector<program::BufferUse>& /*uses*/) {}
+  virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
+
+  // The ranges of the layer's parameters that its first and last kernels read.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
   // The kernel that is issued next contributes to the gradient of `tensor`, from `layer`: makes
   // room on the first contribution, appends the ranges that are written, and says what is written
@@ -78,7 +88,8 @@ class TrainingStep {
  private:
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
-  void RunLayer(const std::vector<Index>& kernels,
+  void RunLayer(Technique& technique, Technique::Pass pass, int layer,
+                const std::vector<Index>& kernels,
                 const std::vector<model::ForwardOperator>& operators,
                 const std::vector<Index>& activations);
 

@@ -32,6 +32,8 @@ const char* Name(DataParallelKey key) {
       return "limit_all_gathers";
     case DataParallelKey::kUseOrigParams:
       return "use_orig_params";
+    case DataParallelKey::kDeepSpeed:
+      return "deepspeed";
   }
   return "";
 }
@@ -39,7 +41,7 @@ const char* Name(DataParallelKey key) {
 bool Has(Framework framework, DataParallelKey key) {
   switch (framework) {
     case Framework::kReference:
-      return true;
+      return key != DataParallelKey::kDeepSpeed;
     case Framework::kDdp:
       return key == DataParallelKey::kBucketSize || key == DataParallelKey::kFirstBucketSize ||
              key == DataParallelKey::kGradientAsBucketView ||
@@ -57,7 +59,7 @@ bool Has(Framework framework, DataParallelKey key) {
              key == DataParallelKey::kForwardPrefetch || key == DataParallelKey::kLimitAllGathers ||
              key == DataParallelKey::kUseOrigParams;
     case Framework::kDeepSpeed:
-      return true;  // not modelled: the framework itself is refused, not its keys
+      return key == DataParallelKey::kOverlap || key == DataParallelKey::kDeepSpeed;
   }
   return false;
 }
@@ -68,6 +70,9 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     const bool of_shards =
         key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
     return !of_shards || zero_stage == 1;
+  }
+  if (framework == Framework::kDeepSpeed && key == DataParallelKey::kOverlap) {
+    return zero_stage >= 1;
   }
   if (framework != Framework::kReference) return true;
   switch (key) {
@@ -89,6 +94,7 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     case DataParallelKey::kForwardPrefetch:
     case DataParallelKey::kLimitAllGathers:
     case DataParallelKey::kUseOrigParams:
+    case DataParallelKey::kDeepSpeed:
       return false;  // ways of one framework; the textbook has none
   }
   return false;

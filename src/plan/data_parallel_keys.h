@@ -22,6 +22,7 @@ enum class DataParallelKey : std::uint8_t {
   kForwardPrefetch,
   kLimitAllGathers,
   kUseOrigParams,
+  kDeepSpeed,
 };
 inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kOverlap,
@@ -38,10 +39,11 @@ inline constexpr DataParallelKey kDataParallelKeys[] = {
     DataParallelKey::kForwardPrefetch,
     DataParallelKey::kLimitAllGathers,
     DataParallelKey::kUseOrigParams,
+    DataParallelKey::kDeepSpeed,
 };
 const char* Name(DataParallelKey key);  // "bucket_size"
 
-// The framework has such a setting. `reference` takes every key.
+// The framework has such a setting. `reference` takes every key but frameworks' own mappings.
 bool Has(Framework framework, DataParallelKey key);
 
 // The framework has it and it changes something at that stage. `reference` follows the textbook:

@@ -1,6 +1,7 @@
 #include "src/plan/legality.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -225,9 +226,8 @@ class Checker {
         CheckMegatron();
         return;
       case Framework::kDeepSpeed:
-        Add("data_parallel.framework", "plan.framework-not-supported",
-            fmt::format("this framework is not supported yet: {}", name),
-            "reference, ddp, fsdp1, fsdp2 and megatron are");
+        CheckDeepSpeedTypes();
+        CheckDeepSpeedSettings();
         return;
     }
   }
@@ -299,6 +299,80 @@ class Checker {
     }
   }
 
+  void CheckDeepSpeedSettings() {
+    if (!request_.deepspeed) return;
+    const DeepSpeedRequest& deepspeed = *request_.deepspeed;
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (const auto ranks = deepspeed.hpz_partition_size) {
+      if (*ranks < 1 || (data && *data % *ranks != 0)) {
+        Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
+            fmt::format("zero_hpz_partition_size {} does not divide data {}", *ranks,
+                        data.value_or(1)),
+            "use a divisor of the data axis, such as the GPUs of a node");
+      }
+    }
+    if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
+      Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
+          "zero_quantized_gradients is true and reduce_scatter is false",
+          "leave reduce_scatter out: quantised gradients are exchanged instead of all-reduced");
+    }
+    for (const auto& setting : kDeepSpeedOffload) {
+      const auto device = deepspeed.*setting.given;
+      if (!device || *device == OffloadDevice::kNone) continue;
+      const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
+      const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
+      if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            fmt::format("write zero_stage: {}, or leave {} out", 3, setting.key));
+      } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            "only stage 3 has a way to NVMe; write cpu");
+      }
+      if (facts_.host_memory && !*facts_.host_memory) {
+        Add(key, "plan.no-host-memory",
+            fmt::format("{}, and the cluster's topology does not say what memory its hosts have",
+                        what),
+            "add node.host with memory and memory_bandwidth to the topology");
+      } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
+        Add(key, "plan.no-nvme",
+            fmt::format("{}, and the cluster's topology does not describe NVMe drives", what),
+            "add node.host.nvme with capacity, read and write to the topology, or write cpu");
+      }
+    }
+  }
+
+  // DeepSpeed computes in the type that it keeps, and accumulates in that or, at stages 1 and 3, in
+  // FP32 (deepspeed/runtime/zero/stage_1_and_2.py: what stage 2 adds up are the gradients
+  // themselves).
+  void CheckDeepSpeedTypes() {
+    if (!request_.precision) return;
+    const DataType computes =
+        *request_.precision == DataType::kFp8 ? DataType::kBf16 : *request_.precision;
+    const auto refuse = [&](const char* key, DataType type, std::string_view rule,
+                            std::string_view allowed) {
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("deepspeed {}, {} is {}", rule, key, Name(type)),
+          fmt::format("write {}: {}, or leave it out", key, allowed));
+    };
+    if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
+      refuse("parameter_dtype", *request_.parameter_dtype,
+             fmt::format("keeps parameters in the type that it computes in, {}", Name(computes)),
+             Name(computes));
+    }
+    if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
+    if (request_.zero_stage == 0 || request_.zero_stage == 2) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             fmt::format("adds gradients up in the parameters' type at stages 0 and 2, {}",
+                         Name(computes)),
+             Name(computes));
+    } else if (*request_.gradient_dtype != DataType::kFp32) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             "adds gradients up in the parameters' type or in fp32", "fp32");
+    }
+  }
+
   bool Given(DataParallelKey key) const {
     switch (key) {
       case DataParallelKey::kOverlap:
@@ -329,6 +403,8 @@ class Checker {
         return request_.limit_all_gathers.has_value();
       case DataParallelKey::kUseOrigParams:
         return request_.use_orig_params.has_value();
+      case DataParallelKey::kDeepSpeed:
+        return request_.deepspeed.has_value();
     }
     return false;
   }
@@ -339,7 +415,7 @@ class Checker {
       if (!Given(key) || Has(*request_.framework, key)) continue;
       std::string having;
       for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp1,
-                              Framework::kFsdp2, Framework::kMegatron}) {
+                              Framework::kFsdp2, Framework::kMegatron, Framework::kDeepSpeed}) {
         if (!Has(other, key)) continue;
         having += having.empty() ? "" : ", ";
         having += plan::Name(other);
@@ -406,6 +482,21 @@ class Checker {
   std::vector<Violation> violations_;
 };
 
+void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
+  if (!request.deepspeed) return;
+  const auto append = [&](const auto& settings) {
+    for (const auto& setting : settings) {
+      if (!((*request.deepspeed).*setting.given) || setting.HasEffect(*request.zero_stage))
+        continue;
+      sentences.push_back(fmt::format("data_parallel.deepspeed.{} has no effect at stage {}",
+                                      setting.key, *request.zero_stage));
+    }
+  };
+  append(kDeepSpeedSizes);
+  append(kDeepSpeedSwitches);
+  append(kDeepSpeedOffload);
+}
+
 }  // namespace
 
 std::vector<Violation> Check(const Request& request, const Facts& facts) {
@@ -419,6 +510,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
                                     Name(key), Name(*request.framework), *request.zero_stage));
   };
+  add(request.overlap.has_value(), DataParallelKey::kOverlap);
   add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
   add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
   add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
@@ -430,6 +522,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
   add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
   add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
+  AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {

@@ -35,6 +35,8 @@ struct Facts {
   std::optional<std::int64_t> layers;         // of the model
   std::optional<std::int64_t> tensors;        // of the model
   std::string device = "the device";          // the GPU type's name
+  // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
+  std::optional<bool> host_memory, nvme;
   std::array<bool, 4> computes = {true, true, true, true};  // by DataType: it has such a peak
 };
 

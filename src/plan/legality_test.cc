@@ -59,6 +59,83 @@ struct Case {
   std::string message;
 };
 
+Request DeepSpeedAt(int stage) {
+  Request request = Legal();
+  request.framework = Framework::kDeepSpeed;
+  request.zero_stage = stage;
+  return request;
+}
+
+// FP32 accumulation exists at stages 1 and 3; nothing else is kept in another type.
+TEST(Check, DeepSpeedAccumulatesInFp32AtStagesOneAndThree) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    Request request = DeepSpeedAt(stage);
+    EXPECT_TRUE(Check(request, EightDevices()).empty()) << stage;
+    request.gradient_dtype = DataType::kFp32;
+    EXPECT_EQ(Check(request, EightDevices()).size(), stage % 2 == 1 ? 0U : 1U) << stage;
+    request.gradient_dtype = DataType::kFp16;
+    EXPECT_EQ(Check(request, EightDevices()).size(), 1U) << stage;
+    request = DeepSpeedAt(stage);
+    request.parameter_dtype = DataType::kFp32;
+    const auto violations = Check(request, EightDevices());
+    ASSERT_EQ(violations.size(), 1U) << stage;
+    EXPECT_EQ(violations[0].code, "plan.dtype-not-of-framework");
+  }
+}
+
+std::vector<std::string> CodesOf(const Request& request, const Facts& facts) {
+  std::vector<std::string> codes;
+  for (const Violation& violation : Check(request, facts)) codes.push_back(violation.code);
+  return codes;
+}
+
+TEST(Check, OffloadNeedsItsStageAndAHost) {
+  using Codes = std::vector<std::string>;
+  Facts facts = EightDevices();
+  facts.host_memory = true;
+  facts.nvme = false;
+  Request request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->offload_optimizer = OffloadDevice::kCpu;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.deepspeed->offload_optimizer = OffloadDevice::kNvme;
+  EXPECT_EQ(CodesOf(request, facts), (Codes{"plan.offload-stage", "plan.no-nvme"}));
+  request.zero_stage = 3;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.no-nvme"});
+  facts.host_memory = false;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.no-host-memory"});
+  request.deepspeed->offload_optimizer = OffloadDevice::kNone;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->offload_param = OffloadDevice::kCpu;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.offload-stage"});
+}
+
+TEST(Check, SecondaryPartitionsDivideTheRanks) {
+  Request request = DeepSpeedAt(3);
+  request.deepspeed.emplace();
+  request.deepspeed->hpz_partition_size = 4;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  request.deepspeed->hpz_partition_size = 3;
+  EXPECT_EQ(CodesOf(request, EightDevices()), std::vector<std::string>{"plan.shard-group"});
+  request.deepspeed->hpz_partition_size.reset();
+  request.deepspeed->quantized_gradients = true;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  request.deepspeed->reduce_scatter = false;
+  EXPECT_EQ(CodesOf(request, EightDevices()), std::vector<std::string>{"plan.quantized-gradients"});
+}
+
+TEST(KeysWithoutEffect, AreNamedOfDeepSpeedToo) {
+  Request request = DeepSpeedAt(2);
+  request.deepspeed.emplace();
+  request.deepspeed->sub_group_size = 1;
+  request.deepspeed->reduce_bucket_size = 1;
+  EXPECT_EQ(
+      KeysWithoutEffect(request),
+      std::vector<std::string>{"data_parallel.deepspeed.sub_group_size has no effect at stage 2"});
+}
+
 TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) {
@@ -162,8 +239,6 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "data_parallel.limit_all_gathers", "plan.key-not-of-framework",
        "fsdp2 has no setting limit_all_gathers"},
-      {[](Request& r) { r.framework = Framework::kDeepSpeed; }, "data_parallel.framework",
-       "plan.framework-not-supported", "this framework is not supported yet: deepspeed"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 3;

@@ -10,6 +10,7 @@
 #include "src/base/data_type.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
+#include "src/plan/deepspeed.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
@@ -91,6 +92,7 @@ struct DataParallel {
   bool forward_prefetch = false;                                // fsdp1
   bool limit_all_gathers = true;                                // fsdp1
   bool use_orig_params = false;                                 // fsdp1
+  DeepSpeed deepspeed;                                          // deepspeed
 };
 
 struct Plan {

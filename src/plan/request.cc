@@ -21,8 +21,9 @@ bool StopsRecomputationEarly(const Request& request) {
 }
 
 Training CompleteTraining(const Request& request, std::int64_t data) {
-  const bool has_fused_update =
-      request.framework == Framework::kReference || request.framework == Framework::kMegatron;
+  const bool has_fused_update = request.framework == Framework::kReference ||
+                                request.framework == Framework::kMegatron ||
+                                request.framework == Framework::kDeepSpeed;
   Training training;
   training.sequence_length = *request.sequence_length;
   training.micro_batch_size = *request.micro_batch_size;
@@ -109,7 +110,10 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   DataParallel data_parallel;
   data_parallel.zero_stage = *request.zero_stage;
   data_parallel.framework = *request.framework;
-  data_parallel.overlap = request.overlap.value_or(true);
+  // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
+  const bool deepspeed = data_parallel.framework == Framework::kDeepSpeed;
+  data_parallel.overlap = request.overlap.value_or(!deepspeed || data_parallel.zero_stage == 3);
+  if (deepspeed) data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   CompleteBuckets(request, training, data, data_parallel);
   data_parallel.prefetch = request.prefetch.value_or(1);
   // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.

@@ -55,6 +55,7 @@ struct Request {
   std::optional<bool> forward_prefetch;
   std::optional<bool> limit_all_gathers;
   std::optional<bool> use_orig_params;
+  std::optional<DeepSpeedRequest> deepspeed;
 
   std::optional<Version> torch;
   std::optional<Version> nccl;

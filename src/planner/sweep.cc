@@ -22,7 +22,11 @@ SweepRow Row(const Result<forecast::Forecast>& forecast) {
   row.step_time = forecast->step_time;
   row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
   row.peak = memory.peak;
-  if (!memory.fits) row.over = memory.reserved + memory.outside - memory.capacity;
+  const Bytes over = memory.reserved + memory.outside - memory.capacity;
+  // What a node lacks counts where its devices have room.
+  const Bytes lacking =
+      std::max(memory.host - memory.host_capacity, memory.drives - memory.drives_capacity);
+  if (!memory.fits) row.over = over > Bytes(0) ? over : lacking;
   return row;
 }
 

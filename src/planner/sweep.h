@@ -25,7 +25,8 @@ struct SweepRow {
   Time step_time;
   double tokens_per_second_per_gpu = 0;
   Bytes peak;  // what the allocator had handed out
-  Bytes over;  // by how much reserved and outside memory exceed the device; zero if it fits
+  Bytes over;  // by how much reserved and outside memory exceed the device, or offloaded states the
+               // node
 };
 
 // Key and value of every axis.

@@ -62,6 +62,12 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
   object["padding_bytes"] = memory.padding.count();
   const std::optional<forecast::BytesRange>& range = memory.peak_range;
   object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
+  if (memory.offloads()) {
+    object["host_bytes"] = memory.host.count();
+    object["host_capacity_bytes"] = memory.host_capacity.count();
+    object["nvme_bytes"] = memory.drives.count();
+    object["nvme_capacity_bytes"] = memory.drives_capacity.count();
+  }
   return object;
 }
 

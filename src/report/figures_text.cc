@@ -52,6 +52,10 @@ std::string Plan(const plan::Plan& plan) {
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
   if (data.framework == plan::Framework::kFsdp1) {
     text += Fsdp1(plan);
+  } else if (data.framework == plan::Framework::kDeepSpeed) {
+    if (data.zero_stage > 0) {
+      text += fmt::format(", buckets of {} elements", Grouped(data.deepspeed.reduce_bucket_size));
+    }
   } else if (has_units) {
     text += fmt::format(", prefetch {}, {}", data.prefetch, Reshard(data.reshard_after_forward));
   } else if (data.bucket_size.has_value()) {
@@ -176,6 +180,15 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
   table.AddRow({"capacity", In(unit, memory.capacity)});
   table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
   std::string out = table.ToString();
+  if (memory.offloads()) {
+    out += fmt::format("a node's ranks keep {} of {} in its memory", FormatBytes(memory.host),
+                       FormatBytes(memory.host_capacity));
+    if (memory.drives > Bytes(0)) {
+      out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),
+                         FormatBytes(memory.drives_capacity));
+    }
+    out += "\n";
+  }
   if (memory.padding > Bytes(0)) {
     out += fmt::format("{} of the peak only pad shards to equal length\n",
                        FormatBytes(memory.padding));

@@ -9,6 +9,13 @@
 namespace stepcast::report {
 
 std::string Verdict(const forecast::MemoryForecast& memory) {
+  if (!memory.fits_host()) {
+    return fmt::format(
+        "does not fit: the ranks of a node need {} of its memory and {} of its "
+        "drives, which have {} and {}",
+        FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
+        FormatBytes(memory.drives_capacity));
+  }
   const Bytes left = memory.capacity - memory.reserved - memory.outside;
   if (memory.fits) {
     return fmt::format("fits: {} of {} are left", FormatBytes(left), FormatBytes(memory.capacity));

@@ -334,7 +334,12 @@ class Loader {
       facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
       facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
     }
-    if (scenario_.cluster != nullptr) facts.devices = scenario_.cluster->devices();
+    if (scenario_.cluster != nullptr) {
+      facts.devices = scenario_.cluster->devices();
+      const topology::NodeType* node = scenario_.cluster->node_type();
+      facts.host_memory = node != nullptr && node->host.has_value();
+      facts.nvme = *facts.host_memory && node->host->nvme > Bytes();
+    }
     if (architecture != nullptr && scenario_.gpu.has_value()) {
       facts.device = scenario_.gpu->name;
       for (std::size_t type = 0; type < facts.computes.size(); ++type) {

@@ -95,6 +95,24 @@ Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
   return Integer(std::get<std::int64_t>(reshard));
 }
 
+Resolved DeepSpeed(const plan::DataParallel& data_parallel) {
+  Mapping mapping;
+  const int stage = data_parallel.zero_stage;
+  for (const auto& setting : plan::kDeepSpeedSizes) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Integer(data_parallel.deepspeed.*setting.value));
+  }
+  for (const auto& setting : plan::kDeepSpeedSwitches) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Boolean(data_parallel.deepspeed.*setting.value));
+  }
+  for (const auto& setting : plan::kDeepSpeedOffload) {
+    if (!setting.HasEffect(stage)) continue;
+    mapping.emplace_back(setting.key, Text(plan::Name(data_parallel.deepspeed.*setting.value)));
+  }
+  return {std::move(mapping)};
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
@@ -132,6 +150,9 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
   add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
   add(plan::DataParallelKey::kUseOrigParams, Boolean(data_parallel.use_orig_params));
+  if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+    add(plan::DataParallelKey::kDeepSpeed, DeepSpeed(data_parallel));
+  }
   return mapping;
 }
 

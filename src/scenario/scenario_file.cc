@@ -15,6 +15,7 @@ constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
 constexpr IntegerRange kTokens = {1, std::int64_t{1} << 20};
 constexpr IntegerRange kUnits = {0, 1'000'000};
+constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
 
 // The types that values are kept and reduced in; 8 bits are for computing only.
 std::optional<DataType> ReadKeptType(MappingReader& reader, std::string_view key) {
@@ -200,6 +201,25 @@ void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& dia
   }
 }
 
+// DeepSpeed's own settings, by its own names.
+void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
+  plan::DeepSpeedRequest& deepspeed = request.deepspeed.emplace();
+  for (const auto& setting : plan::kDeepSpeedSizes) {
+    deepspeed.*setting.given = reader.ReadInteger(setting.key, Need::kOptional, kElements);
+  }
+  for (const auto& setting : plan::kDeepSpeedSwitches) {
+    deepspeed.*setting.given = reader.ReadBoolean(setting.key, Need::kOptional);
+  }
+  for (const auto& setting : plan::kDeepSpeedOffload) {
+    deepspeed.*setting.given =
+        reader.ReadWord<plan::OffloadDevice>(setting.key, Need::kOptional,
+                                             {{"none", plan::OffloadDevice::kNone},
+                                              {"cpu", plan::OffloadDevice::kCpu},
+                                              {"nvme", plan::OffloadDevice::kNvme}});
+  }
+  reader.Finish();
+}
+
 void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
   if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
     request.zero_stage = static_cast<int>(*stage);
@@ -230,6 +250,9 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   request.forward_prefetch = reader.ReadBoolean("forward_prefetch", Need::kOptional);
   request.limit_all_gathers = reader.ReadBoolean("limit_all_gathers", Need::kOptional);
   request.use_orig_params = reader.ReadBoolean("use_orig_params", Need::kOptional);
+  if (auto deepspeed = reader.ReadMapping("deepspeed", Need::kOptional)) {
+    ReadDeepSpeed(*deepspeed, request);
+  }
   reader.Finish();
 }
 

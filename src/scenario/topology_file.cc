@@ -117,6 +117,25 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
                   {*latency, *bandwidth}};
 }
 
+void ReadHost(MappingReader& reader, NodeType& node_type) {
+  topology::Host host;
+  const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
+  const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
+  if (auto nvme = reader.ReadMapping("nvme", Need::kOptional)) {
+    const auto capacity = nvme->ReadBytes("capacity", Need::kRequired, Zero::kRefused);
+    const auto read = nvme->ReadBandwidth("read", Need::kRequired);
+    const auto write = nvme->ReadBandwidth("write", Need::kRequired);
+    nvme->Finish();
+    host.nvme = capacity.value_or(Bytes());
+    host.nvme_read = read.value_or(Bandwidth());
+    host.nvme_write = write.value_or(Bandwidth());
+  }
+  reader.Finish();
+  host.memory = memory.value_or(Bytes());
+  host.memory_bandwidth = bandwidth.value_or(Bandwidth());
+  node_type.host = host;
+}
+
 // The GPU's data sheet, and the node without its name.
 std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type,
                                       Diagnostics& diagnostics) {
@@ -162,6 +181,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
       }
     }
   }
+  if (auto host = reader.ReadMapping("host", Need::kOptional)) ReadHost(*host, node_type);
   reader.Finish();
   if (diagnostics.size() > before || !gpu) return std::nullopt;
   node_type.gpu = gpu->name;

@@ -63,6 +63,14 @@ enum class Processor : std::uint8_t {
   kPower9,
 };
 
+// What a node's CPUs have: where states go that are offloaded from GPUs.
+struct Host {
+  Bytes memory;
+  Bandwidth memory_bandwidth;       // of all its channels
+  Bytes nvme;                       // of its drives; zero: none
+  Bandwidth nvme_read, nvme_write;  // of all drives together
+};
+
 // One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
 struct NodeType {
   std::string name;                             // "DGX H100"
@@ -71,6 +79,7 @@ struct NodeType {
   std::array<int, kNodeDeviceKinds> devices{};  // how many, indexed by DeviceKind
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
+  std::optional<Host> host{};  // not known: nothing can be offloaded
 
   int Count(DeviceKind kind) const { return devices[static_cast<std::size_t>(kind)]; }
 };

@@ -102,5 +102,36 @@ TEST(ModelStates, PaddingIsReported) {
   EXPECT_EQ(run->forecast.memory.padding, Bytes(kLayers * (63 * 4 + 12)));
 }
 
+// DeepSpeed without overlap: the textbook's states (k = 12, N = 64) and, where memory is highest,
+// what it works with. A bucket holds one of the ten layers' gradients, 0.2 bytes per parameter.
+//   stage 0: gradients, the same behind one another and in FP32 at once: 2 + 2 + 4
+//   stage 1: all gradients when the first is in the bucket (2 - 0.2 + 0.2); tensors that reach into
+//   a
+//            rank's part are kept whole: two layers, as parts are 5/32 of one
+//   stage 2: two layers kept, and in the step one of them in FP64 for its norm: 2 + 4; more than a
+//            gradient that waits, the full bucket, its copy in owners' order and the two kept
+//   stage 3: gradients have their flat buffer throughout; beside it the bucket, one layer's
+//            parameters and its gradient
+TEST(DeepSpeedStates, AreTheTextbooksAndItsBuffers) {
+  const auto peak = [](int stage) {
+    scenario::Scenario scenario = Base(stage, kElements);
+    scenario.plan.data_parallel.framework = plan::Framework::kDeepSpeed;
+    scenario.plan.data_parallel.overlap = false;
+    plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
+    deepspeed.reduce_bucket_size = kElements;
+    deepspeed.param_persistence_threshold = 0;
+    deepspeed.prefetch_bucket_size = 0;
+    deepspeed.max_reuse_distance = 0;
+    const auto run = forecast::Simulate(scenario);
+    EXPECT_TRUE(run.has_value());
+    return static_cast<double>(run->forecast.memory.peak.count()) / (kLayers * kElements);
+  };
+  constexpr double kLayer = 2.0 / kLayers;
+  EXPECT_NEAR(peak(0), 2 + 12 + 2 + 2 + 4, 1e-4);
+  EXPECT_NEAR(peak(1), 2 + 12.0 / kRanks + 2 + 2 * kLayer, 1e-4);
+  EXPECT_NEAR(peak(2), 2 + 12.0 / kRanks + 6 * kLayer, 1e-4);
+  EXPECT_NEAR(peak(3), 16.0 / kRanks + 3 * kLayer, 1e-4);
+}
+
 }  // namespace
 }  // namespace stepcast

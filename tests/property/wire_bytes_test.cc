@@ -73,5 +73,39 @@ TEST(WireBytes, KeepingParametersAfterForwardSavesOneGather) {
   EXPECT_EQ(reductions, kLayers);
 }
 
+// DeepSpeed's stages, in the same units, gradient norms aside (an all-reduce of 4 B for every group
+// of tensors that the optimizer updates). Stages 1 and 2 all-reduce, which is twice a
+// reduce-scatter, and gather once; stage 3 without prefetch and reuse gathers twice.
+double DeepSpeedVolume(int stage, std::int64_t micro_batches, bool overlap) {
+  scenario::Scenario scenario = Base();
+  scenario.plan.data_parallel.framework = plan::Framework::kDeepSpeed;
+  scenario.plan.data_parallel.zero_stage = stage;
+  scenario.plan.data_parallel.overlap = overlap;
+  plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
+  deepspeed.reduce_bucket_size = 5 * kElements;
+  deepspeed.param_persistence_threshold = 0;
+  deepspeed.prefetch_bucket_size = 0;
+  deepspeed.max_reuse_distance = 0;
+  scenario.plan.training.gradient_accumulation = micro_batches;
+  const auto run = forecast::Simulate(scenario);
+  EXPECT_TRUE(run.has_value());
+  double bytes = 0;
+  for (const auto& collective : run->forecast.collectives) bytes += collective.wire_bytes_per_rank;
+  if (stage > 0) bytes -= 2.0 * 4 * (kRanks - 1) / kRanks;  // the norm
+  const double unit = 2.0 * kLayers * 3 * kElements * (kRanks - 1) / kRanks;
+  return bytes / unit;
+}
+
+TEST(WireBytes, DeepSpeed) {
+  for (const bool overlap : {false, true}) {
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(1, 1, overlap), 2 + 1);
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(2, 1, overlap), 2 + 1);
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(3, 1, overlap), 2 + 1);
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(1, 4, overlap), 2 + 1);
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(2, 4, overlap), 4 * 2 + 1);
+    EXPECT_DOUBLE_EQ(DeepSpeedVolume(3, 4, overlap), 4 * 3);
+  }
+}
+
 }  // namespace
 }  // namespace stepcast

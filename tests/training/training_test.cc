@@ -160,7 +160,33 @@ std::vector<std::string> DataParallelPlans(int ranks) {
         {"backward_prefetch: post, forward_prefetch: true", "backward_prefetch: none",
          "limit_all_gathers: false", "use_orig_params: true", "accumulate_unsharded: true"});
   }
+  for (const char* stage : {"1", "2"}) {
+    for (const char* settings :
+         {"deepspeed: {reduce_bucket_size: 1000}",
+          "overlap: true, deepspeed: {reduce_bucket_size: 40}",
+          "deepspeed: {reduce_bucket_size: 10, round_robin_gradients: true}",
+          "overlap: true, deepspeed: {reduce_bucket_size: 30, reduce_scatter: false}"}) {
+      plans.push_back(fmt::format("zero_stage: {}, framework: deepspeed, {}", stage, settings));
+    }
+  }
+  add("zero_stage: 0, framework: deepspeed", {});
+  add("zero_stage: 3, framework: deepspeed, deepspeed: {reduce_bucket_size: 1000}", {});
+  add("zero_stage: 3, framework: deepspeed, overlap: false, deepspeed: {reduce_bucket_size: 30, "
+      "stage3_param_persistence_threshold: 0, stage3_prefetch_bucket_size: 20, "
+      "stage3_max_reuse_distance: 10, sub_group_size: 20}",
+      {});
+  add("zero_stage: 3, framework: deepspeed, deepspeed: {reduce_bucket_size: 40, reduce_scatter: "
+      "false, stage3_param_persistence_threshold: 7, stage3_prefetch_bucket_size: 60, "
+      "stage3_max_reuse_distance: 30, stage3_max_live_parameters: 70}",
+      {});
   if (ranks >= 4) {
+    for (const char* more :
+         {"", ", stage3_prefetch_bucket_size: 30, stage3_max_reuse_distance: 0"}) {
+      plans.push_back(
+          fmt::format("zero_stage: 3, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100, "
+                      "stage3_param_persistence_threshold: 5, zero_hpz_partition_size: 2{}}}",
+                      more));
+    }
     for (const char* stage : {"1", "2", "3"}) {
       add(fmt::format("zero_stage: {}, framework: reference, shard_group_size: 2", stage),
           {"accumulate_unsharded: true"});

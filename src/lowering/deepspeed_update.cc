@@ -1,0 +1,168 @@
+#include "src/lowering/deepspeed_update.h"
+
+#include <utility>
+
+#include "src/lowering/effects.h"
+#include "src/lowering/model_state.h"
+#include "src/lowering/optimizer.h"
+
+namespace stepcast::lowering {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator)
+    : step_(step),
+      builder_(step.builder()),
+      training_(step.plan().training),
+      fp32_(training_),
+      communicator_(communicator) {
+  fp32_.parameter_dtype = fp32_.gradient_dtype = DataType::kFp32;
+  scalar_ = builder_.AddBuffer("gradient norm", Bytes(8), Category::kWorkspace);
+  builder_.Allocate(step.compute(), scalar_);
+  reduced_ = builder_.AddEvent("overflow known");
+  if (communicator_ == kNone) return;
+  all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                        .communicator = communicator_,
+                                        .bytes = Bytes(4),
+                                        .data_type = DataType::kFp32});
+}
+
+Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,
+                                    std::int64_t read_bytes, std::int64_t written_bytes) {
+  return builder_.AddKernel({.name = name,
+                             .kind = KernelKind::kMemoryBound,
+                             .data_type = DataType::kFp32,
+                             .read = Bytes(elements * read_bytes),
+                             .written = Bytes(elements * written_bytes)});
+}
+
+UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elements,
+                                      std::int64_t padding) {
+  const std::int64_t arrays = 1 + (training_.optimizer == plan::Optimizer::kAdamW ? 2 : 1);
+  const std::int64_t kept = SizeOf(training_.gradient_dtype);
+  const DataType parameters = training_.parameter_dtype;
+  const auto add = [&](const char* what, std::int64_t bytes, Category category) {
+    return builder_.AddBuffer(name + what, Bytes(elements * bytes), category,
+                              Bytes(padding * bytes));
+  };
+  UpdateGroup group;
+  group.elements = elements;
+  group.states = add("FP32 partition and moments", 4 * arrays, Category::kOptimizer);
+  builder_.Allocate(step_.compute(), group.states);
+  group.flat = add("flat gradients", kept, Category::kGradient);
+  group.flatten = MemoryKernel("flatten_gradients", elements, kept, kept);
+  group.gradients = group.flat;
+  if (training_.gradient_dtype != DataType::kFp32) {
+    group.gradients = add("FP32 gradients", 4, Category::kGradient);
+    group.cast = MemoryKernel("cast_gradients", elements, kept, 4);
+  }
+  group.unscale = MemoryKernel("unscale_gradients", elements, 4, 4);
+  for (Kernel& kernel : UpdateKernels(step_.model(), fp32_, elements)) {
+    group.optimizer.push_back(builder_.AddKernel(std::move(kernel)));
+  }
+  group.copy = MemoryKernel("copy_to_parameters", elements, 4, SizeOf(parameters));
+  return group;
+}
+
+program::Elements DeepSpeedUpdate::StatesOf(const UpdateGroup& group, std::int64_t offset) const {
+  const bool master = SizeOf(training_.parameter_dtype) < SizeOf(DataType::kFp32);
+  return At(group.states, offset + (master ? 0 : group.elements), DataType::kFp32);
+}
+
+void DeepSpeedUpdate::AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
+                               std::int64_t count) {
+  AddOptimizerState(step_, StatesOf(group, offset), group.elements, first, count);
+}
+
+void DeepSpeedUpdate::AgreeOnScalar() {
+  if (all_reduce_ == kNone) return;
+  builder_.With(Collected(At(scalar_, 0, DataType::kFp32), At(scalar_, 0, DataType::kFp32), 1));
+  builder_.Communicate(step_.compute(), all_reduce_, {builder_.WritesAll(scalar_)});
+}
+
+void DeepSpeedUpdate::CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
+                                    const std::vector<BufferUse>& uses) {
+  if (training_.parameter_dtype != DataType::kFp16 || tensors == 0) return;
+  const std::int64_t each = (elements + tensors - 1) / tensors;
+  const std::int64_t kept = SizeOf(training_.gradient_dtype);
+  // isinf and isnan make a byte an element each, and each is searched.
+  const Index kernels[] = {MemoryKernel("isinf", each, kept, 1), MemoryKernel("any", each, 1, 0),
+                           MemoryKernel("isnan", each, kept, 1), MemoryKernel("any", each, 1, 0)};
+  for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {
+    for (const Index kernel : kernels) builder_.Run(stream, kernel, uses);
+  }
+  if (stream != step_.compute()) builder_.WaitForStream(step_.compute(), stream, reduced_);
+  AgreeOnScalar();
+  builder_.Record(step_.compute(), reduced_);
+  builder_.HostWait(reduced_);
+}
+
+void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
+                               const std::vector<BufferUse>& uses) {
+  if (tensors == 0) return;
+  // Each tensor is cast to FP64 first.
+  const std::int64_t each = (elements + tensors - 1) / tensors;
+  const Index cast = MemoryKernel("cast_to_fp64", each, SizeOf(training_.gradient_dtype), 8);
+  const Index norm = MemoryKernel("norm", each, 8, 0);
+  const Index wide = builder_.AddBuffer("gradient in FP64", Bytes(each * 8), Category::kWorkspace);
+  for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {
+    builder_.Allocate(step_.compute(), wide);
+    std::vector<BufferUse> all = uses;
+    all.push_back(builder_.WritesAll(wide));
+    builder_.Run(step_.compute(), cast, all);
+    builder_.Run(step_.compute(), norm, {builder_.ReadsAll(wide), builder_.WritesAll(scalar_)});
+    builder_.Release(wide);
+  }
+  AgreeOnScalar();
+}
+
+void DeepSpeedUpdate::Flatten(const UpdateGroup& group, std::vector<BufferUse> uses,
+                              std::span<const program::Effect> moves) {
+  builder_.Allocate(step_.compute(), group.flat);
+  uses.push_back(builder_.WritesAll(group.flat));
+  builder_.With(moves);
+  builder_.Run(step_.compute(), group.flatten, uses);
+  if (group.cast == kNone) return;
+  builder_.Allocate(step_.compute(), group.gradients);
+  builder_.With(Move(At(group.gradients, 0, DataType::kFp32),
+                     At(group.flat, 0, training_.gradient_dtype), group.elements));
+  builder_.Run(step_.compute(), group.cast,
+               {builder_.ReadsAll(group.flat), builder_.WritesAll(group.gradients)});
+  builder_.Release(group.flat);
+}
+
+void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUse>& parameters,
+                            std::span<const program::Effect> updates) {
+  const StreamId compute = step_.compute();
+  builder_.Run(compute, group.unscale, {builder_.WritesAll(group.gradients)});
+  const Bytes temporary_size = step_.model().is_layer_list()
+                                   ? Bytes(0)
+                                   : Bytes(group.elements * TemporaryBytesPerParameter(fp32_));
+  Index temporary = kNone;
+  std::vector<BufferUse> uses = {builder_.ReadsAll(group.gradients),
+                                 builder_.WritesAll(group.states)};
+  if (temporary_size > Bytes(0)) {
+    temporary = builder_.AddBuffer("optimizer temporaries", temporary_size, Category::kWorkspace);
+    builder_.Allocate(compute, temporary);
+    uses.push_back(builder_.WritesAll(temporary));
+  }
+  for (const Index kernel : group.optimizer) builder_.Run(compute, kernel, uses);
+  if (temporary != kNone) builder_.Release(temporary);
+  // Said of the kernel that writes the parameters, as of all optimizers.
+  uses = parameters;
+  uses.push_back(builder_.ReadsAll(group.gradients));
+  uses.push_back(builder_.WritesAll(group.states));
+  builder_.With(updates);
+  builder_.Run(compute, group.copy, uses);
+  builder_.Release(group.gradients);
+}
+
+program::Effect DeepSpeedUpdate::UpdateOf(const UpdateGroup& group, const program::Elements& place,
+                                          std::int64_t offset, std::int64_t count) const {
+  return OptimizerUpdate(place, At(group.gradients, offset, DataType::kFp32),
+                         StatesOf(group, offset), group.elements, count);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,172 @@
+#include "src/lowering/host_offload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/lowering/deepspeed_buckets.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using plan::OffloadDevice;
+using program::kNone;
+
+// What DeepSpeed's vectorised CPU Adam reaches of the memory bandwidth of its host. Ren et al. 2021
+// (ZeRO-Offload, arXiv 2101.06840, table 4): 1e10 parameters in 2.57 s on a DGX-2, whose two
+// Xeon 8168 have twelve channels of DDR4-2666, 256 GB/s; the update moves 28 bytes a parameter:
+// 109 GB/s. The other sizes of the table, 1e9 to 8e9, give 93 to 127 GB/s, 0.36 to 0.50.
+constexpr double kHostEfficiency = 0.43;
+
+// FP32 values and moments, read and written, and the gradient, which is unscaled first (read,
+// written) and then read; the 16-bit copy is written at last, from values that are read once more.
+std::int64_t UpdateBytes(const plan::Training& training) {
+  const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
+  return 2 * 4 * (1 + moments) + 3 * 4 + 4 + SizeOf(training.parameter_dtype);
+}
+
+// FP32 values and moments.
+std::int64_t StateBytes(const plan::Training& training) {
+  return 4 * (training.optimizer == plan::Optimizer::kAdamW ? 3 : 2);
+}
+
+}  // namespace
+
+HostOffload::HostOffload(TrainingStep& step)
+    : step_(step), builder_(step.builder()), settings_(step.plan().data_parallel.deepspeed) {
+  const topology::Cluster& cluster = *step.scenario().cluster;
+  ranks_of_node_ = std::min<std::int64_t>(cluster.gpus_per_node(), step.plan().parallelism.data);
+  if (cluster.node_type() != nullptr && cluster.node_type()->host) {
+    host_ = *cluster.node_type()->host;
+  }
+}
+
+bool HostOffload::optimizer() const { return settings_.offload_optimizer != OffloadDevice::kNone; }
+bool HostOffload::parameters() const { return settings_.offload_param != OffloadDevice::kNone; }
+
+void HostOffload::WritePrologue() {
+  if (!optimizer() && !parameters()) return;
+  updated_ = builder_.AddEvent("updated by the host");
+  if (settings_.offload_optimizer != OffloadDevice::kNvme &&
+      settings_.offload_param != OffloadDevice::kNvme) {
+    return;
+  }
+  drive_ = builder_.AddStream("nvme");
+  reached_ = builder_.AddEvent("reached the host");
+  read_ = builder_.AddEvent("read from nvme");
+}
+
+void HostOffload::ToHost(StreamId stream, Bytes bytes,
+                         const std::vector<program::BufferUse>& uses) {
+  builder_.Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes}, uses);
+}
+
+void HostOffload::ToDevice(StreamId stream, Bytes bytes,
+                           const std::vector<program::BufferUse>& uses) {
+  builder_.Copy(stream, {.direction = program::CopyDirection::kHostToDevice, .bytes = bytes}, uses);
+}
+
+Index HostOffload::GivenKernel(const char* name, Time time) {
+  return builder_.AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time});
+}
+
+Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
+  if (bytes == Bytes() || of_node == Bandwidth()) return Time();
+  // Rounded up: rounding never makes anything faster than its bound.
+  __extension__ using Wide = __int128;
+  const Wide work = static_cast<Wide>(ranks_of_node_) * bytes.count() * 1'000'000'000'000;
+  const Wide rate = of_node.bytes_per_second();
+  return Picoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
+}
+
+void HostOffload::RunOnDrive(StreamId before, const char* name, Time time) {
+  builder_.WaitForStream(drive_, before, reached_);
+  builder_.Run(drive_, GivenKernel(name, time), {});
+}
+
+void HostOffload::Update(std::int64_t elements) {
+  const plan::Training& training = step_.plan().training;
+  const StreamId compute = step_.compute();
+  const bool drives = settings_.offload_optimizer == OffloadDevice::kNvme;
+  const Bytes states(elements * StateBytes(training));
+  if (drives) {
+    // States and gradients.
+    builder_.Run(
+        compute,
+        GivenKernel("nvme_read_states", AtRate(states + Bytes(elements * 4), host_.nvme_read)), {});
+  }
+  const Bandwidth achieved = Bandwidth::BytesPerSecond(static_cast<std::int64_t>(
+      kHostEfficiency * static_cast<double>(host_.memory_bandwidth.bytes_per_second())));
+  builder_.Run(compute,
+               GivenKernel("cpu_adam", AtRate(Bytes(elements * UpdateBytes(training)), achieved)),
+               {});
+  if (drives) {
+    builder_.Run(compute, GivenKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
+  }
+  builder_.Record(compute, updated_);
+  builder_.HostWait(updated_);
+}
+
+void HostOffload::GradientsOnward(StreamId stream, std::int64_t elements) {
+  if (settings_.offload_optimizer != OffloadDevice::kNvme) return;
+  RunOnDrive(stream, "nvme_write_gradients", AtRate(Bytes(elements * 4), host_.nvme_write));
+}
+
+void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
+  if (settings_.offload_param != OffloadDevice::kNvme) return;
+  builder_.Run(drive_, GivenKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
+  builder_.Record(drive_, read_);
+  builder_.Wait(stream, read_);
+}
+
+void HostOffload::ParametersOnward(Bytes bytes) {
+  if (settings_.offload_param != OffloadDevice::kNvme) return;
+  builder_.Run(step_.compute(),
+               GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
+}
+
+HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const plan::DeepSpeed& settings = data_parallel.deepspeed;
+  const plan::Training& training = scenario.plan.training;
+  if (data_parallel.framework != plan::Framework::kDeepSpeed) return {};
+  const std::int64_t data = scenario.plan.parallelism.data;
+  const bool stage3 = data_parallel.zero_stage == 3;
+  const model::Model& model = *scenario.model;
+  // Elements of a rank's part: stage 3 cuts every tensor, the others all of them at once.
+  std::int64_t part = 0, held = 0;
+  if (stage3) {
+    for (const model::Tensor& tensor : model.tensors) part += (tensor.elements + data - 1) / data;
+    held = part;
+  } else {
+    const FlatOrder flat(model, data, settings.round_robin_gradients);
+    part = flat.part();
+    held = flat.LargestHolding().elements;
+  }
+  const std::int64_t kept = SizeOf(training.gradient_dtype);
+  std::int64_t memory = 0, drives = 0;
+  // FP32 gradients stay in memory beside the states they belong to.
+  const std::int64_t states = part * (StateBytes(training) + 4);
+  if (settings.offload_optimizer == OffloadDevice::kCpu) memory += states;
+  if (settings.offload_optimizer == OffloadDevice::kNvme) {
+    drives += states;
+    memory += std::min(part, settings.sub_group_size) * (StateBytes(training) + 4);
+  }
+  if (settings.offload_optimizer != OffloadDevice::kNone) {
+    // Stage 3: accumulated gradients; else those of several micro-batches, and the updated
+    // parameters on their way back.
+    const bool several = training.gradient_accumulation > 1;
+    memory += stage3 ? part * kept
+                     : part * SizeOf(training.parameter_dtype) + (several ? held * kept : 0);
+  }
+  const std::int64_t parameters = part * SizeOf(training.parameter_dtype);
+  if (settings.offload_param == OffloadDevice::kCpu) memory += parameters;
+  if (settings.offload_param == OffloadDevice::kNvme) {
+    // Five buffers of 1e8 elements (offload_param.buffer_count, buffer_size).
+    drives += parameters;
+    memory += 5 * 100'000'000 * std::int64_t{SizeOf(training.parameter_dtype)};
+  }
+  const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(), data);
+  return {.memory = Bytes(ranks * memory), .drives = Bytes(ranks * drives)};
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,113 @@
+#include "src/lowering/host_offload.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/lowering/lowering.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::lowering {
+namespace {
+
+// 16,000 parameters over the 8 GPUs of a node: 2000 a rank, at stage 3 too, as both tensors divide.
+constexpr const char* kScenario = R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 2, parameters: [8000], forward: 1 ms, backward: 2 ms, activation: 0 B}
+  optimizer_step: 1 ms
+cluster: {topology: topologies/dgx-a100.yaml}
+training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: deepspeed, deepspeed: {stage3_param_persistence_threshold: 0}}
+)";
+
+scenario::Scenario Loaded(std::vector<std::string> overrides) {
+  for (std::string& one : overrides) {
+    if (one.starts_with("offload")) one = "data_parallel.deepspeed." + one;
+  }
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(kScenario, "test", overrides, cache);
+  EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+  return *scenario;
+}
+
+HostBytes BytesOf(const std::vector<std::string>& overrides) {
+  return HostBytesOfNode(Loaded(overrides));
+}
+
+TEST(HostBytes, NothingWithoutOffload) {
+  const HostBytes bytes = BytesOf({});
+  EXPECT_EQ(bytes.memory, Bytes(0));
+  EXPECT_EQ(bytes.drives, Bytes(0));
+}
+
+// A rank's 2000 elements have 4 (FP32 values) + 8 (moments) + 4 (FP32 gradients) bytes each, and 2
+// for gradients that add up (stage 3) or for the updated values on their way back (stage 2).
+TEST(HostBytes, OptimizerInMemory) {
+  EXPECT_EQ(BytesOf({"offload_optimizer=cpu"}).memory, Bytes(8 * 2000 * 18));
+  EXPECT_EQ(BytesOf({"offload_optimizer=cpu", "data_parallel.zero_stage=2"}).memory,
+            Bytes(8 * 2000 * 18));
+}
+
+// With several micro-batches stage 2 keeps the tensors that reach into a rank's part, whole: one of
+// 8000 elements, 2 bytes each.
+TEST(HostBytes, StageTwoKeepsGradientsOfSeveralMicroBatches) {
+  EXPECT_EQ(BytesOf({"offload_optimizer=cpu", "data_parallel.zero_stage=2",
+                     "training.gradient_accumulation=2"})
+                .memory,
+            Bytes(8 * (2000 * 18 + 8000 * 2)));
+}
+
+// What is updated at a time is in memory, here all of it.
+TEST(HostBytes, OptimizerOnDrives) {
+  const HostBytes bytes = BytesOf({"offload_optimizer=nvme"});
+  EXPECT_EQ(bytes.drives, Bytes(8 * 2000 * 16));
+  EXPECT_EQ(bytes.memory, Bytes(8 * 2000 * 18));
+}
+
+TEST(HostBytes, ParametersInMemory) {
+  EXPECT_EQ(BytesOf({"offload_param=cpu"}).memory, Bytes(8 * 2000 * 2));
+}
+
+Time GivenTime(const program::Program& program, const std::string& name) {
+  for (const Kernel& kernel : program.kernels) {
+    if (kernel.name == name) return kernel.given;
+  }
+  return Time();
+}
+
+// 42 bytes an element: FP32 values and moments read and written, 24; the gradient unscaled, 8, and
+// read, 4; values read again and written in 16 bits, 6. Eight ranks share 0.43 of 409 GB/s:
+// 8 x 2000 x 42 B at 175.87 GB/s. All states and gradients, 16 bytes, come from drives that read 50
+// GB/s, and the states, 12, go back at 28 GB/s.
+TEST(HostOffload, RanksOfANodeShareItsBandwidth) {
+  const auto program = Lower(Loaded({"offload_optimizer=nvme"}));
+  EXPECT_EQ(GivenTime(program, "cpu_adam"),
+            Picoseconds((std::int64_t{8 * 2000 * 42} * 1'000'000'000'000 + 175'869'999'999) /
+                        175'870'000'000));
+  EXPECT_EQ(GivenTime(program, "nvme_read_states"), Picoseconds(8 * 2000 * 16 * 20));
+  EXPECT_EQ(GivenTime(program, "nvme_write_states"),
+            Picoseconds((std::int64_t{8 * 2000 * 12} * 1000 + 27) / 28));
+}
+
+// The bytes that cross the host link per step of stage 3, in 16-bit elements of the rank's part
+// (4000 B): gradients there and back (2), FP32 gradients (2), updated parameters (1).
+TEST(HostOffload, CopiesWhatDeepSpeedCopies) {
+  const auto program = Lower(Loaded({"offload_optimizer=cpu"}));
+  Bytes to_host, to_device;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != program::Opcode::kCopy) continue;
+    const program::Copy& copy = program.copies[instruction.operand];
+    (copy.direction == program::CopyDirection::kDeviceToHost ? to_host : to_device) += copy.bytes;
+  }
+  EXPECT_EQ(to_host, Bytes(4000 * (1 + 2)));
+  EXPECT_EQ(to_device, Bytes(4000 * (1 + 1)));
+}
+
+}  // namespace
+}  // namespace stepcast::lowering

@@ -1,0 +1,33 @@
+#include "src/lowering/module_runs.h"
+
+#include <algorithm>
+
+namespace stepcast::lowering {
+namespace {
+
+template <typename Operator>
+std::vector<ModuleRun> Runs(std::span<const Operator> operators) {
+  std::vector<ModuleRun> runs;
+  for (std::size_t op = 0; op < operators.size(); ++op) {
+    std::vector<int> parameters = operators[op].parameters;
+    if (parameters.empty()) continue;
+    std::sort(parameters.begin(), parameters.end());
+    if (!runs.empty() && runs.back().parameters == parameters) {
+      runs.back().last = op;
+    } else {
+      runs.push_back({.first = op, .last = op, .parameters = std::move(parameters)});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::ForwardOperator> operators) {
+  return Runs(operators);
+}
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::BackwardOperator> operators) {
+  return Runs(operators);
+}
+
+}  // namespace stepcast::lowering
