@@ -96,10 +96,6 @@ int NodesOf(const topology::Cluster& cluster, const std::vector<int>& ranks) {
   return static_cast<int>(nodes.size());
 }
 
-// The collectives that cost/collective_price.h prices.
-constexpr CollectiveKind kPriced[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                      CollectiveKind::kAllGather, CollectiveKind::kBroadcast};
-
 }  // namespace
 
 double CollectiveForecast::AlgorithmBandwidth(const CollectiveRow& row) const {
@@ -114,13 +110,6 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  if (std::find(std::begin(kPriced), std::end(kPriced), op) == std::end(kPriced)) {
-    return tl::unexpected(
-        Diagnostics{{"cost.no-model",
-                     {fmt::format("--op {}", Name(op)), 0, 0},
-                     fmt::format("no cost model covers this collective: {}", Quoted(Name(op))),
-                     "there are models of all_reduce, reduce_scatter, all_gather and broadcast"}});
-  }
   auto members =
       group.name.empty() ? RanksByNumber(scenario, group) : RanksByName(scenario, group.name);
   if (!members) return tl::unexpected(std::move(members.error()));

@@ -43,8 +43,7 @@ struct CollectiveGroup {
 };
 
 // Rows for `from`, 2 `from`, ... up to and including `to`. Requires 0 < from <= to. Besides what
-// pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks;
-// cost.no-model, for a collective that is not priced.
+// pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 
