@@ -162,8 +162,10 @@ nccl::Node NcclPricer::NodeOf(const GroupShape& shape) const {
   const topology::Fabric* fabric = setting_.cluster->fabric();
   const Bandwidth port =
       fabric != nullptr && shape.nodes > 1 ? fabric->link.bandwidth : Bandwidth();
-  return NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port,
-                  shape.gpus);
+  nccl::Node node =
+      NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
+  for (nccl::Nic& nic : node.nics) nic.reduces = setting_.collnet && fabric->sharp;
+  return node;
 }
 
 const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
@@ -249,6 +251,7 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
   const std::optional<std::string> forced =
       IsExchange(kind) ? std::string() : ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   if (!forced) return group;
+  if (setting_.collnet && shape.nodes > 1) return group;
   const int local = static_cast<int>(shape.gpus.size());
   // Groups whose nodes hold different numbers of ranks are nobody's shape.
   if (local * shape.nodes != shape.ranks) return group;

@@ -43,7 +43,8 @@
 //      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
 //                                                                                modelled
 //
-// A curve counts where the user lets NCCL choose as when it was measured, GPUs of a node meet over
+// A curve counts where the user lets NCCL choose as when it was measured (none was measured with
+// reduction in the network), GPUs of a node meet over
 // the same kind of link, and the network between nodes is within 10 % of that of its machine.
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
@@ -79,6 +80,7 @@ struct NcclSetting {
   std::span<const std::shared_ptr<const calibration::CurveFile>> curves;
   nccl::Version version = nccl::Version::kV230;
   nccl::Overrides overrides;
+  bool collnet = false;  // cards may let the fabric's switches reduce (NCCL_COLLNET_ENABLE)
 };
 
 // Keeps what it has found out about groups; one for each thread.

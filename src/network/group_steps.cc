@@ -174,7 +174,7 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     add_switches(steps.places);
     return steps;
   }
-  if ((algorithm == "nvls_tree" || algorithm == "nvls") && nodes > 1 && switches && all_reduce) {
+  if (algorithm == "nvls_tree" && nodes > 1 && switches && all_reduce) {
     const auto trees = collective::DoubleBinaryTree(nodes);
     const int loops = collective::LoopsFor(size, 2 * per_node, kChunk);
     steps.list = std::make_unique<collective::Nvls>(collective::Nvls::Options{
@@ -183,8 +183,8 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     add_switches(steps.places);
     return steps;
   }
-  if (algorithm.starts_with("collnet") && nodes > 1 && members.even && all_reduce &&
-      network_.fabric_switch >= 0) {
+  if ((algorithm.starts_with("collnet") || algorithm == "nvls") && nodes > 1 && members.even &&
+      all_reduce && network_.fabric_switch >= 0) {
     const int loops = collective::LoopsFor(size, per_node, kChunk);
     steps.list = std::make_unique<collective::CollNet>(
         collective::CollNet::Options{size, nodes, per_node, 1, loops});

@@ -21,7 +21,7 @@
 //   tree         inside a node a chain, between nodes a double binary tree for each NIC
 //   nvls         where the members of a node have switches that reduce
 //   nvls_tree    the same on every node, and trees between nodes
-//   collnet      where the fabric has switches
+//   collnet      where the fabric has switches; nvls over several nodes, where they reduce, too
 //   pat          one rank to a node
 //   pairwise     all-to-all, scatter, gather, send_recv: every message for itself
 //   node_aware   an all-to-all by way of the receiver's rail, where nodes have as many members

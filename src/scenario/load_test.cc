@@ -393,6 +393,18 @@ TEST(Load, AFlatClusterMayComputeOnTheHost) {
   EXPECT_GT(loaded->calibration->kernels->launch, Time());
 }
 
+// NCCL may use switches that reduce where there are some, and is not asked in vain where there are
+// none.
+TEST(Load, ReductionInTheNetworkNeedsAFabricThatReduces) {
+  const std::string wanted = std::string(kShipped) + "communication: {nccl_collnet: true}\n";
+  const Result<Scenario> loaded = LoadString(wanted);
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_TRUE(loaded->nccl_collnet);
+  EXPECT_NE(ToJson(loaded->resolved).find("nccl_collnet"), std::string::npos);
+  EXPECT_EQ(Mistakes(LoadString(wanted, {"cluster.topology=topologies/aws-p5.yaml"})),
+            std::vector<std::string>{"s.yaml:13:32 nccl.no-sharp"});
+}
+
 TEST(Load, FindsFilesBesideTheScenarioBeforeTheShippedOnes) {
   const std::string folder = testing::TempDir() + "load_test/";
   std::filesystem::create_directories(folder + "models");
