@@ -168,9 +168,9 @@ TEST(NcclPrice, LetsTheFabricReduceWhenAsked) {
   EXPECT_EQ(sharp->demand.provenance, Provenance::kModelled);
   // Nothing changes inside one node.
   const Group node(on, {0, 1, 2, 3, 4, 5, 6, 7});
-  EXPECT_EQ(with.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone(),
-            without.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)
-                ->demand.alone());
+  EXPECT_EQ(
+      with.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone(),
+      without.Price(CollectiveKind::kAllReduce, GiB(1), node.path, node.shape)->demand.alone());
 }
 
 // A rack of 72 GPUs is one NVLink domain, which NCCL takes for one node (MNNVL). Reported there:
@@ -186,10 +186,12 @@ TEST(NcclPrice, TakesARackForOneNode) {
   ASSERT_TRUE(nvls);
   EXPECT_STREQ(nvls->algorithm, "nvls");
   EXPECT_NEAR(busbw(*nvls) / 850, 1, 0.15);
-  const auto ring_only =
-      On("gb200-nvl72", 1, "communication: {nccl_algo: \"ring\"}\n");
+  const auto ring_only = On("gb200-nvl72", 1, "communication: {nccl_algo: \"ring\"}\n");
   const auto ring = PriceOf(ring_only, CollectiveKind::kAllReduce, GiB(8), group);
   EXPECT_NEAR(busbw(ring) / 680, 1, 0.15);
+  const auto racks = On("gb200-nvl72", 2);
+  EXPECT_STREQ(PriceOf(racks, CollectiveKind::kAllReduce, GiB(8), Everybody(racks)).algorithm,
+               "nvls_tree");
 }
 
 TEST(NcclPrice, UsesTheLawWhereNothingWasMeasured) {
@@ -240,8 +242,8 @@ RC_GTEST_PROP(NcclPrice, IsNeverFasterThanItsLinks, ()) {
   RC_PRE(members.size() > 1);
   const Group group(scenario, members);
   const Bytes bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 34));
-  const auto kind = kCollectiveKinds[*rc::gen::inRange<std::size_t>(
-      0, std::size(kCollectiveKinds))];
+  const auto kind =
+      kCollectiveKinds[*rc::gen::inRange<std::size_t>(0, std::size(kCollectiveKinds))];
   NcclPricer pricer(*NcclSettingOf(scenario));
   for (const auto& price : {pricer.Price(kind, bytes, group.path, group.shape),
                             pricer.PriceByLaw(kind, bytes, group.path, group.shape)}) {
