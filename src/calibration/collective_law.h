@@ -30,6 +30,10 @@ struct CollectiveLaw {
     double stretch = 0;
     double half = 1;        // bytes per channel
     double efficiency = 1;  // above 1 where the tuner underrates the links
+    // What latency is multiplied by.
+    double StretchOf(double bytes_per_channel) const {
+      return 1 + stretch * bytes_per_channel / (bytes_per_channel + half);
+    }
     friend bool operator==(const Ramp&, const Ramp&) = default;
   };
   Time launch;

@@ -21,7 +21,9 @@ Outcome Collective(const CollectiveOptions& options) {
                       "the first is --from " + FormatBytes(*from)});
   }
   scenario::InputCache cache;
-  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  std::vector<std::string> set = options.set;
+  if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
+  const auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
 

@@ -145,6 +145,9 @@ constexpr const char* kCollectiveFooter =
     "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
     "--nodes the first GPUs of the first nodes do, as many on each.\n"
     "\n"
+    "--network flow and message put it on the cluster's links: cluster.slow_links and spines that\n"
+    "are too narrow then show.\n"
+    "\n"
     "Example:\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
@@ -487,7 +490,7 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
   AddScenario(command, options.scenario, options.set);
   command
       .add_option("--op", options.op,
-                  "Which collective: all_reduce (default), reduce_scatter, all_gather, broadcast")
+                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()))
       ->type_name("NAME");
   command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
   command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
@@ -506,6 +509,11 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
       ->type_name("NAME")
       ->excludes(ranks)
       ->excludes(nodes);
+  command
+      .add_option("--network", options.network,
+                  "How closely it is followed: analytic, flow or message (as the scenario says)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"analytic", "flow", "message"}));
   CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
   command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
   command.footer(std::string(kCollectiveFooter) + kExitStatus);

@@ -33,9 +33,11 @@ constexpr Bytes kReference = GiB(4);
 constexpr int kHalvings = 24;
 
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
+  // A network that falls apart does so by what was taken from it.
+  const std::size_t slow = fault.change < 0 ? 0 : static_cast<std::size_t>(fault.change);
   return {{.code = "cost.no-network",
            .location = scenario.slow_links.empty() ? scenario.cluster_location
-                                                   : scenario.slow_links.front().location,
+                                                   : scenario.slow_links[slow].location,
            .message = fmt::format("collectives have no links to go over: {}", fault.message),
            .hint = fault.hint}};
 }

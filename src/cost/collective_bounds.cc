@@ -28,9 +28,8 @@ Demands DemandsOf(CollectiveKind kind, nccl::Algorithm algorithm, const Communic
     case nccl::Algorithm::kTree:
       return {{2 * (local - 1), local}, {2 * (nodes - 1), nodes}, 2 * (local - 1), 2 * depth};
     case nccl::Algorithm::kRing: {
-      const Fraction part = kind == CollectiveKind::kBroadcast
-                                ? Fraction{1, 1}
-                                : Fraction{rounds * (ranks - 1), ranks};
+      const bool whole = kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+      const Fraction part = whole ? Fraction{1, 1} : Fraction{rounds * (ranks - 1), ranks};
       return {part, part, rounds * (ranks - nodes), rounds * (nodes - 1)};
     }
     case nccl::Algorithm::kNvls:
@@ -46,13 +45,32 @@ Demands DemandsOf(CollectiveKind kind, nccl::Algorithm algorithm, const Communic
   return {};
 }
 
-}  // namespace
+Demands ExchangeDemandsOf(CollectiveKind kind, const CommunicationPath& path) {
+  const std::int64_t ranks = path.ranks;
+  const std::int64_t local = path.ranks_per_node;
+  const bool network = path.nodes > 1;
+  Demands demands;
+  demands.intra_hops = network ? 0 : 1;
+  demands.inter_hops = network ? 1 : 0;
+  switch (kind) {
+    case CollectiveKind::kAllToAll:
+      demands.intra = {local - 1, ranks};
+      demands.inter = {local * (ranks - local), ranks};
+      break;
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kGather:
+      demands.intra = {path.intra_is_nvlink ? local - 1 : 0, ranks};
+      demands.inter = {ranks - local, ranks};
+      break;
+    default:
+      demands.intra = demands.inter = {1, 1};
+      break;
+  }
+  return demands;
+}
 
-LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
-                           const CommunicationPath& path) {
+LinkTimes TimesOf(const Demands& demands, Bytes bytes, const CommunicationPath& path) {
   LinkTimes times;
-  if (path.ranks == 1) return times;
-  const Demands demands = DemandsOf(kind, algorithm, path);
   if (path.ranks_per_node > 1 && path.intra_bandwidth > Bandwidth()) {
     times.intra = TimeOf(demands.intra, bytes, path.intra_bandwidth);
     times.latency += demands.intra_hops * path.intra_latency;
@@ -62,6 +80,24 @@ LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes
     times.latency += demands.inter_hops * path.inter_latency;
   }
   return times;
+}
+
+}  // namespace
+
+bool IsExchange(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kScatter ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kSendRecv;
+}
+
+LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
+                           const CommunicationPath& path) {
+  if (path.ranks == 1) return {};
+  return TimesOf(DemandsOf(kind, algorithm, path), bytes, path);
+}
+
+LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  if (path.ranks == 1) return {};
+  return TimesOf(ExchangeDemandsOf(kind, path), bytes, path);
 }
 
 }  // namespace stepcast::cost

@@ -21,9 +21,18 @@
 //   CollNet            (k - 1) / k          (n - 1) / n       1 and 1
 //   PAT                (N - 1) / N          (N - 1) / N       0 and floor(log2 n)
 //
+//   ring reduce        as ring broadcast
+//   all-to-all         (k - 1) / N          k (N - k) / N     1 inside, or 1 between
+//   scatter, gather    (k - 1) / N          (N - k) / N       1 inside, or 1 between
+//   send_recv          1                    1                 1 inside, or 1 between
+//
 // In-switch reduction sends less than a ring: each rank hands its data over once, and the switch
-// adds.
+// adds. What a root sends or receives over PCIe is not held against the ring's bandwidth inside the
+// node, which a link may limit that the root needs less.
 namespace stepcast::cost {
+
+// Made of sends and receives: all-to-all, scatter, gather, send_recv.
+bool IsExchange(CollectiveKind kind);
 
 struct LinkTimes {
   Time intra;  // links inside nodes
@@ -33,8 +42,12 @@ struct LinkTimes {
   Time bandwidth_bound() const { return intra > inter ? intra : inter; }
 };
 
-// Zero where there are no such links.
+// Zero where there are no such links. Requires another kind than exchanges.
 LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
                            const topology::CommunicationPath& path);
+
+// The same for exchanges.
+LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
+                               const topology::CommunicationPath& path);
 
 }  // namespace stepcast::cost

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
+#include "src/cost/collective_bounds.h"
 #include "src/cost/collective_table.h"
 #include "src/cost/exact_time.h"
 
@@ -30,16 +31,18 @@ Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
     case CollectiveKind::kAllGather:
       return {ranks - 1, ranks};
     case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
       return {1, 1};
     default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
+      STEPCAST_CHECK(false, "exchanges are not rings");
   }
 }
 
 int RingRounds(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
 
 bool HasTree(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast;
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast ||
+         kind == CollectiveKind::kReduce;
 }
 
 std::int64_t CeilLog2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
@@ -102,6 +105,24 @@ AlgorithmTime RealTreeAllReduce(Bytes bytes, const CommunicationPath& path,
           .work = TimeOf(kTreeAllReduce, bytes, bandwidth)};
 }
 
+// All messages at once: one latency, and the busier of the links inside nodes and between them.
+AlgorithmTime Exchanged(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
+                        const calibration::LinkCosts* links) {
+  if (path.flat || links == nullptr) {
+    const LinkTimes wire = FastestExchangeTimes(kind, bytes, path);
+    return {.latency = wire.latency, .work = wire.bandwidth_bound()};
+  }
+  CommunicationPath achieved = path;
+  achieved.intra_bandwidth = LinksOf(path, *links).intra;
+  achieved.inter_bandwidth = LinksOf(path, *links).inter;
+  const Time hop = path.nodes > 1 ? links->ring_network_hop + path.inter_latency
+                                  : std::max(path.intra_is_nvlink ? links->ring_nvlink_hop
+                                                                  : links->ring_pcie_hop,
+                                             path.intra_latency);
+  return {.latency = links->ring_base + hop,
+          .work = FastestExchangeTimes(kind, bytes, achieved).bandwidth_bound()};
+}
+
 void SetShares(Demand& demand, const CommunicationPath& path, const calibration::LinkCosts* links) {
   if (demand.work == Time()) return;
   double& scale_up = demand.share[static_cast<std::size_t>(Resource::kScaleUp)];
@@ -123,24 +144,28 @@ void SetShares(Demand& demand, const CommunicationPath& path, const calibration:
 }  // namespace
 
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks) {
-  const double rounds = RingRounds(kind);
+  if (kind == CollectiveKind::kSendRecv) {
+    return ranks == 1 ? 0 : static_cast<double>(bytes.count());
+  }
+  const bool from_or_to_root = kind == CollectiveKind::kScatter || kind == CollectiveKind::kGather;
+  const double rounds = from_or_to_root ? 1.0 / ranks : RingRounds(kind);
   return rounds * (ranks - 1) * static_cast<double>(bytes.count()) / ranks;
 }
 
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
   if (path.ranks == 1 || path.ring_bandwidth == Bandwidth()) return Time();
+  if (IsExchange(kind)) return FastestExchangeTimes(kind, bytes, path).bandwidth_bound();
   return TimeOf(RingPart(kind, path.ranks), bytes, path.ring_bandwidth);
 }
 
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
-  if (path.flat) return BandwidthBound(kind, bytes, path);
+  if (path.flat || IsExchange(kind)) return BandwidthBound(kind, bytes, path);
   const bool several_nodes = path.nodes > 1;
   const std::int64_t parties = several_nodes ? path.nodes : path.ranks;
   const Bandwidth bandwidth = several_nodes ? path.inter_bandwidth : path.intra_bandwidth;
   if (parties == 1 || bandwidth == Bandwidth()) return Time();
-  return TimeOf(
-      kind == CollectiveKind::kBroadcast ? Fraction{1, 1} : Fraction{parties - 1, parties}, bytes,
-      bandwidth);
+  const bool whole = kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+  return TimeOf(whole ? Fraction{1, 1} : Fraction{parties - 1, parties}, bytes, bandwidth);
 }
 
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
@@ -157,7 +182,10 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
 
   AlgorithmTime ring;
   std::optional<AlgorithmTime> tree;
-  if (path.flat) {
+  const bool exchange = IsExchange(kind);
+  if (exchange) {
+    ring = Exchanged(kind, bytes, path, links);
+  } else if (path.flat) {
     ring = FlatRing(kind, bytes, path);
     if (HasTree(kind) && algorithm != CollectiveAlgorithm::kRing) {
       tree = FlatTree(kind, bytes, path);
@@ -173,7 +201,7 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
       tree && (algorithm == CollectiveAlgorithm::kTree || tree->total() < ring.total());
   const AlgorithmTime& time = take_tree ? *tree : ring;
 
-  price.algorithm = take_tree ? "tree" : "ring";
+  price.algorithm = exchange ? "pairwise" : take_tree ? "tree" : "ring";
   price.demand.latency = time.latency;
   price.demand.work = time.work;
   price.demand.provenance = Provenance::kModelled;

@@ -19,6 +19,10 @@
 //   ring broadcast        N - 1             S          (pipelined: chunks follow one another)
 //   tree all-reduce       2 depth           2 S        (double binary tree, both directions)
 //   tree broadcast        depth             S
+//   reduce                as broadcast, backwards
+//   all-to-all            1                 (N - 1) / N S      (pairwise: all at once)
+//   scatter, gather       1                 (N - 1) / N S      (the root)
+//   send_recv             1                 S
 //
 // Reduce-scatter and all-gather have no tree: they run as rings whatever is asked for.
 //
@@ -44,7 +48,12 @@
 //                     + 2 S / (0.92 B): a chain inside each node, trees between nodes; NCCL gives
 //                     trees 0.92 of the ring's bus bandwidth, and half of a bus bandwidth is the
 //                     algorithm bandwidth
-//   broadcast       = ring: NCCL has no other
+//   broadcast,
+//   reduce          = ring: NCCL has no other
+//   all-to-all, scatter, gather, send_recv
+//                   = ring_base + one hop of the farthest kind + the longer of what crosses the
+//                     links inside nodes and between them (collective_bounds.h), each over what
+//                     those links achieve
 // Protocols for small messages and reduction in switches are not modelled here.
 //
 // kAuto takes the faster of the two where there is a tree, the ring on a tie. (A scenario on a flat
@@ -53,24 +62,22 @@
 // Shares: the hop that limits B has share 1 of kScaleUp (inside nodes) or kNetwork (between them),
 // the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes
 // from kernels beside it are not counted.
-//
-// Priced here: the collectives that step programs hold, which are those of the table. It is a bug to
-// ask for another kind.
 namespace stepcast::cost {
 
 // Bytes that a rank sends, mean over the group, ring and tree alike: all-reduce 2 (N - 1) / N S,
-// the others (N - 1) / N S. Zero for one rank.
+// scatter and gather (N - 1) / N^2 S, send_recv S, the others (N - 1) / N S. Zero for one rank.
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 
 // The time below which a collective that sends through the ring's links cannot come, at the
 // links' raw bandwidth: 2 (N - 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter
-// and all-gather, S / B for broadcast. Zero for one rank or an unknown bandwidth.
+// and all-gather, S / B for broadcast and reduce. Exchanges do not follow the ring; theirs is
+// that of collective_bounds.h. Zero for one rank or an unknown bandwidth.
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // The time below which no measurement can be right. On a flat cluster that is BandwidthBound. On
 // real fabrics switches may reduce and copy for the ranks, so only what each rank, or each node
 // where there are several, must hand over once counts: (N - 1) / N S, respectively (n - 1) / n S,
-// over the links' raw bandwidth; for broadcast S.
+// over the links' raw bandwidth; for broadcast and reduce S; of exchanges what BandwidthBound says.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // The price by formula. Requires path.ranks = 1, or path.ring_bandwidth > 0 and, unless the path is

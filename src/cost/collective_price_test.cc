@@ -67,6 +67,32 @@ CollectivePrice Flat(CollectiveKind kind, Bytes bytes, const CommunicationPath& 
   return PriceModelledCollective(kind, bytes, path, nullptr, algorithm);
 }
 
+// 4 ranks, 5 us, 25 GB/s, 1 GB: all messages leave at once, 3/4 of the buffer over a rank's link.
+TEST(FlatClusterTest, ExchangesTakeOneLatencyAndTheBusiestLink) {
+  const CommunicationPath path = FlatPath(4, Microseconds(5), Bandwidth::GigabytesPerSecond(25));
+  const Bytes bytes(1'000'000'000);
+  for (CollectiveKind kind :
+       {CollectiveKind::kAllToAll, CollectiveKind::kScatter, CollectiveKind::kGather}) {
+    const CollectivePrice price = Flat(kind, bytes, path);
+    EXPECT_EQ(price.demand.latency, Microseconds(5));
+    EXPECT_EQ(price.demand.work, Milliseconds(30));
+    EXPECT_STREQ(price.algorithm, "pairwise");
+  }
+  EXPECT_EQ(Flat(CollectiveKind::kSendRecv, bytes, path).demand.work, Milliseconds(40));
+  EXPECT_DOUBLE_EQ(WireBytesPerRank(CollectiveKind::kAllToAll, bytes, 4), 0.75e9);
+  EXPECT_DOUBLE_EQ(WireBytesPerRank(CollectiveKind::kScatter, bytes, 4), 0.1875e9);
+  EXPECT_DOUBLE_EQ(WireBytesPerRank(CollectiveKind::kSendRecv, bytes, 4), 1e9);
+}
+
+// A reduction to a root is a broadcast backwards: 3 x 5 us and the whole buffer.
+TEST(FlatClusterTest, ReduceIsBroadcastBackwards) {
+  const CollectivePrice price =
+      Flat(CollectiveKind::kReduce, Bytes(1'000'000'000),
+           FlatPath(4, Microseconds(5), Bandwidth::GigabytesPerSecond(25)));
+  EXPECT_EQ(price.demand.latency, Microseconds(15));
+  EXPECT_EQ(price.demand.work, Milliseconds(40));
+}
+
 TEST(FlatClusterTest, RingAllReduceIsTheTextbook) {
   // 4 ranks, 5 us, 25 GB/s, 1 GB: 2 x 3 x 5 us = 30 us and 2 x 3/4 x 1e9 / 25e9 = 60 ms.
   const CollectivePrice price =

@@ -38,6 +38,7 @@ std::vector<double> KeyOf(const nccl::Node& node, bool several_nodes, nccl::Vers
   for (const nccl::Nic& nic : node.nics) {
     key.push_back(nic.bandwidth);
     key.push_back(nic.latency);
+    key.push_back(static_cast<double>(nic.reduces));
     add_slot(nic.slot);
   }
   return key;

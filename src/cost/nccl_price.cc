@@ -37,10 +37,25 @@ nccl::Function FunctionOf(CollectiveKind kind) {
       return nccl::Function::kAllGather;
     case CollectiveKind::kBroadcast:
       return nccl::Function::kBroadcast;
+    case CollectiveKind::kReduce:
+      return nccl::Function::kReduce;
     default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
+      STEPCAST_CHECK(false, "the tuner does not know exchanges");
   }
   return nccl::Function::kAllReduce;
+}
+
+nccl::Exchange ExchangeOfKind(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllToAll:
+      return nccl::Exchange::kAllToAll;
+    case CollectiveKind::kScatter:
+      return nccl::Exchange::kScatter;
+    case CollectiveKind::kGather:
+      return nccl::Exchange::kGather;
+    default:
+      return nccl::Exchange::kShift;
+  }
 }
 
 const char* ProtocolName(nccl::Protocol protocol) { return nccl::Name(protocol).data(); }
@@ -64,6 +79,8 @@ WireClass ClassOf(nccl::Algorithm algorithm, nccl::Protocol protocol) {
 std::optional<CollectiveKind> TwinOf(CollectiveKind kind) {
   if (kind == CollectiveKind::kAllGather) return CollectiveKind::kReduceScatter;
   if (kind == CollectiveKind::kReduceScatter) return CollectiveKind::kAllGather;
+  if (kind == CollectiveKind::kBroadcast) return CollectiveKind::kReduce;
+  if (kind == CollectiveKind::kReduce) return CollectiveKind::kBroadcast;
   return std::nullopt;
 }
 
@@ -117,17 +134,21 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
   return shape;
 }
 
-// A choice of the tuner with the law's time for it, in microseconds.
+// What NCCL chooses, with the law's time for it, in microseconds.
 struct NcclPricer::Estimate {
-  nccl::Choice choice;
+  const char* algorithm = "ring";
+  std::optional<nccl::Algorithm> tuned;  // none: sends and receives
+  nccl::Protocol protocol = nccl::Protocol::kSimple;
   int channels = 1;
   double launch = 0;
   double latency = 0;   // of the tuner
   double stretch = 1;   // of the latency
   double transfer = 0;  // by the law
   double total() const { return launch + latency * stretch + transfer; }
-  bool in_switch() const {
-    return ClassOf(choice.algorithm, choice.protocol) == WireClass::kSwitch;
+  bool in_switch() const { return tuned && ClassOf(*tuned, protocol) == WireClass::kSwitch; }
+  LinkTimes Fastest(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) const {
+    return tuned ? FastestLinkTimes(kind, *tuned, bytes, path)
+                 : FastestExchangeTimes(kind, bytes, path);
   }
 };
 
@@ -137,19 +158,34 @@ NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
                  "NCCL needs a machine and its costs");
 }
 
-const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
-  const auto found = communicators_.find(shape);
-  if (found != communicators_.end()) return found->second;
+nccl::Node NcclPricer::NodeOf(const GroupShape& shape) const {
   const topology::Fabric* fabric = setting_.cluster->fabric();
   const Bandwidth port =
       fabric != nullptr && shape.nodes > 1 ? fabric->link.bandwidth : Bandwidth();
-  const nccl::Node node =
+  nccl::Node node =
       NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
-  nccl::Communicator communicator = FindCommunicator(node, shape.nodes, setting_.version);
+  for (nccl::Nic& nic : node.nics) nic.reduces = setting_.collnet && fabric->sharp;
+  return node;
+}
+
+const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
+  const auto found = communicators_.find(shape);
+  if (found != communicators_.end()) return found->second;
+  nccl::Communicator communicator = FindCommunicator(NodeOf(shape), shape.nodes, setting_.version);
   communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
   return communicators_
-      .emplace(shape, Communicator{nccl::CommunicatorModel(communicator, setting_.overrides),
-                                   communicator.graphs.ring.type_intra})
+      .emplace(shape,
+               Communicator{nccl::CommunicatorModel(communicator, setting_.overrides),
+                            communicator.graphs.ring.type_intra, communicator.compute_channels})
+      .first->second;
+}
+
+const nccl::ExchangeModel& NcclPricer::ExchangeOf(const GroupShape& shape) {
+  const auto found = exchanges_.find(shape);
+  if (found != exchanges_.end()) return found->second;
+  return exchanges_
+      .emplace(shape, nccl::ExchangeModel(NodeOf(shape), shape.nodes,
+                                          CommunicatorOf(shape).compute_channels, setting_.version))
       .first->second;
 }
 
@@ -163,14 +199,35 @@ CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const Group
   return links;
 }
 
+NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes bytes,
+                                                  const GroupShape& shape) {
+  const nccl::ExchangeTime time = ExchangeOf(shape).Price(ExchangeOfKind(kind), bytes);
+  const calibration::CollectiveLaw& law = *setting_.law;
+  const calibration::CollectiveLaw::Ramp& ramp =
+      law.Of(time.protocol == nccl::Protocol::kLl ? WireClass::kLl : WireClass::kSimple);
+  Estimate estimate;
+  estimate.algorithm =
+      time.through_rails && kind == CollectiveKind::kAllToAll ? "node_aware" : "pairwise";
+  estimate.protocol = time.protocol;
+  estimate.channels = time.channels;
+  estimate.launch = law.launch.microseconds();
+  estimate.latency = time.latency;
+  estimate.stretch = ramp.StretchOf(static_cast<double>(bytes.count()) / time.channels);
+  estimate.transfer = time.transfer / ramp.efficiency;
+  return estimate;
+}
+
 std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
                                                            const GroupShape& shape) {
+  if (IsExchange(kind)) return EstimateExchange(kind, bytes, shape);
   const nccl::CommunicatorModel& model = CommunicatorOf(shape).model;
   const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
   const std::optional<nccl::Choice> choice = model.Choose(collective);
   if (!choice) return std::nullopt;
   Estimate estimate;
-  estimate.choice = *choice;
+  estimate.algorithm = AlgorithmName(choice->algorithm);
+  estimate.tuned = choice->algorithm;
+  estimate.protocol = choice->protocol;
   estimate.channels = nccl::ChannelsUsed(collective, choice->algorithm, choice->protocol,
                                          shape.ranks, choice->channels, setting_.version);
   const calibration::CollectiveLaw& law = *setting_.law;
@@ -180,8 +237,8 @@ std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, 
   estimate.latency =
       std::min(model.latency(collective.function, choice->algorithm, choice->protocol),
                choice->predicted_time);
-  const double per_channel = static_cast<double>(bytes.count()) / std::max(1, choice->channels);
-  estimate.stretch = 1 + ramp.stretch * per_channel / (per_channel + ramp.half);
+  estimate.stretch =
+      ramp.StretchOf(static_cast<double>(bytes.count()) / std::max(1, choice->channels));
   estimate.transfer = (choice->predicted_time - estimate.latency) / ramp.efficiency;
   return estimate;
 }
@@ -191,8 +248,10 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
   const auto [entry, added] = groups_.try_emplace({kind, shape});
   Group& group = entry->second;
   if (!added) return group;
-  const std::optional<std::string> forced = ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
+  const std::optional<std::string> forced =
+      IsExchange(kind) ? std::string() : ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   if (!forced) return group;
+  if (setting_.collnet && shape.nodes > 1) return group;
   const int local = static_cast<int>(shape.gpus.size());
   // Groups whose nodes hold different numbers of ranks are nobody's shape.
   if (local * shape.nodes != shape.ranks) return group;
@@ -280,7 +339,7 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
                                                         const GroupShape& shape) {
   std::optional<Estimate> estimate = EstimateOf(kind, bytes, shape);
   if (!estimate) return std::nullopt;
-  const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
+  const LinkTimes links = estimate->Fastest(kind, bytes, path);
   // What the fabric does to a transfer, whether or not NCCL knows.
   const calibration::LinkCosts& costs = *setting_.links;
   const double wire =
@@ -294,11 +353,11 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
 
 void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
                            const Estimate& estimate, CollectivePrice& price) const {
-  price.protocol = ProtocolName(estimate.choice.protocol);
+  price.protocol = ProtocolName(estimate.protocol);
   price.channels = estimate.channels;
   Demand& demand = price.demand;
   if (demand.work == Time()) return;
-  const LinkTimes links = FastestLinkTimes(kind, estimate.choice.algorithm, bytes, path);
+  const LinkTimes links = estimate.Fastest(kind, bytes, path);
   const double seconds = demand.work.seconds();
   const auto set = [&](Resource resource, double part) {
     demand.share[static_cast<std::size_t>(resource)] = std::clamp(part, 0.0, 1.0);
@@ -323,7 +382,7 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
   STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group talks to somebody");
   const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, shape);
   if (!estimate) return std::nullopt;
-  const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
+  const LinkTimes links = estimate->Fastest(kind, bytes, path);
 
   double time = estimate->total();
   Provenance provenance = Provenance::kModelled;
@@ -349,7 +408,7 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
   }
 
   CollectivePrice price;
-  price.algorithm = AlgorithmName(estimate->choice.algorithm);
+  price.algorithm = estimate->algorithm;
   price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
   // What was measured may have run by another algorithm than the tuner of this release takes.
   price.bandwidth_bound =

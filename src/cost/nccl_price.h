@@ -12,6 +12,7 @@
 #include "src/calibration/calibration.h"
 #include "src/cost/prices.h"
 #include "src/nccl/communicator_model.h"
+#include "src/nccl/exchange.h"
 #include "src/nccl/overrides.h"
 #include "src/nccl/path_type.h"
 #include "src/nccl/version.h"
@@ -22,7 +23,9 @@
 // Collectives as NCCL runs them on CUDA devices in a real topology.
 //
 // Algorithm, protocol and channels are the tuner's choice (src/nccl) for a communicator of the
-// group's shape, with the user's NCCL_ALGO and NCCL_PROTO. The time, best source first:
+// group's shape, with the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
+// send_recv are sends and receives, which the tuner does not choose for (nccl/exchange.h). The
+// time, best source first:
 //
 //   1  a published curve of the profile with exactly this collective, ranks and nodes: the law's
 //      time (4) times measured over law, between the measured sizes interpolated (curve_time.h)
@@ -36,10 +39,12 @@
 //      nothing about several, a switch that reduces nothing about GPUs that do, rings on direct
 //      NVLinks nothing about rings that other GPUs relay; of groups on several nodes only those
 //      with as many ranks to a node count                                        transferred
-//   4  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth
+//   4  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth;
+//      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
 //                                                                                modelled
 //
-// A curve counts where the user lets NCCL choose as when it was measured, GPUs of a node meet over
+// A curve counts where the user lets NCCL choose as when it was measured (none was measured with
+// reduction in the network), GPUs of a node meet over
 // the same kind of link, and the network between nodes is within 10 % of that of its machine.
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
@@ -75,6 +80,7 @@ struct NcclSetting {
   std::span<const std::shared_ptr<const calibration::CurveFile>> curves;
   nccl::Version version = nccl::Version::kV230;
   nccl::Overrides overrides;
+  bool collnet = false;  // cards may let the fabric's switches reduce (NCCL_COLLNET_ENABLE)
 };
 
 // Keeps what it has found out about groups; one for each thread.
@@ -117,13 +123,17 @@ class NcclPricer {
   struct Communicator {
     nccl::CommunicatorModel model;
     nccl::PathType ring_type;  // what rings pass through inside the node
+    int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
 
+  nccl::Node NodeOf(const GroupShape& shape) const;
   const Communicator& CommunicatorOf(const GroupShape& shape);
+  const nccl::ExchangeModel& ExchangeOf(const GroupShape& shape);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
                                       const GroupShape& shape);
   std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
+  Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
   const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                        const GroupShape& shape);
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
@@ -142,6 +152,7 @@ class NcclPricer {
 
   NcclSetting setting_;
   std::map<GroupShape, Communicator> communicators_;
+  std::map<GroupShape, nccl::ExchangeModel> exchanges_;
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };
 

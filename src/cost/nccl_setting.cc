@@ -10,9 +10,6 @@
 namespace stepcast::cost {
 namespace {
 
-// NCCL takes machines that share an NVLink domain for several, and the model does not have those.
-constexpr int kMostGpus = 64;
-
 void AllowOnly(nccl::Function function, nccl::Algorithm algorithm, nccl::Overrides& overrides) {
   std::bitset<nccl::kAlgorithms.size()> only;
   only.set(static_cast<std::size_t>(algorithm));
@@ -27,7 +24,6 @@ std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario) {
       !scenario.calibration->links || !scenario.calibration->collective_law) {
     return std::nullopt;
   }
-  if (scenario.cluster->gpus_per_node() > kMostGpus) return std::nullopt;
   NcclSetting setting;
   setting.cluster = scenario.cluster.get();
   setting.gpu = &*scenario.gpu;
@@ -38,6 +34,7 @@ std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario) {
   setting.version = nccl::VersionFromName(fmt::format("{}.{}", version.major, version.minor))
                         .value_or(nccl::kVersions.front());
   setting.overrides = scenario.nccl_overrides;
+  setting.collnet = scenario.nccl_collnet;
   if (scenario.nccl_algo.empty()) {
     if (scenario.algorithm == scenario::CollectiveAlgorithm::kRing) {
       for (nccl::Function function : nccl::kFunctions) {

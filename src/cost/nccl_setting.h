@@ -8,8 +8,8 @@
 namespace stepcast::cost {
 
 // How a scenario runs NCCL; pointers into the scenario, which must outlive it. None where NCCL is
-// not modelled: on flat clusters, on devices that are not CUDA's, on nodes of more than 64 GPUs
-// (NVLink domains over several machines), with profiles without `links` or `collective_law`.
+// not modelled: on flat clusters, on devices that are not CUDA's, with profiles without `links` or
+// `collective_law`.
 //
 // software.nccl: the newest known release that is not newer; 2.21 for those before it.
 // cluster.collective_algorithm: `ring` allows rings alone, `tree` trees for all-reduce; where

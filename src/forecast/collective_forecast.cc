@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <iterator>
+#include <cstdint>
 #include <set>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/nccl_tests_convention.h"
+#include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/lowering/process_groups.h"
+#include "src/network/carriage.h"
+#include "src/network/message.h"
 #include "src/program/program.h"
 #include "src/topology/cluster.h"
 
@@ -96,9 +99,31 @@ int NodesOf(const topology::Cluster& cluster, const std::vector<int>& ranks) {
   return static_cast<int>(nodes.size());
 }
 
-// The collectives that cost/collective_price.h prices.
-constexpr CollectiveKind kPriced[] = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                      CollectiveKind::kAllGather, CollectiveKind::kBroadcast};
+// How long each of the program's collectives takes with nothing beside it.
+Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program& program,
+                                     const cost::Prices& prices) {
+  std::vector<Time> times;
+  if (scenario.network == scenario::Fidelity::kAnalytic) {
+    for (const cost::CollectivePrice& price : prices.collectives) {
+      times.push_back(price.demand.alone());
+    }
+    return times;
+  }
+  // Each is run once.
+  for (program::Index i = 0; i < program.collectives.size(); ++i) {
+    program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
+  }
+  const std::vector<program::ProcessGroup>* const groups[] = {&program.groups};
+  const auto carriage = cost::Carry(scenario, program, prices, groups, 1);
+  if (!carriage) return tl::unexpected(carriage.error());
+  for (const std::uint32_t number : carriage->numbers.front()) {
+    const network::Carriage::Collective& carried = carriage->collectives[number];
+    times.push_back(carriage->messages
+                        ? carried.delay + network::RunMessages(*carried.traffic).ends.front()
+                        : carried.flow.latency + carried.flow.work);
+  }
+  return times;
+}
 
 }  // namespace
 
@@ -114,13 +139,6 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  if (std::find(std::begin(kPriced), std::end(kPriced), op) == std::end(kPriced)) {
-    return tl::unexpected(
-        Diagnostics{{"cost.no-model",
-                     {fmt::format("--op {}", Name(op)), 0, 0},
-                     fmt::format("no cost model covers this collective: {}", Quoted(Name(op))),
-                     "there are models of all_reduce, reduce_scatter, all_gather and broadcast"}});
-  }
   auto members =
       group.name.empty() ? RanksByNumber(scenario, group) : RanksByName(scenario, group.name);
   if (!members) return tl::unexpected(std::move(members.error()));
@@ -145,11 +163,14 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
   }
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
+  const auto times = TimesAlone(scenario, program, *prices);
+  if (!times) return tl::unexpected(times.error());
+  forecast.network = scenario.network;
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     const cost::CollectivePrice& price = prices->collectives[i];
     forecast.rows.push_back(
         {.size = program.collectives[i].bytes,
-         .time = price.demand.alone(),
+         .time = (*times)[i],
          .algorithm = price.algorithm,
          .protocol = ProtocolOf(price),
          .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,

@@ -29,6 +29,7 @@ struct CollectiveForecast {
   int ranks = 0;
   int nodes = 0;
   std::string group;  // "all", "data", ...: which ranks they are
+  scenario::Fidelity network = scenario::Fidelity::kAnalytic;
   std::vector<CollectiveRow> rows;
 
   double AlgorithmBandwidth(const CollectiveRow& row) const;  // GB/s; 0 for a time of zero
@@ -42,9 +43,9 @@ struct CollectiveGroup {
   std::optional<int> nodes;  // default: as few as hold the ranks; all, if neither is given
 };
 
+// Alone on the cluster: by its price, or on the cluster's links as the scenario's network says.
 // Rows for `from`, 2 `from`, ... up to and including `to`. Requires 0 < from <= to. Besides what
-// pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks;
-// cost.no-model, for a collective that is not priced.
+// pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 

@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
+#include "src/forecast/collective_forecast.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
 #include "src/scenario/load.h"
@@ -154,12 +157,56 @@ TEST(Fidelity, IsTheSameEveryTime) {
   }
 }
 
+double CollectiveTime(const std::string& network, CollectiveKind op,
+                      std::vector<std::string> set = {}) {
+  set.push_back("cluster.network=" + network);
+  const auto forecast = ForecastCollective(Loaded(kFatTree, set), op, {}, MiB(64), MiB(64));
+  if (!forecast) ADD_FAILURE() << Format(forecast.error());
+  return forecast->rows.front().time.microseconds();
+}
+
+// `stepcast collective --network`: one collective alone is as fast however it is followed, and a
+// slow link shows where links are looked at.
+TEST(Fidelity, OneCollectiveAloneTakesItsPrice) {
+  const std::vector<std::string> slow = {
+      "cluster.slow_links=[{from: node0/nic0, to: leaf0, bandwidth: 625 MB/s}]"};
+  for (CollectiveKind op : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                            CollectiveKind::kReduce, CollectiveKind::kAllToAll,
+                            CollectiveKind::kScatter, CollectiveKind::kSendRecv}) {
+    const double analytic = CollectiveTime("analytic", op);
+    EXPECT_NEAR(CollectiveTime("flow", op) / analytic, 1, 0.01) << Name(op);
+    EXPECT_NEAR(CollectiveTime("message", op) / analytic, 1, 0.02) << Name(op);
+    EXPECT_EQ(CollectiveTime("analytic", op, slow), analytic) << Name(op);
+    EXPECT_GT(CollectiveTime("flow", op, slow), 1.5 * analytic) << Name(op);
+    EXPECT_GT(CollectiveTime("message", op, slow), 1.5 * analytic) << Name(op);
+  }
+}
+
 TEST(Fidelity, LinksThatDoNotExistAreNamed) {
   const auto run = Simulate(Loaded(
       kFatTree, {"cluster.network=flow", "cluster.slow_links=[{from: node0/nic9, to: leaf0}]"}));
   ASSERT_FALSE(run.has_value());
   EXPECT_EQ(run.error().front().code, "cost.no-network");
   EXPECT_NE(run.error().front().message.find("'node0/nic9'"), std::string::npos);
+}
+
+// Each at its own place, all at once.
+TEST(Fidelity, EveryWrongSlowLinkHasItsPosition) {
+  std::string text = kFatTree;
+  constexpr std::string_view kCluster = "cluster:\n";
+  text.insert(text.find(kCluster) + kCluster.size(),
+              "  slow_links:\n"
+              "    - {from: node0/nic0, to: leaf0, bandwidth: 1 GB/s}\n"
+              "    - {from: node0/nic9, to: leaf0}\n"
+              "    - {from: leaf0, to: spine7}\n");
+  const auto run = Simulate(Loaded(text.c_str(), {"cluster.network=flow"}));
+  ASSERT_FALSE(run.has_value());
+  ASSERT_EQ(run.error().size(), 2U);
+  // The text begins with an empty line, 'stepcast' and 'model': 'cluster' is line 4.
+  EXPECT_EQ(run.error()[0].location.line, 7);
+  EXPECT_EQ(run.error()[0].location.column, 7);
+  EXPECT_EQ(run.error()[1].location.line, 8);
+  EXPECT_NE(run.error()[1].message.find("'spine7'"), std::string::npos);
 }
 
 TEST(Fidelity, TooManyMessagesAreRefused) {

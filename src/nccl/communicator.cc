@@ -12,7 +12,12 @@ Communicator MakeCommunicator(const Node& node, int nodes, Version version) {
   result.nodes = nodes;
   result.most_local_ranks = static_cast<int>(node.gpus.size());
   result.ranks = nodes * result.most_local_ranks;
-  result.graphs = FindGraphs(node, nodes, version);
+  result.collnet =
+      nodes > 1 && !node.nics.empty() &&
+      std::all_of(node.nics.begin(), node.nics.end(), [](const Nic& nic) { return nic.reduces; });
+  result.graphs = FindGraphs(node, nodes, version, result.collnet);
+  result.collnet_gathers = result.collnet;
+  result.collnet_heads = std::min(result.graphs.collnet_direct.channels, result.most_local_ranks);
   result.cpu = node.cpu;
   const auto [oldest, newest] = std::minmax_element(
       node.gpus.begin(), node.gpus.end(),

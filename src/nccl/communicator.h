@@ -28,8 +28,9 @@ struct Communicator {
   double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
 };
 
-// The communicator of all GPUs of `nodes` such machines, without reduction in the network. NVLS
-// where the graph search finds it (NVSwitch, Hopper or later, two GPUs or more).
+// The communicator of all GPUs of `nodes` such machines. Reduction in the network is on where there
+// are several nodes and every card reduces (NCCL_COLLNET_ENABLE=1 and a plug-in for it). NVLS where
+// the graph search finds it (NVSwitch, Hopper or later, two GPUs or more).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 }  // namespace stepcast::nccl

@@ -20,34 +20,30 @@ constexpr double kBandwidthPerChannel = 14;  // GB/s of network
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 int PowerOfTwoAbove(int n) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))); }
 
-// The cards that a GPU would use and their bandwidth together.
-struct OwnCards {
-  int count = 0;
-  double bandwidth = 0;
-};
+}  // namespace
 
-OwnCards CardsOf(const Node& node, const Fabric& fabric, std::size_t gpu) {
-  OwnCards own;
+std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::size_t gpu) {
   PathType nearest = PathType::kDisconnected;
   for (const Path& path : fabric.gpu_to_nic[gpu]) nearest = std::min(nearest, path.type);
   std::vector<std::size_t> cards;
   for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
     if (fabric.gpu_to_nic[gpu][nic].type == nearest) cards.push_back(nic);
   }
-  if (cards.empty()) return own;
-  // GPUs that are equally near share the cards.
-  int sharing = 0;
+  if (cards.empty()) return cards;
+  std::size_t sharing = 0;
+  std::size_t before = 0;
   for (std::size_t other = 0; other < node.gpus.size(); ++other) {
-    sharing += fabric.gpu_to_nic[other][cards.front()].type == nearest;
+    if (fabric.gpu_to_nic[other][cards.front()].type != nearest) continue;
+    ++sharing;
+    if (other < gpu) ++before;
   }
-  own.count = CeilDivide(static_cast<int>(cards.size()), sharing);
-  for (int i = 0; i < own.count; ++i) {
-    own.bandwidth += fabric.gpu_to_nic[gpu][cards[static_cast<std::size_t>(i)]].bandwidth;
+  const std::size_t count = (cards.size() + sharing - 1) / sharing;
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < count; ++i) {
+    own.push_back(cards[(before * count + i) % cards.size()]);
   }
   return own;
 }
-
-}  // namespace
 
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version) {
@@ -68,14 +64,16 @@ PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int c
       poorest = std::min(poorest, channels);
     }
     if (nodes == 1) continue;
-    const OwnCards cards = CardsOf(node, fabric, a);
+    const std::vector<std::size_t> cards = OwnCards(node, fabric, a);
+    double bandwidth = 0;
+    for (std::size_t card : cards) bandwidth += fabric.gpu_to_nic[a][card].bandwidth;
+    const int count = static_cast<int>(cards.size());
     int channels = 2;
     if (version >= Version::kV230) {
-      channels = std::max(cards.count,
-                          static_cast<int>(std::ceil(cards.bandwidth / kBandwidthPerChannel)));
+      channels = std::max(count, static_cast<int>(std::ceil(bandwidth / kBandwidthPerChannel)));
     } else {
       while (channels * ranks > compute_channels * 4 && channels > 1) channels /= 2;
-      channels = std::max(channels, cards.count);
+      channels = std::max(channels, count);
     }
     poorest = std::min(poorest, std::max(1, channels));
   }

@@ -1,14 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/nccl/fabric.h"
 #include "src/nccl/node.h"
 #include "src/nccl/version.h"
 
 // Sends and receives, and what is made of them: all-to-all, scatter, gather (NVIDIA/nccl,
 // src/graph/paths.cc, src/enqueue.cc, src/init.cc).
 namespace stepcast::nccl {
+
+// The cards by which a GPU sends: the nearest ones, divided among the GPUs that are as near.
+// Indices into node.nics; none where the fabric has none.
+std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::size_t gpu);
 
 struct PointToPointChannels {
   int channels = 1;           // a power of two

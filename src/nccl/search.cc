@@ -21,6 +21,16 @@ namespace {
 constexpr int kMostHeads = 32;       // of NVLS
 constexpr int kMostDirectHeads = 8;  // of CollNet direct
 constexpr std::int64_t kAllSteps = 1 << 19;
+
+// What NVLink joins, a rack at most, is one node.
+constexpr std::size_t kMostGpus = 128;
+__extension__ using GpuSet = unsigned __int128;
+using NextGpus = std::array<std::uint8_t, kMostGpus>;
+
+// How promising a GPU is as the next one of a channel.
+struct Score {
+  int inter_bw, inter_pcie_bw, inter_hops, intra_bw, intra_hops, offset, gpu;
+};
 constexpr int kSteps = 1 << 14;
 constexpr int kSameChannelSteps = 1 << 8;
 constexpr int kFirstOrderSteps = 1 << 10;
@@ -243,9 +253,9 @@ class Attempts {
   }
 
   void StartAt(int gpu, Order order, int& steps) {
-    used_[Index(channels_)] ^= std::uint64_t{1} << gpu;
+    used_[Index(channels_)] ^= GpuSet{1} << gpu;
     Visit(gpu, 0, CardPosition(), ClosingPosition(), order, steps);
-    used_[Index(channels_)] ^= std::uint64_t{1} << gpu;
+    used_[Index(channels_)] ^= GpuSet{1} << gpu;
   }
 
   void StartAtCard(int nic, int gpu, Order order, int& steps) {
@@ -357,12 +367,12 @@ class Attempts {
   }
 
   void ToNextGpu(int gpu, int position, int to_card, int closing, Order order, int& steps) {
-    std::array<int, 64> next;
+    NextGpus next;
     int count = 1;
     if (order == Order::kOfTheNode) {
-      next[0] = position + 1;
+      next[0] = static_cast<std::uint8_t>(position + 1);
     } else if (order == Order::kOfTheLastChannel) {
-      next[0] = paths_[Index(channels_ - 1)].gpus[Index(position + 1)];
+      next[0] = static_cast<std::uint8_t>(paths_[Index(channels_ - 1)].gpus[Index(position + 1)]);
     } else {
       count = SortNext(gpu, to_card == -1 ? 0 : to_card == position + 1 ? 1 : -1, next);
     }
@@ -370,9 +380,9 @@ class Attempts {
       const int other = next[Index(i)];
       const Path& path = Between(gpu, other);
       if (!Enter(path, &Between(other, gpu), limits_.bw_intra, limits_.type_intra)) continue;
-      used_[Index(channels_)] ^= std::uint64_t{1} << other;
+      used_[Index(channels_)] ^= GpuSet{1} << other;
       Visit(other, position + 1, to_card, closing, order, steps);
-      used_[Index(channels_)] ^= std::uint64_t{1} << other;
+      used_[Index(channels_)] ^= GpuSet{1} << other;
       Leave(path, limits_.bw_intra);
     }
   }
@@ -380,11 +390,7 @@ class Attempts {
   // GPUs not yet in the channel, the most promising first. `sort_by_card`: 1 when the next one goes
   // to the card, -1 when a later one does, 0 when none does. Behind NVSwitch only neighbours:
   // switches do better when a GPU talks to few others.
-  int SortNext(int gpu, int sort_by_card, std::array<int, 64>& next) const {
-    struct Score {
-      int inter_bw, inter_pcie_bw, inter_hops, intra_bw, intra_hops, offset, gpu;
-    };
-    std::array<Score, 64> scores;
+  int SortNext(int gpu, int sort_by_card, NextGpus& next) {
     std::size_t count = 0;
     for (int i = 1; i < gpus_; ++i) {
       const int other = (gpu + i) % gpus_;
@@ -397,9 +403,9 @@ class Attempts {
         score.inter_pcie_bw = static_cast<int>(node_.gpus[Index(other)].slot.bandwidth);
         score.inter_hops = card.hops();
       }
-      scores[count++] = score;
+      scores_[count++] = score;
     }
-    const std::span<Score> found(scores.data(), count);
+    const std::span<Score> found(scores_.data(), count);
     std::sort(found.begin(), found.end(), [](const Score& a, const Score& b) {
       return std::tuple(-a.inter_bw, -a.inter_pcie_bw, a.inter_hops, -a.intra_bw, a.intra_hops,
                         a.offset) < std::tuple(-b.inter_bw, -b.inter_pcie_bw, b.inter_hops,
@@ -410,7 +416,8 @@ class Attempts {
              score.intra_hops == found.front().intra_hops;
     });
     for (std::size_t i = 0; i < count; ++i) {
-      next[i] = found[sort_by_card == -1 && alike ? count - 1 - i : i].gpu;
+      next[i] =
+          static_cast<std::uint8_t>(found[sort_by_card == -1 && alike ? count - 1 - i : i].gpu);
     }
     if (!fabric_.has_nvswitch()) return static_cast<int>(count);
 
@@ -537,7 +544,10 @@ class Attempts {
   int hops_ = 0;
   double latency_ = 0;
   std::vector<ChannelPath> paths_;
-  std::vector<std::uint64_t> used_;  // GPUs of each channel
+  // The search goes as deep as all channels have GPUs, thousands for a rack: little is kept at each
+  // depth.
+  std::array<Score, kMostGpus> scores_{};
+  std::vector<GpuSet> used_;  // GPUs of each channel
 };
 
 struct TypeRange {
@@ -817,7 +827,8 @@ class Search {
 
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request) {
-  STEPCAST_CHECK(node.gpus.size() <= 64, "the search keeps the GPUs of a node in 64 bits");
+  STEPCAST_CHECK(node.gpus.size() <= kMostGpus,
+                 "the search keeps the GPUs of a node in a set of bits");
   return Search(node, fabric, version, request).Run();
 }
 

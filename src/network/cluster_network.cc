@@ -1,5 +1,6 @@
 #include "src/network/cluster_network.h"
 
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -16,10 +17,12 @@ using topology::DeviceKind;
 
 std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Description& description) {
   std::vector<Fault> faults;
-  for (const LinkChange& change : changes) {
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const LinkChange& change = changes[i];
     if (description.Change(change.from, change.to, change.bandwidth)) continue;
     faults.push_back({fmt::format("no link joins '{}' and '{}'", change.from, change.to),
-                      "name the devices at both ends of one link, as in 'node0/nic0' and 'leaf0'"});
+                      "name the devices at both ends of one link, as in 'node0/nic0' and 'leaf0'",
+                      static_cast<int>(i)});
   }
   return faults;
 }

@@ -8,7 +8,9 @@
 
 #include "src/base/check.h"
 #include "src/collective/collnet.h"
+#include "src/collective/node_aware.h"
 #include "src/collective/nvls.h"
+#include "src/collective/pairwise.h"
 #include "src/collective/pat.h"
 #include "src/collective/ring.h"
 #include "src/topology/node_type.h"
@@ -162,7 +164,9 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
   };
 
   PlacedSteps steps;
-  if (algorithm == "nvls" && nodes == 1 && switches && kind != CollectiveKind::kBroadcast) {
+  if (algorithm == "nvls" && nodes == 1 && switches &&
+      (all_reduce || kind == CollectiveKind::kAllGather ||
+       kind == CollectiveKind::kReduceScatter)) {
     const int loops = collective::LoopsFor(size, per_node, kChunk);
     steps.list = std::make_unique<collective::Nvls>(
         collective::Nvls::Options{kind, size, 1, per_node, {}, 1, loops});
@@ -170,7 +174,7 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     add_switches(steps.places);
     return steps;
   }
-  if ((algorithm == "nvls_tree" || algorithm == "nvls") && nodes > 1 && switches && all_reduce) {
+  if (algorithm == "nvls_tree" && nodes > 1 && switches && all_reduce) {
     const auto trees = collective::DoubleBinaryTree(nodes);
     const int loops = collective::LoopsFor(size, 2 * per_node, kChunk);
     steps.list = std::make_unique<collective::Nvls>(collective::Nvls::Options{
@@ -179,13 +183,30 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     add_switches(steps.places);
     return steps;
   }
-  if (algorithm.starts_with("collnet") && nodes > 1 && members.even && all_reduce &&
-      network_.fabric_switch >= 0) {
+  if ((algorithm.starts_with("collnet") || algorithm == "nvls") && nodes > 1 && members.even &&
+      all_reduce && network_.fabric_switch >= 0) {
     const int loops = collective::LoopsFor(size, per_node, kChunk);
     steps.list = std::make_unique<collective::CollNet>(
         collective::CollNet::Options{size, nodes, per_node, 1, loops});
     steps.places = places_by_node();
     steps.places.push_back(network_.fabric_switch);
+    return steps;
+  }
+
+  if (kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kScatter ||
+      kind == CollectiveKind::kGather || kind == CollectiveKind::kSendRecv) {
+    const auto count = static_cast<int>(ranks.size());
+    const Bytes block = kind == CollectiveKind::kSendRecv ? size : Bytes(size.count() / count);
+    const int loops = collective::LoopsFor(block, 1, kChunk);
+    if (algorithm == "node_aware" && nodes > 1 && per_node > 1 && members.even) {
+      steps.list = std::make_unique<collective::NodeAware>(
+          collective::NodeAware::Options{size, nodes, per_node, 1, loops});
+      steps.places = places_by_node();
+    } else {
+      steps.list = std::make_unique<collective::Pairwise>(
+          collective::Pairwise::Options{kind, size, count, 0, 1, loops});
+      steps.places.assign(ranks.begin(), ranks.end());
+    }
     return steps;
   }
 
@@ -199,7 +220,7 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     const auto channels = static_cast<int>(trees.size());
     steps.list = std::make_unique<collective::TreeSteps>(collective::TreeSteps::Options{
         kind, size, std::move(trees), channels, collective::LoopsFor(size, channels, kChunk)});
-  } else if (kind == CollectiveKind::kBroadcast) {
+  } else if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce) {
     std::vector<std::vector<int>> orders = RingOrders(members);
     for (std::vector<int>& order : orders) {
       std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());

@@ -17,13 +17,14 @@
 //
 //   ring         inside a node, the rings over its links (topology/rings.h). Between nodes one
 //                channel for each NIC that the members of a node have: it comes to a node over one
-//                rail, visits all members and leaves over another, so that every NIC sends and
-//                receives for one channel. A broadcast is the ring cut open.
+//                rail, visits all members and leaves over another, so that every NIC X
 //   tree         inside a node a chain, between nodes a double binary tree for each NIC
 //   nvls         where the members of a node have switches that reduce
 //   nvls_tree    the same on every node, and trees between nodes
-//   collnet      where the fabric has switches
+//   collnet      where the fabric has switches; nvls over several nodes, where they reduce, too
 //   pat          one rank to a node
+//   pairwise     all-to-all, scatter, gather, send_recv: every message for itself
+//   node_aware   an all-to-all by way of the receiver's rail, where nodes have as many members
 // Whatever else was asked for, and a table that does not say what ran, goes as a ring.
 namespace stepcast::network {
 
@@ -37,8 +38,8 @@ class GroupSteps {
   // Both outlive this.
   GroupSteps(const topology::Cluster& cluster, const ClusterNetwork& network);
 
-  // `ranks`: distinct, two at least. `algorithm` as prices name it. Kinds: all-reduce,
-  // reduce-scatter, all-gather, broadcast.
+  // `ranks`: distinct, two at least; the root of a collective that has one is the first.
+  // `algorithm` as prices name it.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 

@@ -41,6 +41,7 @@ struct Path {
 struct Fault {
   std::string message;
   std::string hint;
+  int change = -1;  // the number of the LinkChange that is wrong; -1: none (cluster_network.h)
 };
 
 // Devices, directed links, and places: a rank's GPU, or the switches that reduce and multicast

@@ -25,16 +25,31 @@ std::string ChannelsText(const CollectiveRow& row) {
   return row.channels ? fmt::format("{}", *row.channels) : "-";
 }
 
+const char* NetworkName(scenario::Fidelity network) {
+  switch (network) {
+    case scenario::Fidelity::kAnalytic:
+      return "analytic";
+    case scenario::Fidelity::kFlow:
+      return "flow";
+    case scenario::Fidelity::kMessage:
+      return "message";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string CollectiveText(const std::string& name, const CollectiveForecast& forecast) {
   std::string out = fmt::format(
-      "{}\n\n{} over {} ranks on {}{}, sizes and bandwidths as nccl-tests defines them\n\n", name,
+      "{}\n\n{} over {} ranks on {}{}, sizes and bandwidths as nccl-tests defines them{}\n\n", name,
       Name(forecast.op), Grouped(forecast.ranks),
       forecast.nodes == 1 ? "1 node" : fmt::format("{} nodes", Grouped(forecast.nodes)),
       forecast.group == "all" || forecast.group == "part"
           ? ""
-          : fmt::format(" (group {})", forecast.group));
+          : fmt::format(" (group {})", forecast.group),
+      forecast.network == scenario::Fidelity::kAnalytic
+          ? ""
+          : fmt::format("\nnetwork: {}, on the cluster's links", NetworkName(forecast.network)));
   Table table({{"size B"},
                {"size", Align::kRight},
                {"time us"},
@@ -83,6 +98,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
   return Text(Json{{"stepcast", 1},
                    {"scenario", name},
                    {"op", Name(forecast.op)},
+                   {"network", NetworkName(forecast.network)},
                    {"group", forecast.group},
                    {"ranks", forecast.ranks},
                    {"nodes", forecast.nodes},

@@ -47,6 +47,7 @@ std::string FabricText(const topology::Fabric& fabric) {
         fabric.nodes_per_unit, fabric.spines, ExactTime(fabric.uplink.latency),
         fabric.oversubscription);
   }
+  if (fabric.sharp) text += "  sharp: true\n";
   return text;
 }
 

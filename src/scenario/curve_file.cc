@@ -90,7 +90,12 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
               {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
                {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
                {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
-               {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast}})
+               {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast},
+               {Name(CollectiveKind::kReduce), CollectiveKind::kReduce},
+               {Name(CollectiveKind::kScatter), CollectiveKind::kScatter},
+               {Name(CollectiveKind::kGather), CollectiveKind::kGather},
+               {Name(CollectiveKind::kAllToAll), CollectiveKind::kAllToAll},
+               {Name(CollectiveKind::kSendRecv), CollectiveKind::kSendRecv}})
           .value_or(CollectiveKind::kAllReduce);
   curve.ranks = static_cast<int>(
       reader.ReadInteger("ranks", Need::kRequired, {2, kGroupSize.most}).value_or(2));

@@ -116,6 +116,7 @@ class Loader {
     scenario_.nccl_algo = file.nccl_algo.value_or("");
     scenario_.nccl_proto = file.nccl_proto.value_or("");
     scenario_.nccl_overrides = file.nccl_overrides;
+    scenario_.nccl_collnet = file.nccl_collnet.value_or(false);
     scenario_.communication_location = LocationOf(root_, "communication");
     scenario_.network = file.network.value_or(Fidelity::kAnalytic);
     scenario_.slow_links = file.slow_links;
@@ -352,6 +353,17 @@ class Loader {
     }
     CheckCosts(file, architecture);
     CheckStepTime(file);
+    CheckReduction(file);
+  }
+
+  // NCCL would go on without; whoever asks for it wants to know.
+  void CheckReduction(const ScenarioFile& file) {
+    if (!file.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
+    if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
+    if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
+    Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
+           "the switches of the cluster's fabric do not reduce: nccl_collnet is true",
+           "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
   }
 
   // Layer times are inputs: together they must not leave what virtual time can count, several steps
@@ -469,12 +481,13 @@ class Loader {
     for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
       scenario_.warnings.push_back(std::move(sentence));
     }
-    const bool nccl = file.nccl_algo.has_value() || file.nccl_proto.has_value();
+    const bool nccl =
+        file.nccl_algo.has_value() || file.nccl_proto.has_value() || file.nccl_collnet.has_value();
     if (nccl && (!scenario_.gpu.has_value() || scenario_.gpu->compute_capability == 0 ||
                  scenario_.cluster->flat())) {
       scenario_.warnings.emplace_back(
-          "communication.nccl_algo and nccl_proto have no effect here: NCCL is modelled on CUDA "
-          "devices in a topology that is not flat");
+          "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
+          "modelled on CUDA devices in a topology that is not flat");
     }
     WarnOfOtherTables();
     if (!scenario_.slow_links.empty() && scenario_.network == Fidelity::kAnalytic) {

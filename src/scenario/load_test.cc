@@ -205,8 +205,6 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
       {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
        {"s.yaml:16:19 plan.version-not-modelled"}},
       {Flat("zero_stage: 0", "zero_stage: 4"), {"s.yaml:17:15 input.out-of-range"}},
-      {Flat("framework: reference", "framework: fsdp1"),
-       {"s.yaml:18:14 plan.framework-not-supported"}},
       {Flat("framework: reference", "framework: deepspeed\n  deepspeed: {reduce_bucket_sise: 1}"),
        {"s.yaml:19:15 input.unknown-key"}},
       {Flat("framework: reference", "framework: reference\n  deepspeed: {reduce_bucket_size: 1}"),
@@ -400,6 +398,18 @@ TEST(Load, AFlatClusterMayComputeOnTheHost) {
   ASSERT_TRUE(loaded.has_value()) << Format(loaded.error());
   EXPECT_EQ(loaded->gpu->name, "host-cpu");
   EXPECT_GT(loaded->calibration->kernels->launch, Time());
+}
+
+// NCCL may use switches that reduce where there are some, and is not asked in vain where there are
+// none.
+TEST(Load, ReductionInTheNetworkNeedsAFabricThatReduces) {
+  const std::string wanted = std::string(kShipped) + "communication: {nccl_collnet: true}\n";
+  const Result<Scenario> loaded = LoadString(wanted);
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_TRUE(loaded->nccl_collnet);
+  EXPECT_NE(ToJson(loaded->resolved).find("nccl_collnet"), std::string::npos);
+  EXPECT_EQ(Mistakes(LoadString(wanted, {"cluster.topology=topologies/aws-p5.yaml"})),
+            std::vector<std::string>{"s.yaml:13:32 nccl.no-sharp"});
 }
 
 TEST(Load, FindsFilesBesideTheScenarioBeforeTheShippedOnes) {

@@ -218,6 +218,7 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   if (!scenario.nccl_proto.empty()) {
     communication.emplace_back("nccl_proto", Text(scenario.nccl_proto));
   }
+  if (scenario.nccl_collnet) communication.emplace_back("nccl_collnet", Boolean(true));
   if (!communication.empty()) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }

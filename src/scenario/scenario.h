@@ -46,6 +46,7 @@ struct Scenario {
   // communication.nccl_algo and nccl_proto, as written and as NCCL understands them.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
+  bool nccl_collnet = false;  // NCCL may let the fabric's switches reduce; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;  // seen by flow and message alone

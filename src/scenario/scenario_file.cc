@@ -99,6 +99,7 @@ void ReadCommunication(MappingReader& reader, ScenarioFile& file, Diagnostics& d
     take(nccl::ParseProtocols(*file.nccl_proto, reader.LocationOf("nccl_proto")),
          file.nccl_overrides.protocols);
   }
+  file.nccl_collnet = reader.ReadBoolean("nccl_collnet", Need::kOptional);
   reader.Finish();
 }
 

@@ -24,6 +24,7 @@ struct ScenarioFile {
   std::optional<CollectiveAlgorithm> algorithm;
   std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, NCCL's syntax
   nccl::Overrides nccl_overrides;
+  std::optional<bool> nccl_collnet;
   std::optional<Fidelity> network;
   std::vector<SlowLink> slow_links;
   plan::Request request;

@@ -199,6 +199,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
+  fabric.sharp = reader.ReadBoolean("sharp", Need::kOptional).value_or(false);
   const int nics = node_type.Count(topology::DeviceKind::kNic);
   if (*kind == FabricKind::kRailOptimised) {
     const auto nodes =

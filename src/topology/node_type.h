@@ -100,6 +100,7 @@ struct Fabric {
   int rails = 0;           // rail-optimised: leaves of a unit; NIC i hangs on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to every spine
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
+  bool sharp = false;      // its switches reduce what passes through them
   double oversubscription = 1;  // fat-tree, for output: bandwidth below a leaf over that above it
 };
 

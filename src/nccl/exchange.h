@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "src/base/bytes.h"
+#include "src/nccl/node.h"
+#include "src/nccl/point_to_point.h"
+#include "src/nccl/terms.h"
+#include "src/nccl/version.h"
+
+// How long NCCL takes for what is made of sends and receives: all-to-all, scatter, gather, and the
+// shift of nccl-tests' sendrecv. The tuner does not reckon these; their channels, protocols, parts
+// and paths are as NCCL takes them (point_to_point.h, fabric.h), its figures for links and
+// latencies as for rings.
+namespace stepcast::nccl {
+
+// S is the size by nccl-tests' convention, n the number of ranks; the root is rank 0.
+enum class Exchange : std::uint8_t {
+  kAllToAll,  // every rank sends S / n to every other one
+  kScatter,   // the root sends S / n to every other rank
+  kGather,    // every other rank sends S / n to the root
+  kShift      // every rank sends S to the next one
+};
+
+struct ExchangeTime {
+  Protocol protocol = Protocol::kSimple;  // LL or Simple: of the farthest peers
+  int channels = 1;                       // in use
+  double latency = 0;                     // us
+  double transfer = 0;                    // us
+  bool through_rails = false;             // messages go to the peer's rail first (PXN)
+};
+
+// `nodes` such machines. Made once for a communicator.
+//
+// Links: what a message crosses inside the sender's and the receiver's node is added up, link by
+// link; the busiest one takes the transfer. Between nodes a message leaves by the card of the GPU
+// that has the receiver's place in the sender's node where NVLink leads there (PXN), else by the
+// sender's own; it arrives at the receiver's own card. What the processor does for each message on
+// the network (1 us, on AMD 2: src/graph/tuning.cc of NVIDIA/nccl) it does one after the other:
+// many small messages take that long.
+//
+// Latency: the base of a kernel, and a hop to the farthest peer for each batch of eight operations
+// on a channel: a channel's next batch waits for the last one.
+class ExchangeModel {
+ public:
+  ExchangeModel(const Node& node, int nodes, int compute_channels, Version version);
+
+  // Requires two ranks at least.
+  ExchangeTime Price(Exchange exchange, Bytes size) const;
+
+  const PointToPointChannels& channels() const { return channels_; }
+
+ private:
+  // The farthest peers that a kind of exchange has.
+  struct Hop {
+    double base = 0;
+    double each = 0;
+  };
+  static constexpr std::size_t kExchanges = 4;
+
+  int nodes_;
+  int local_;
+  PointToPointChannels channels_;
+  PeerKind local_kind_ = PeerKind::kNvlink;
+  bool through_rails_ = false;
+  double post_ = 0;                            // us for each message on the network
+  std::array<double, kExchanges> per_byte_{};  // us for each byte of S
+  std::array<std::array<Hop, 3>, 2> hops_{};   // [network][protocol]
+};
+
+}  // namespace stepcast::nccl

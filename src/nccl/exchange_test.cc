@@ -1,0 +1,89 @@
+#include "src/nccl/exchange.h"
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/nccl/sample_nodes.h"
+
+namespace stepcast::nccl {
+namespace {
+
+// One node of eight H100: a GPU sends 7/8 of 8 GiB into NVSwitch at 18 x 20.6 GB/s, in one batch:
+// 8.4 + 3.4 us.
+TEST(ExchangeModelTest, AllToAllInANodeFillsTheLinksIntoTheSwitch) {
+  const ExchangeModel model(DgxH100(), 1, 24, Version::kV230);
+  const ExchangeTime time = model.Price(Exchange::kAllToAll, GiB(8));
+  EXPECT_NEAR(time.transfer, 7.0 / 8 * 8589934592 / 370'800, 0.5);
+  EXPECT_NEAR(time.latency, 11.8, 1e-9);
+  EXPECT_EQ(time.protocol, Protocol::kSimple);
+  EXPECT_EQ(time.channels, 32);
+  EXPECT_FALSE(time.through_rails);
+}
+
+// Two nodes of eight: a GPU sends 8/16 of S through its card of 48 GB/s (what its PCIe carries),
+// and 14/16 of it over NVLink: 7/16 to its own node, 7/16 to the rails of the other.
+TEST(ExchangeModelTest, AllToAllBetweenNodesFillsTheCards) {
+  const ExchangeModel model(DgxH100(), 2, 16, Version::kV230);
+  const ExchangeTime time = model.Price(Exchange::kAllToAll, GiB(1));
+  EXPECT_NEAR(time.transfer, 0.5 * 1073741824 / 48'000, 0.5);
+  EXPECT_TRUE(time.through_rails);
+  // 7 x 16 parts to the node's own... channels per peer are 4: 15 peers x 4 parts on 16 channels
+  // make one batch of at most 128. A hop: 14 us on the network, 3.4 on NVLink to the rail.
+  EXPECT_NEAR(time.latency, 8.4 + 14 + 3.4, 1e-9);
+}
+
+// The root of a scatter sends what is for place p by card p, so all eight cards work: 1/16 S each
+// against 15/16 S over NVLink at 370.8. The root of a gather has it all come in by its own card:
+// 8/16 S at 48.
+TEST(ExchangeModelTest, RootsSendOverAllRailsAndReceiveOverOne) {
+  const ExchangeModel model(DgxH100(), 2, 16, Version::kV230);
+  const double size = 1073741824;
+  // What goes to place 0 leaves by the root's own card, without NVLink: 14/16.
+  EXPECT_NEAR(model.Price(Exchange::kScatter, GiB(1)).transfer, 14.0 / 16 * size / 370'800, 0.5);
+  EXPECT_NEAR(model.Price(Exchange::kGather, GiB(1)).transfer, 0.5 * size / 48'000, 0.5);
+}
+
+// A shift crosses the network once in eight hops, by one card.
+TEST(ExchangeModelTest, AShiftIsAsFastAsItsSlowestHop) {
+  const ExchangeModel inside(DgxH100(), 1, 24, Version::kV230);
+  const ExchangeModel across(DgxH100(), 2, 16, Version::kV230);
+  EXPECT_NEAR(inside.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / 370'800.0, 0.5);
+  EXPECT_NEAR(across.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / 48'000.0, 0.5);
+}
+
+// Without NVLink nothing goes by another GPU's card, and GPUs at one PCIe root cut packets: a GPU
+// sends 3/8 of S to its node and half of it to the network over 24 GB/s of PCIe, but all four share
+// the one card of 12.5 GB/s: 4 x 4/8.
+TEST(ExchangeModelTest, WithoutNvlinkMessagesTakeTheSendersCard) {
+  const ExchangeModel model(PcieNode(4, Cpu::kAmd), 2, 2, Version::kV230);
+  const ExchangeTime time = model.Price(Exchange::kAllToAll, GiB(1));
+  EXPECT_FALSE(time.through_rails);
+  EXPECT_NEAR(time.transfer, 2 * 1073741824.0 / 12'500, 0.5);
+}
+
+// 1,024 ranks send each other 64 B: every rank posts 1,016 messages, 1 us each, and 1,023
+// operations on 16 channels make eight batches of 128.
+TEST(ExchangeModelTest, ManySmallMessagesWaitForTheProcessor) {
+  const ExchangeModel model(DgxH100(), 128, 16, Version::kV230);
+  const ExchangeTime time = model.Price(Exchange::kAllToAll, KiB(64));
+  EXPECT_EQ(time.protocol, Protocol::kLl);
+  EXPECT_NEAR(time.transfer, 1016, 1e-9);
+  EXPECT_NEAR(time.latency, 6.6 + 8 * (5 + 0.6), 1e-9);
+}
+
+RC_GTEST_PROP(ExchangeModelProperty, LargerExchangesTakeLonger, ()) {
+  const int nodes = *rc::gen::inRange(1, 20);
+  const int gpus = *rc::gen::inRange(nodes == 1 ? 2 : 1, 9);
+  const Node node = *rc::gen::element(DgxH100(gpus), DgxA100(gpus), PcieNode(gpus, Cpu::kAmd));
+  const ExchangeModel model(node, nodes, *rc::gen::inRange(1, 32), Version::kV230);
+  const auto exchange = *rc::gen::element(Exchange::kAllToAll, Exchange::kScatter,
+                                          Exchange::kGather, Exchange::kShift);
+  const auto size = *rc::gen::inRange<std::int64_t>(1 << 20, std::int64_t{1} << 34);
+  const ExchangeTime one = model.Price(exchange, Bytes(size));
+  const ExchangeTime two = model.Price(exchange, Bytes(2 * size));
+  RC_ASSERT(one.transfer > 0);
+  RC_ASSERT(one.channels >= 1 && one.channels <= model.channels().channels);
+  RC_ASSERT(two.transfer + two.latency >= one.transfer / 2 + one.latency);
+}
+
+}  // namespace
+}  // namespace stepcast::nccl
