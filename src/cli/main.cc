@@ -382,7 +382,8 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
 // `validate published`, likewise out of the overview.
 void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   CLI::App& command = *app.add_subcommand(kValidatePublished, kValidatePublishedAbout)->group("");
-  command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
+  CLI::Option* source =
+      command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
   CLI::Option* json =
       command.add_flag("--json", options.json, "Print one JSON document, every case in it");
   command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
@@ -392,7 +393,8 @@ void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   command
       .add_option("--update", options.update,
                   "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(source);
   command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
 }
 
