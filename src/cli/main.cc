@@ -213,19 +213,25 @@ constexpr const char* kCalibrateFooter =
     "Example:\n"
     "  stepcast calibrate --backend cuda --quick\n"
     "  mpirun -n 4 stepcast calibrate --backend host --only collectives --output cluster.yaml\n"
+    "  mpirun -n 64 stepcast calibrate --backend cuda --time 1h --groups 64,8\n"
     "  stepcast simulate scenario.yaml --set calibration=cluster.yaml\n"
     "\n"
     "Parts: launch, memory, gemm, attention, optimizer, copies, collectives, interference. All\n"
     "ranks that mpirun, srun or torchrun started take part; without a launcher the ranks are\n"
-    "threads of this process. Measure with as many ranks on as many nodes as will train: a table "
-    "of\n"
-    "collectives holds for its number of ranks and nodes. Sizes above 64 KiB are measured in "
-    "steps\n"
-    "of sqrt(2), up to where a table's part of the time is spent; beyond, the last bandwidth "
-    "holds.\n"
-    "Everything is repeated until the median is known well enough. --quick takes one to two\n"
-    "minutes. With --resume FILE what was measured is kept in FILE, and taken from it when the\n"
-    "same calibration is run again after an interruption.\n"
+    "threads of this process. Measure with as many ranks on as many nodes as will train: a table\n"
+    "of collectives holds for its number of ranks and nodes. Everything is repeated until the\n"
+    "median is known well enough.\n"
+    "\n"
+    "Time that kernels, copies and interference leave is for collectives. Each table begins with\n"
+    "its smallest sizes, goes on with the largest that fits in its part of the time, and fills "
+    "the\n"
+    "gaps between them down to steps of sqrt(2) above 64 KiB; beyond the largest its bandwidth\n"
+    "holds. A warning says which tables ended early: --time gives them more, --groups,\n"
+    "--collectives and --to leave out what is not needed. Kernels are measured as with --quick\n"
+    "when there are less than 10 minutes.\n"
+    "\n"
+    "With --resume FILE what was measured is kept in FILE, and taken from it when the same\n"
+    "calibration is run again after an interruption.\n"
     "\n";
 
 constexpr const char* kValidateCollectivesAbout =
@@ -317,6 +323,14 @@ constexpr const char* kTopologyImportFooter =
     "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
     "\n";
 
+// An empty name is a script's variable that was not set; without this it would mean no file.
+CLI::Validator NamesAFile() {
+  return {[](const std::string& name) {
+            return name.empty() ? std::string("the name of a file is due: ''") : std::string();
+          },
+          ""};
+}
+
 // What the command line asks for, filled by the parser.
 struct Request {
   SimulateOptions simulate;
@@ -404,7 +418,8 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
 // `validate published`, likewise out of the overview.
 void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   CLI::App& command = *app.add_subcommand(kValidatePublished, kValidatePublishedAbout)->group("");
-  command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
+  CLI::Option* source =
+      command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
   CLI::Option* json =
       command.add_flag("--json", options.json, "Print one JSON document, every case in it");
   command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
@@ -414,7 +429,8 @@ void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   command
       .add_option("--update", options.update,
                   "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(source);
   command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
 }
 
@@ -439,17 +455,21 @@ void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
   import.add_option("--name", options.name, "Name of the profile (that of the first log)")
       ->type_name("TEXT");
   import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
 }
 
 void AddCalibrate(CLI::App& app, CalibrateOptions& options,
                   CalibrateImportOptions& import_options) {
   CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  constexpr int kMostRanks = 4096;
   // Required, but not by `import`: Run() sees to it.
   command.add_option("--backend", options.backend, "What to measure: host or cuda")
       ->type_name("NAME");
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
+  command.add_option("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
+      ->type_name("TIME");
   const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
                          const char* type) {
     command.add_option(name, values, help)
@@ -462,20 +482,29 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options,
         "TYPE,...");
   words("--collectives", options.collectives,
         "Kinds of collectives (all; quick: all but broadcast)", "KIND,...");
+  command
+      .add_option("--groups", options.groups,
+                  "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, kMostRanks));
   command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
       ->type_name("BYTES");
   command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
       ->type_name("BYTES");
-  constexpr int kMostRanks = 4096;
   command
       .add_option("--ranks", options.ranks,
                   "Ranks, as threads, where no launcher started any (one for each core or GPU)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
-  command.add_option("--output", options.output, "The profile (HOST.yaml)")->type_name("FILE");
+  command.add_option("--output", options.output, "The profile (HOST.yaml)")
+      ->type_name("FILE")
+      ->check(NamesAFile());
   command
       .add_option("--resume", options.resume, "Keep what was measured in FILE, and go on from it")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   command
       .add_option("--timeout", options.timeout,
                   "End the run when no operation finishes for this long (120 s)")
@@ -533,7 +562,8 @@ void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
   import.add_option("--name", options.name, "Name of the topology (that of FILE)")
       ->type_name("TEXT");
   import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
@@ -553,7 +583,8 @@ void Describe(CLI::App& app, Request& request) {
   CLI::Option* trace = simulate
                            .add_option("--trace", request.simulate.trace,
                                        "Also write the timeline as Chrome trace JSON")
-                           ->type_name("FILE");
+                           ->type_name("FILE")
+                           ->check(NamesAFile());
   simulate
       .add_option("--network", request.simulate.network,
                   "How closely collectives are followed: analytic, flow or message")
@@ -601,7 +632,8 @@ void Describe(CLI::App& app, Request& request) {
   execute
       .add_option("--trace", request.execute.trace,
                   "Also write every rank's timeline as Chrome trace JSON")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
 
   CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
@@ -614,7 +646,8 @@ void Describe(CLI::App& app, Request& request) {
   validate
       .add_option("--trace", request.validate.trace,
                   "Also write forecast and measured timelines as one Chrome trace JSON")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   validate.footer(std::string(kValidateFooter) + kExitStatus);
 
   // `validate collectives`; a group without a name keeps the one word out of the overview.
@@ -627,7 +660,8 @@ void Describe(CLI::App& app, Request& request) {
   collectives
       .add_option("--update", request.validate_collectives.update,
                   "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
   AddValidatePublished(app, request.validate_published);
 

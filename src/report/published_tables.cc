@@ -1,6 +1,7 @@
 #include "src/report/published_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -50,7 +51,11 @@ std::vector<Group> GroupsOf(const PublishedAccuracy& accuracy) {
     }
   };
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) add(accuracy.sources[i].name, i);
-  if (accuracy.sources.size() > 1) add("all", std::nullopt);
+  const bool several = std::any_of(accuracy.outcomes.begin(), accuracy.outcomes.end(),
+                                   [&](const PublishedOutcome& outcome) {
+                                     return outcome.source != accuracy.outcomes.front().source;
+                                   });
+  if (several) add("all", std::nullopt);
   return groups;
 }
 
