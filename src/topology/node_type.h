@@ -62,6 +62,7 @@ enum class Processor : std::uint8_t {
   kArm,
   kPower9,
 };
+const char* Name(Processor processor);  // "intel-skylake", "amd"
 
 // What a node's CPUs have: where states go that are offloaded from GPUs.
 struct Host {
