@@ -24,9 +24,9 @@ std::string Stem(std::string_view path) {
   return std::string(path.substr(0, std::max<std::size_t>(path.rfind('.'), 1)));
 }
 
-bool IsXml(std::string_view text) {
+bool IsXml(std::string_view text, std::string_view path) {
   const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  return first != std::string_view::npos && text[first] == '<';
+  return first == std::string_view::npos ? path.ends_with(".xml") : text[first] == '<';
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   const std::optional<std::string> text = ReadAnyFile(options.file, faults);
   if (!text || !faults.empty()) return WrongInput(faults);
 
-  const bool xml = IsXml(*text);
+  const bool xml = IsXml(*text, options.file);
   const auto imported = xml ? formats::ParseNcclTopology(*text, options.file, import)
                             : formats::ParseNvidiaSmiTopology(*text, options.file, import);
   if (!imported) return WrongInput(imported.error());

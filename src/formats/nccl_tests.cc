@@ -168,7 +168,11 @@ class TextReader {
       if (open_) run_.nccl_version = nccl_version_;
       return;
     }
-    if (open_ && !columns_.empty() && Integer(words[0].text)) ReadRow(words);
+    if (!open_ || columns_.empty()) return;
+    // Other lines may stand between the rows: those of NCCL_DEBUG, of the launcher.
+    const char begin = words[0].text.front();
+    const bool like_a_row = begin >= '0' && begin <= '9' && words.size() == columns_.size();
+    if (Integer(words[0].text) || like_a_row) ReadRow(words);
   }
 
   void ReadComment(std::string_view line, const std::vector<Word>& all, int number) {
@@ -202,6 +206,7 @@ class TextReader {
     } else if (is(0, "size") && is(1, "count")) {
       ReadHeading(words);
     } else if (is(0, "Out") && is(2, "bounds")) {
+      run_.concluded = true;
       if (std::any_of(words.begin(), words.end(),
                       [](const Word& word) { return word.text == "FAILED"; })) {
         check_.Report(
@@ -259,6 +264,7 @@ class TextReader {
   void ReadHeading(const std::vector<Word>& words) {
     if (!open_ || !columns_.empty()) {
       // A run without any other line, or a further table of the same run.
+      run_.concluded = true;  // it went on
       const NcclTestsRun before = run_;
       Begin(words[0].location);
       run_.program = before.program;
@@ -375,6 +381,7 @@ class JsonReader {
       ReadRow(row, At(at == std::string_view::npos ? 0 : at), run);
     }
     ReadVerdict(document);
+    run.concluded = true;  // cut off, it would not be JSON
     if (run.rows.empty() && check_.mistakes.empty()) {
       check_.Report("nccl-tests.cut-off", run.location,
                     "'results' has no rows: the run ended early", "repeat the measurement");

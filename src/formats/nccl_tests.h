@@ -23,8 +23,9 @@
 //
 // Mistakes: nccl-tests.no-table (no run in the text), nccl-tests.cut-off (a heading without rows, a
 // row with too few columns), nccl-tests.bad-row (a figure that is none, a time of zero, a size and
-// a time that do not give the algbw beside them), nccl-tests.wrong-results (#wrong above zero, or
-// values out of bounds), nccl-tests.failed (a run that ended with an error), nccl-tests.cpu-time
+// a time that do not give the algbw beside them; a line that begins like a row but not with a
+// size), nccl-tests.wrong-results (#wrong above zero, or values out of bounds), nccl-tests.failed
+// (a run that ended with an error), nccl-tests.cpu-time
 // (-C: times of the CPU, not of the collective); file.not-json, input.wrong-kind.
 namespace stepcast::formats {
 
@@ -45,6 +46,7 @@ struct NcclTestsRun {
   std::string nccl_version;        // "2.27.3"; empty: not told
   std::string started;             // "2026-01-31 12:00:00"; empty: not told
   std::vector<NcclTestsRow> rows;  // at least one
+  bool concluded = false;          // the summary below the table is there
   Location location;               // of the table's heading
 };
 

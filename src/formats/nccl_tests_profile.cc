@@ -117,6 +117,12 @@ class Merger {
       point.picoseconds += time->picoseconds();
       ++added;
     }
+    if (!run.concluded) {
+      Note(
+          fmt::format("{}: the table of line {} ends without the summary of nccl-tests: sizes may "
+                      "be missing",
+                      run.location.file, run.location.line));
+    }
     if (empty > 0) {
       Note(fmt::format("{}: {} rows of size 0 left out: too small to be dealt out to the ranks",
                        run.location.file, empty));

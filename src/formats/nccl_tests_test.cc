@@ -137,6 +137,10 @@ TEST(NcclTests, WrongResultsAndFailedRowsAreRefusedWhereTheyStand) {
             "nccl-tests.failed");
   EXPECT_EQ(CodeOf(Changed(kRecent, "root     time", "root  cputime")), "nccl-tests.cpu-time");
   EXPECT_EQ(CodeOf("nothing of the kind\n"), "nccl-tests.no-table");
+  // A row without a size, and a line of a log that only begins with a digit.
+  EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "       2o48 ")), "nccl-tests.bad-row");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "10:00:00 node-a NCCL INFO\n        2048 ")),
+            "none");
 }
 
 constexpr std::string_view kJson =
@@ -205,6 +209,23 @@ TEST(NcclTestsProfile, WhatTheLogDoesNotTellMustBeGiven) {
 }
 
 // A larger size may not take far less time: the row is named.
+// A run that was killed leaves whole rows, and no summary.
+TEST(NcclTestsProfile, ATableThatMayBeCutIsNoted) {
+  const std::string_view cut = kRecent.substr(0, kRecent.find("# Out of bounds"));
+  for (const std::string_view text : {kRecent, cut}) {
+    const auto runs = ParseNcclTests(text, "run.log");
+    ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+    const auto profile = ProfileOf(*runs, {});
+    ASSERT_TRUE(profile.has_value()) << Format(profile.error());
+    ASSERT_EQ(profile->notes.size(), text == cut ? 1u : 0u);
+    if (text == cut) {
+      EXPECT_EQ(profile->notes[0],
+                "run.log: the table of line 12 ends without the summary of nccl-tests: sizes may "
+                "be missing");
+    }
+  }
+}
+
 TEST(NcclTestsProfile, WhatCannotBeIsNamedByRow) {
   auto runs = ParseNcclTests(kRecent, "run.log");
   ASSERT_TRUE(runs.has_value());

@@ -82,10 +82,11 @@ bool Known(std::string_view element, std::string_view attribute) {
   return found != known.end() && found->second.contains(attribute);
 }
 
-// NCCL's bandwidths between the CPUs of a host, in GB/s (NVIDIA/nccl, src/graph/topo.h).
+// As NCCL tells them apart, with its bandwidths between the CPUs of a host (NVIDIA/nccl,
+// src/graph/topo.h).
 struct CpuType {
   Bandwidth bandwidth;
-  bool known = false;
+  std::optional<topology::Processor> processor;  // none: not told
 };
 
 struct Cpu {
@@ -123,8 +124,8 @@ class Reader {
   Result<ImportedTopology> Run() {
     if (!Parse()) return Mistakes();
     ReadSystem();
-    if (!mistakes_.empty()) return Mistakes();
     if (Of(DeviceKind::kGpu).empty()) {
+      if (!mistakes_.empty()) return Mistakes();
       Report("topology.impossible", LocationOf(root_), "the file lists no GPU",
              "dump the topology in a job that uses all GPUs of a node");
       return Mistakes();
@@ -174,11 +175,12 @@ class Reader {
         continue;
       }
       const std::size_t end = text_.find('>', at);
+      const bool cut = end == std::string_view::npos || text_.find('<', at + 1) < end;
       if (text_.substr(at).starts_with("</")) {
-        if (end != std::string_view::npos && !open.empty()) open.pop_back();
+        if (!cut && !open.empty()) open.pop_back();
       } else if (!text_.substr(at).starts_with("<?") && !text_.substr(at).starts_with("<!")) {
         const std::size_t name = std::min(text_.find_first_of(" \t\r\n/>", at), text_.size());
-        if (end == std::string_view::npos || text_[end - 1] != '/') {
+        if (name > at + 1 && (cut || text_[end - 1] != '/')) {
           open.push_back({std::string(text_.substr(at + 1, name - at - 1)), lines_.At(at).line});
         }
       }
@@ -188,12 +190,24 @@ class Reader {
     return open.back();
   }
 
+  bool EndsInsideATag() const {
+    const std::size_t last = text_.rfind('<');
+    return last != std::string_view::npos && text_.find('>', last) == std::string_view::npos;
+  }
+
   bool Parse() {
     if (!CheckText(text_, lines_.At(0).file, mistakes_)) return false;
     const pugi::xml_parse_result result =
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (result.status == pugi::status_ok) {
       root_ = document_.document_element();
+      for (Xml next = root_.next_sibling(); next; next = next.next_sibling()) {
+        if (next.type() != pugi::node_element) continue;
+        Report("xml.syntax", LocationOf(next),
+               fmt::format("a second document begins here: <{}>", Quoted(next.name(), "")),
+               "a file describes one machine");
+        return false;
+      }
       return true;
     }
     const auto offset = static_cast<std::size_t>(std::max<std::ptrdiff_t>(result.offset, 0));
@@ -202,7 +216,7 @@ class Reader {
     if (result.status == pugi::status_no_document_element) {
       Report("xml.syntax", location, "there is no XML element in the file",
              "name the file that NCCL_TOPO_DUMP_FILE wrote");
-    } else if (const auto open = LastOpen(); offset + 1 >= end && open) {
+    } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
              fmt::format("the XML is cut off: <{}> of line {} is not closed",
                          Quoted(open->name, ""), open->line),
@@ -270,23 +284,28 @@ class Reader {
   }
 
   static CpuType TypeOf(const Xml& cpu) {
-    const auto type = [](std::int64_t gigabytes) {
-      return CpuType{Bandwidth::GigabytesPerSecond(gigabytes), true};
+    using topology::Processor;
+    const auto type = [](std::int64_t gigabytes, Processor processor) {
+      return CpuType{Bandwidth::GigabytesPerSecond(gigabytes), processor};
     };
     const std::string_view arch = cpu.attribute("arch").value();
     const std::string_view vendor = cpu.attribute("vendor").value();
-    if (arch == "ppc64") return type(32);
-    if (arch == "arm64") return type(6);
-    if (arch == "x86_64" && vendor == "AuthenticAMD") return type(16);
+    if (arch == "ppc64") return type(32, Processor::kPower9);
+    if (arch == "arm64") return type(6, Processor::kArm);
+    if (arch == "x86_64" && vendor == "AuthenticAMD") return type(16, Processor::kAmd);
     if (arch == "x86_64" && vendor == "GenuineIntel") {
       constexpr int kSkylake = 0x55;
       constexpr int kSapphireRapids = 0x8f;
       constexpr int kEmeraldRapids = 0xcf;
       const int model = cpu.attribute("modelid").as_int();
-      if (cpu.attribute("familyid").as_int() != 6 || model < kSkylake) return type(6);
-      return type(model < kSapphireRapids ? 10 : model < kEmeraldRapids ? 22 : 40);
+      if (cpu.attribute("familyid").as_int() != 6 || model < kSkylake) {
+        return type(6, Processor::kIntelBroadwell);
+      }
+      if (model < kSapphireRapids) return type(10, Processor::kIntelSkylake);
+      return model < kEmeraldRapids ? type(22, Processor::kIntelSapphireRapids)
+                                    : type(40, Processor::kIntelEmeraldRapids);
     }
-    return {Bandwidth::GigabytesPerSecond(16), false};
+    return {Bandwidth::GigabytesPerSecond(16), std::nullopt};
   }
 
   void ReadCpu(const Xml& element) {
@@ -320,7 +339,8 @@ class Reader {
   Bandwidth Connection(const Xml& pci) {
     constexpr int kDefaultLanes = 16;
     constexpr double kDefaultRate = 8;
-    const std::int64_t lanes = Integer(pci, "link_width").value_or(0);
+    const bool told = *pci.attribute("link_width").value() != '\0';
+    const std::int64_t lanes = told ? Integer(pci, "link_width").value_or(0) : 0;
     const std::string_view speed = pci.attribute("link_speed").value();
     double rate = 0;
     std::from_chars(speed.data(), speed.data() + speed.size(), rate);
@@ -516,7 +536,7 @@ class Reader {
     for (const int nic : Of(DeviceKind::kNic)) {
       Place& place = At(nic);
       if (place.speed == Bandwidth() && options_.nic_speed) place.speed = *options_.nic_speed;
-      if (place.speed == Bandwidth()) {
+      if (place.speed == Bandwidth() && !place.element.attribute("speed")) {
         Report("topology.no-speed", place.location,
                fmt::format("the file does not tell the speed of a NIC: {}", Quoted(place.name)),
                "give --nic-speed 400Gbps, or dump the topology in a job over several nodes");
@@ -737,6 +757,12 @@ class Reader {
         }
       }
     }
+    if (model != nullptr && model->nvlinks > 0 && direct.empty() && to_switches.empty()) {
+      Note(
+          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs, "
+                      "and NCCL_TOPO_DUMP_FILE then has them",
+                      model->name, model->nvlinks));
+    }
     int next = 0;
     for (auto& [target, index] : nvswitches) index = next++;
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = next;
@@ -781,7 +807,7 @@ class Reader {
     for (const Cpu& a : cpus_) {
       for (const Cpu& b : cpus_) {
         if (a.index >= b.index || a.host != b.host) continue;
-        if (!a.type.known) {
+        if (!a.type.processor) {
           Note("the input does not tell the type of the CPUs: 16 GB/s between them");
         }
         Add(LinkKind::kCpuInterconnect, DeviceKind::kCpu, a.index, DeviceKind::kCpu, b.index, 1,
@@ -875,6 +901,9 @@ class Reader {
 
   stepcast::Result<ImportedTopology> Finish() {
     node_type_.links = RulesOf(links_);
+    for (const Cpu& cpu : cpus_) {
+      if (cpu.type.processor) node_type_.processor = *cpu.type.processor;
+    }
     const int nodes = fabric_ ? 2 : 1;
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, nodes)) {
       Report("topology.impossible", LocationOf(root_), fault.message, fault.hint);

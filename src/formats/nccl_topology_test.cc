@@ -36,11 +36,11 @@ std::string Bridge(int number, std::string_view below) {
          ":00.0\" class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">\n" +
          std::string(below) + "</pci>\n";
 }
-std::string Cpu(int number, std::string_view below) {
-  return "<cpu numaid=\"" + std::to_string(number) +
-         "\" affinity=\"ff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
-         "modelid=\"143\">\n" +
-         std::string(below) + "</cpu>\n";
+std::string Cpu(int number, std::string_view below,
+                std::string_view type = R"(arch="x86_64" vendor="GenuineIntel" familyid="6" )"
+                                        R"(modelid="143")") {
+  return "<cpu numaid=\"" + std::to_string(number) + "\" affinity=\"ff\" " + std::string(type) +
+         ">\n" + std::string(below) + "</cpu>\n";
 }
 std::string System(std::string_view below) {
   return "<system version=\"1\">\n" + std::string(below) + "</system>\n";
@@ -89,6 +89,32 @@ TEST(NcclTopology, ANodeOfTwoSocketsIsDrawnInFourRules) {
   EXPECT_TRUE(Noted(*topology, "what joins nodes"));
 }
 
+// NCCL reckons with the processor: what it posts to the network, what it carries between sockets.
+TEST(NcclTopology, TellsTheProcessor) {
+  const struct {
+    std::string_view type;
+    topology::Processor processor;
+  } cases[] = {
+      {R"(arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="17")",
+       topology::Processor::kAmd},
+      {R"(arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="79")",
+       topology::Processor::kIntelBroadwell},
+      {R"(arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85")",
+       topology::Processor::kIntelSkylake},
+      {R"(arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143")",
+       topology::Processor::kIntelSapphireRapids},
+      {R"(arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="207")",
+       topology::Processor::kIntelEmeraldRapids},
+      {R"(arch="arm64")", topology::Processor::kArm},
+      {R"(arch="ppc64")", topology::Processor::kPower9},
+  };
+  for (const auto& [type, processor] : cases) {
+    const auto topology = Parse(System(Cpu(0, Gpu(0, kToSwitch), type)));
+    ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+    EXPECT_EQ(topology->node_type.processor, processor) << type;
+  }
+}
+
 TEST(NcclTopology, ABridgeWithOneDeviceIsAWire) {
   const auto topology = Parse(System(Cpu(0, Bridge(0, Bridge(1, Gpu(0, "") + Gpu(1, ""))))));
   ASSERT_TRUE(topology.has_value()) << Format(topology.error());
@@ -125,10 +151,52 @@ TEST(NcclTopology, CutOffTextNamesTheElementThatIsOpen) {
   ASSERT_FALSE(cut.has_value());
   EXPECT_EQ(CodeOf(cut), "xml.syntax");
   EXPECT_EQ(cut.error().front().message, "the XML is cut off: <gpu> of line 4 is not closed");
-  // Wherever it is cut, it is noticed.
+  // Wherever it is cut, it is noticed, and what is open has a name.
   for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
-    EXPECT_FALSE(Parse(whole.substr(0, length)).has_value()) << length;
+    const auto result = Parse(whole.substr(0, length));
+    ASSERT_FALSE(result.has_value()) << length;
+    const std::string& message = result.error().front().message;
+    if (length > std::string_view("<system").size()) {
+      EXPECT_TRUE(message.starts_with("the XML is cut off: <")) << length << ": " << message;
+      EXPECT_EQ(message.find("<>"), std::string::npos) << length << ": " << message;
+    }
   }
+}
+
+TEST(NcclTopology, TwoMachinesInOneFileAreRefused) {
+  const std::string one = System(Cpu(0, Gpu(0, kToSwitch)));
+  const auto two = Parse(one + one);
+  EXPECT_EQ(CodeOf(two), "xml.syntax");
+  EXPECT_EQ(two.error().front().location.line, 10);
+}
+
+// Where /sys tells nothing, NCCL writes empty attributes.
+TEST(NcclTopology, EmptySpeedsAndWidthsAreNotTold) {
+  std::string text = System(Cpu(0, Gpu(0, kToSwitch)));
+  text.replace(text.find("32.0 GT/s PCIe"), 14, "");
+  text.replace(text.find("link_width=\"16\""), 15, "link_width=\"\"");
+  const auto topology = Parse(text);
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  // 8 GT/s x 16 lanes / 8 bits.
+  EXPECT_EQ(topology->node_type.links[0].link.bandwidth, Bandwidth::GigabytesPerSecond(16));
+  EXPECT_TRUE(Noted(*topology, "8 GT/s and 16 lanes"));
+}
+
+// Files for NCCL_TOPO_FILE may leave NVLinks out, as NCCL finds them when it runs.
+TEST(NcclTopology, NvLinksThatAreNotListedAreNoted) {
+  const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Gpu(1, ""))));
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_TRUE(Noted(*topology, "no NVLinks, and a h100-sxm has 18"));
+}
+
+TEST(NcclTopology, MistakesOfAllKindsComeOutAtOnce) {
+  std::string text = System(
+      Cpu(0, Gpu(0, "<nvlink target=\"0000:e0:00.0\" count=\"five\" tclass=\"0x068000\"/>\n") +
+                 Nic(0, "fast")));
+  text.replace(text.find("rank=\"0\""), 8, "rank=\"x\"");
+  const auto topology = Parse(text);
+  ASSERT_FALSE(topology.has_value());
+  EXPECT_EQ(topology.error().size(), 3u) << Format(topology.error());
 }
 
 TEST(NcclTopology, ALinkOfZeroBandwidthIsNamed) {

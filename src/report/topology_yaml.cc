@@ -61,7 +61,11 @@ std::string TopologyYaml(const std::string& comment, const std::string& name,
   text += fmt::format("name: {}\n", QuotedYaml(name));
   if (!sources.empty()) text += "sources:\n";
   for (const std::string& source : sources) text += fmt::format("  - {}\n", QuotedYaml(source));
-  text += fmt::format("node:\n  gpu: {}\n  devices: {{", QuotedYaml(node_type.gpu));
+  text += fmt::format("node:\n  gpu: {}\n", QuotedYaml(node_type.gpu));
+  if (node_type.processor != topology::NodeType().processor) {
+    text += fmt::format("  processor: {}\n", Name(node_type.processor));
+  }
+  text += "  devices: {";
   bool first = true;
   for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
     const auto kind = static_cast<DeviceKind>(i);

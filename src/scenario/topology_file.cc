@@ -125,15 +125,14 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
     gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
   }
+  const auto word = [](topology::Processor processor) {
+    return Word<topology::Processor>{Name(processor), processor};
+  };
+  using enum topology::Processor;
   if (const auto processor = reader.ReadWord<topology::Processor>(
           "processor", Need::kOptional,
-          {{"intel-broadwell", topology::Processor::kIntelBroadwell},
-           {"intel-skylake", topology::Processor::kIntelSkylake},
-           {"intel-sapphire-rapids", topology::Processor::kIntelSapphireRapids},
-           {"intel-emerald-rapids", topology::Processor::kIntelEmeraldRapids},
-           {"amd", topology::Processor::kAmd},
-           {"arm", topology::Processor::kArm},
-           {"power9", topology::Processor::kPower9}})) {
+          {word(kIntelBroadwell), word(kIntelSkylake), word(kIntelSapphireRapids),
+           word(kIntelEmeraldRapids), word(kAmd), word(kArm), word(kPower9)})) {
     node_type.processor = *processor;
   }
   bool devices_are_right = false;

@@ -12,6 +12,26 @@ namespace stepcast::topology {
 
 const char* Name(Join join) { return join == Join::kInOrder ? "in-order" : "all-to-all"; }
 
+const char* Name(Processor processor) {
+  switch (processor) {
+    case Processor::kIntelBroadwell:
+      return "intel-broadwell";
+    case Processor::kIntelSkylake:
+      return "intel-skylake";
+    case Processor::kIntelSapphireRapids:
+      return "intel-sapphire-rapids";
+    case Processor::kIntelEmeraldRapids:
+      return "intel-emerald-rapids";
+    case Processor::kAmd:
+      return "amd";
+    case Processor::kArm:
+      return "arm";
+    case Processor::kPower9:
+      return "power9";
+  }
+  return "";
+}
+
 const char* Name(FabricKind kind) {
   switch (kind) {
     case FabricKind::kOneSwitch:

@@ -62,6 +62,7 @@ enum class Processor : std::uint8_t {
   kArm,
   kPower9,
 };
+const char* Name(Processor processor);  // "intel-skylake", "amd"
 
 // One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
 struct NodeType {
