@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "src/base/check.h"
@@ -11,6 +12,7 @@
 #include "src/collective/nvls.h"
 #include "src/collective/pat.h"
 #include "src/collective/ring.h"
+#include "src/network/direct_chains.h"
 #include "src/topology/node_type.h"
 #include "src/topology/rings.h"
 
@@ -63,6 +65,20 @@ int GroupSteps::RailsOf(const Members& members) const {
   return static_cast<int>(std::max<std::size_t>(1, rails));
 }
 
+std::vector<std::size_t> GroupSteps::NearRail(const std::vector<int>& gpus, std::size_t rail,
+                                              std::size_t rails) const {
+  std::vector<int> ascending = gpus;
+  std::sort(ascending.begin(), ascending.end());
+  const std::vector<int> nics = topology::RailsOf(*routes_, ascending);
+  const int nic = nics[rail * nics.size() / rails];
+  std::vector<std::size_t> near;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const std::vector<int>& own = routes_->NicsOf(gpus[i]);
+    if (std::find(own.begin(), own.end(), nic) != own.end()) near.push_back(i);
+  }
+  return near;
+}
+
 std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) const {
   std::vector<std::vector<int>> orders;
   const std::size_t nodes = members.nodes.size();
@@ -80,6 +96,10 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
     return orders;
   }
   const auto rails = static_cast<std::size_t>(RailsOf(members));
+  std::vector<DirectChains> direct;
+  for (std::size_t k = 0; k < nodes && !cluster_.flat(); ++k) {
+    direct.emplace_back(*routes_, members.gpus[k]);
+  }
   for (std::size_t channel = 0; channel < rails; ++channel) {
     // The rail from node k to the next; with more than two rails none twice in a row.
     const auto rail_from = [&](std::size_t k) {
@@ -89,6 +109,13 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
     std::vector<int>& order = orders.emplace_back();
     for (std::size_t k = 0; k < nodes; ++k) {
       const std::vector<int>& node = members.nodes[k];
+      if (!direct.empty()) {
+        const std::vector<std::size_t> chain =
+            direct[k].Lay(NearRail(members.gpus[k], rail_from((k + nodes - 1) % nodes), rails),
+                          NearRail(members.gpus[k], rail_from(k), rails), /*both_ways=*/false);
+        for (const std::size_t position : chain) order.push_back(node[position]);
+        if (!chain.empty()) continue;
+      }
       const auto member_at = [&](std::size_t rail) { return rail * node.size() / rails; };
       const std::size_t entry = member_at(rail_from((k + nodes - 1) % nodes));
       std::size_t exit = member_at(rail_from(k));
@@ -107,9 +134,27 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
 std::vector<Tree> GroupSteps::Trees(const Members& members) const {
   std::size_t ranks = 0;
   for (const std::vector<int>& node : members.nodes) ranks += node.size();
+  std::vector<Tree> trees;
+  const auto hang = [](Tree& tree, int below, int above) {
+    tree[static_cast<std::size_t>(above)].children.push_back(below);
+    tree[static_cast<std::size_t>(below)].parent = above;
+  };
+  if (members.nodes.size() == 1 && !cluster_.flat()) {
+    const std::vector<std::vector<int>> rings = RingOrders(members);
+    if (rings.size() > 1) {  // over direct NVLinks: each is a chain where it is cut open
+      for (const std::vector<int>& ring : rings) {
+        Tree& tree = trees.emplace_back(ranks);
+        for (std::size_t i = 1; i < ring.size(); ++i) hang(tree, ring[i], ring[i - 1]);
+      }
+      return trees;
+    }
+  }
   const auto over_nodes = collective::DoubleBinaryTree(static_cast<int>(members.nodes.size()));
   const auto rails = static_cast<std::size_t>(RailsOf(members));
-  std::vector<Tree> trees;
+  std::vector<DirectChains> direct;
+  for (std::size_t k = 0; k < members.nodes.size() && !cluster_.flat(); ++k) {
+    direct.emplace_back(*routes_, members.gpus[k]);
+  }
   for (std::size_t rail = 0; rail < rails; ++rail) {
     for (const Tree& between : over_nodes) {
       Tree tree(ranks);
@@ -123,11 +168,19 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
         collective::TreeNode& head = tree[static_cast<std::size_t>(node[first])];
         if (between[k].parent != kNobody) head.parent = head_of(between[k].parent);
         for (const int child : between[k].children) head.children.push_back(head_of(child));
-        for (std::size_t i = 1; i < node.size(); ++i) {
-          const int above = node[(first + i - 1) % node.size()];
-          const int below = node[(first + i) % node.size()];
-          tree[static_cast<std::size_t>(above)].children.push_back(below);
-          tree[static_cast<std::size_t>(below)].parent = above;
+        std::vector<std::size_t> chain(node.size());
+        std::iota(chain.begin(), chain.end(), std::size_t{0});
+        if (!direct.empty()) {
+          const std::size_t begin[] = {first};
+          const std::vector<std::size_t> laid = direct[k].Lay(begin, chain, /*both_ways=*/true);
+          if (!laid.empty()) chain = laid;
+        }
+        if (chain.front() != first) {
+          std::rotate(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(first),
+                      chain.end());
+        }
+        for (std::size_t i = 1; i < chain.size(); ++i) {
+          hang(tree, node[chain[i]], node[chain[i - 1]]);
         }
       }
       trees.push_back(std::move(tree));

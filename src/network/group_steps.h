@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -54,6 +55,9 @@ class GroupSteps {
   Members MembersOf(std::span<const int> ranks) const;
   // Channels between nodes.
   int RailsOf(const Members& members) const;
+  // Positions in `gpus` of those that own the NIC of the `rail`th of `rails`.
+  std::vector<std::size_t> NearRail(const std::vector<int>& gpus, std::size_t rail,
+                                    std::size_t rails) const;
   std::vector<std::vector<int>> RingOrders(const Members& members) const;
   std::vector<collective::Tree> Trees(const Members& members) const;
 

@@ -60,6 +60,21 @@ TEST(GroupStepsTest, RingsUseTheLinksThatPricesCountOn) {
   }
 }
 
+// The nodes of a cube mesh: the NICs limit it, four of 16 GB/s, and not what joins the processors.
+TEST(GroupStepsTest, RingsAndTreesOfSeveralNodesKeepToDirectNvLinks) {
+  for (const int nodes : {2, 3, 4}) {
+    const Cluster cluster(topology::CubeMeshNode(), topology::OneSwitch(), nodes);
+    ExpectTheRingsBandwidth(cluster);
+    EXPECT_GT(Carry(cluster, Ranks(8 * nodes), "ring").gigabytes, 0.999 * 64 / 2);
+    // Two nodes pass S over the NICs, more pass up to 2 S; a pair of trees is cut after its
+    // interior nodes' two children.
+    EXPECT_GT(Carry(cluster, Ranks(8 * nodes), "tree").gigabytes, 0.45 * 64 / 2) << nodes;
+  }
+  // Six rings of one node, cut open to chains: on each link S/6 up and S/6 down of 25 GB/s.
+  const Cluster one(topology::CubeMeshNode(), std::nullopt, 1);
+  EXPECT_NEAR(Carry(one, Ranks(8), "tree").gigabytes, 25 * 6 / 2.0, 1);
+}
+
 // Eight NICs of 50 GB/s, each out and in for one channel: 400 GB/s.
 TEST(GroupStepsTest, EveryNicSendsForOneChannel) {
   for (const int nodes : {2, 3}) {
