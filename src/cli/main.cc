@@ -213,8 +213,6 @@ constexpr const char* kValidateCollectivesAbout =
     "those that were held back.";
 
 constexpr const char* kValidateCollectivesFooter =
-    "The command is written in two words: stepcast validate collectives.\n"
-    "\n"
     "Exits 3 when held-back points from 32 KiB to 16 GiB have a median error above 5 %, or more\n"
     "than a tenth of them one above 15 %, or NCCL is documented to choose another algorithm.\n"
     "\n"
@@ -279,8 +277,9 @@ constexpr const char* kTopologyShowFooter =
     "\n";
 
 constexpr const char* kTopologyImportAbout =
-    "Writes a topology file from NCCL's description of a machine (the XML that a job with\n"
-    "NCCL_TOPO_DUMP_FILE=node.xml writes) or from what `nvidia-smi topo -m` prints.";
+    "Writes a topology file from what NCCL or nvidia-smi says of a machine: the XML that a job "
+    "with\n"
+    "NCCL_TOPO_DUMP_FILE=node.xml writes, or what `nvidia-smi topo -m` prints.";
 
 constexpr const char* kTopologyImportFooter =
     "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
@@ -312,12 +311,23 @@ struct Request {
   TopologyImportOptions topology_import;
 };
 
+// What the user writes: commands of two words that have a page of their own, such as `validate
+// collectives`, are one word with a hyphen inside, and in no group.
+std::string NameOf(const CLI::App& command) {
+  std::string name = command.get_name();
+  if (command.get_group().empty()) std::replace(name.begin(), name.end(), '-', ' ');
+  return name;
+}
+
 // CLI11's page without what it says twice: types of positionals, what excludes what, and whole
 // descriptions in the list of commands.
 class HelpPage : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
     name.erase(name.find_last_not_of(' ') + 1);
+    if (name.ends_with(app->get_name())) {
+      name.replace(name.size() - app->get_name().size(), std::string::npos, NameOf(*app));
+    }
     std::string usage = "\nUsage: " + name;
     if (!app->get_subcommands(nullptr).empty()) {
       return usage + (app->get_require_subcommand_min() > 0 ? " COMMAND ...\n"
@@ -651,7 +661,9 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& kn
 
 std::vector<std::string> Commands(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
   return names;
 }
 
@@ -684,7 +696,7 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
       return faults;
     }
     command = *found;
-    path += " " + word;
+    path += " " + NameOf(*command);
   }
   for (; at < arguments.size(); ++at) {
     const std::string& argument = arguments[at];
@@ -759,7 +771,7 @@ Outcome Run(std::vector<std::string> arguments) {
     std::string page = "stepcast";
     for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
       command = command->get_subcommands().front();
-      page += " " + command->get_name();
+      page += " " + NameOf(*command);
     }
     return WrongInput(
         {WrongUse("command.wrong-use", error.what(), fmt::format("see {} --help", page))});
