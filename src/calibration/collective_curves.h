@@ -48,6 +48,7 @@ struct CurveFile {
   std::string rule;         // how points were divided into fit, held back and uncertain
   std::string not_counted;  // why none of it counts; empty: it does
   bool nvlink = true;       // GPUs of a node meet over NVLink, else PCIe
+  Bandwidth inside;         // all NVLinks of a GPU, one direction; zero: PCIe
   Bandwidth network;        // of all cards of a node, one direction; zero: one node alone
   std::vector<CollectiveCurve> curves;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -84,6 +86,47 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
   return result;
 }
 
+// Where a PCIe switch hangs, by way of other switches or none.
+struct Top {
+  int at = 0;  // the switch that is linked to a processor; itself where no way leads to one
+  double bandwidth = std::numeric_limits<double>::infinity();  // of the narrowest link to it
+};
+
+// NCCL's node has one level of switches (and NCCL itself makes one of Broadcom's two): those
+// further down are part of the one that they hang on.
+std::vector<Top> TopsOf(const topology::NodeType& node, const std::vector<nccl::PcieSwitch>& all) {
+  const std::size_t count = all.size();
+  std::vector<Top> tops(count);
+  std::vector<bool> settled(count);
+  std::deque<std::size_t> open;
+  for (std::size_t i = 0; i < count; ++i) {
+    tops[i].at = static_cast<int>(i);
+    settled[i] = all[i].bandwidth > 0;
+    if (settled[i]) open.push_back(i);
+  }
+  while (!open.empty()) {  // those next to a processor first, so that ways are shortest
+    const std::size_t upper = open.front();
+    open.pop_front();
+    for (const LinkRule& rule : node.links) {
+      if (rule.from.kind != DeviceKind::kPcieSwitch || rule.to.kind != DeviceKind::kPcieSwitch) {
+        continue;
+      }
+      const double bandwidth = kPciePart * rule.count * Gigabytes(rule.link.bandwidth);
+      for (const auto& [a, b] : topology::PairsOf(rule)) {
+        const auto from = static_cast<std::size_t>(a);
+        const auto to = static_cast<std::size_t>(b);
+        if (from != upper && to != upper) continue;
+        const std::size_t lower = from == upper ? to : from;
+        if (settled[lower]) continue;
+        settled[lower] = true;
+        tops[lower] = {tops[upper].at, std::min(tops[upper].bandwidth, bandwidth)};
+        open.push_back(lower);
+      }
+    }
+  }
+  return tops;
+}
+
 }  // namespace
 
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
@@ -116,7 +159,18 @@ nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Band
       }
     }
   }
-  const std::vector<nccl::PcieSlot> gpu_slots = SlotsOf(node, DeviceKind::kGpu);
+  const std::vector<Top> tops = TopsOf(node, result.switches);
+  const auto slots_of = [&](DeviceKind kind) {
+    std::vector<nccl::PcieSlot> slots = SlotsOf(node, kind);
+    for (nccl::PcieSlot& slot : slots) {
+      if (slot.pcie_switch < 0) continue;
+      const Top& top = tops[static_cast<std::size_t>(slot.pcie_switch)];
+      slot.pcie_switch = top.at;
+      slot.bandwidth = std::min(slot.bandwidth, top.bandwidth);
+    }
+    return slots;
+  };
+  const std::vector<nccl::PcieSlot> gpu_slots = slots_of(DeviceKind::kGpu);
   for (int gpu : gpus) {
     const auto at = static_cast<std::size_t>(gpu);
     result.gpus.push_back({.compute_capability = compute_capability,
@@ -124,7 +178,7 @@ nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Band
                            .slot = gpu_slots[at]});
   }
   if (port > Bandwidth()) {
-    for (const nccl::PcieSlot& slot : SlotsOf(node, DeviceKind::kNic)) {
+    for (const nccl::PcieSlot& slot : slots_of(DeviceKind::kNic)) {
       result.nics.push_back({.bandwidth = Gigabytes(port), .slot = slot});
     }
   }

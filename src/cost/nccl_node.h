@@ -13,7 +13,8 @@ namespace stepcast::cost {
 // zero without fabric. NCCL's own figures replace those of the topology where it has some: an
 // NVLink counts by the GPU's generation, PCIe as 0.75 of its raw bandwidth.
 //
-// A GPU or card that hangs on several PCIe switches counts on the first. NVLink between GPU and
+// A GPU or card that hangs on several PCIe switches counts on the first, and switches that hang on
+// others are part of those. NVLink between GPU and
 // processor (C2C) counts as the GPU's way to the processor.
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
                     std::span<const int> gpus);

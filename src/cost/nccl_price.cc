@@ -19,6 +19,8 @@
 #include "src/nccl/path_type.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/work_channels.h"
+#include "src/topology/device.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::cost {
 namespace {
@@ -94,6 +96,22 @@ bool Alike(Bandwidth a, Bandwidth b) {
   return std::abs(x - y) <= kTolerance * std::max(x, y);
 }
 
+// All NVLinks of the first GPU to other GPUs or switches, one direction.
+Bandwidth NvlinkOfAGpu(const topology::NodeType& node) {
+  std::int64_t sum = 0;
+  for (const topology::LinkRule& rule : node.links) {
+    const bool to_processor =
+        rule.from.kind == topology::DeviceKind::kCpu || rule.to.kind == topology::DeviceKind::kCpu;
+    if (rule.kind != topology::LinkKind::kNvLink || to_processor) continue;
+    for (const auto& [from, to] : topology::PairsOf(rule)) {
+      const bool begins = rule.from.kind == topology::DeviceKind::kGpu && from == 0;
+      const bool ends = rule.to.kind == topology::DeviceKind::kGpu && to == 0;
+      if (begins || ends) sum += rule.count * rule.link.bandwidth.bytes_per_second();
+    }
+  }
+  return Bandwidth::BytesPerSecond(sum);
+}
+
 int LocalRanks(const CollectiveCurve& curve) { return curve.ranks / curve.nodes; }
 
 }  // namespace
@@ -123,9 +141,12 @@ struct NcclPricer::Estimate {
   int channels = 1;
   double launch = 0;
   double latency = 0;   // of the tuner
-  double stretch = 1;   // of the latency
+  double wire = 0;      // latency of the links: it is in the tuner's, or longer
+  double stretch = 1;   // of what software takes, not of the wire
   double transfer = 0;  // by the law
-  double total() const { return launch + latency * stretch + transfer; }
+  double total() const {
+    return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;
+  }
   bool in_switch() const {
     return ClassOf(choice.algorithm, choice.protocol) == WireClass::kSwitch;
   }
@@ -135,6 +156,7 @@ NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
   STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
                      setting_.links != nullptr && setting_.law != nullptr,
                  "NCCL needs a machine and its costs");
+  nvlink_ = NvlinkOfAGpu(*setting_.cluster->node_type());
 }
 
 const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
@@ -200,6 +222,7 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
   const auto consider = [&](CollectiveKind wanted, auto use) {
     for (const auto& file : setting_.curves) {
       if (path.ranks_per_node > 1 && file->nvlink != path.intra_is_nvlink) continue;
+      if (path.ranks_per_node > 1 && file->nvlink && !Alike(file->inside, nvlink_)) continue;
       if (path.nodes > 1 && !Alike(file->network, path.inter_bandwidth)) continue;
       for (const CollectiveCurve& curve : file->curves) {
         if (curve.collective != wanted || curve.algorithm != *forced || curve.fit.empty()) continue;
@@ -283,12 +306,12 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
   const LinkTimes links = FastestLinkTimes(kind, estimate->choice.algorithm, bytes, path);
   // What the fabric does to a transfer, whether or not NCCL knows.
   const calibration::LinkCosts& costs = *setting_.links;
-  const double wire =
+  const double transfer =
       std::max(links.intra.microseconds() /
                    (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
                links.inter.microseconds() / costs.network_efficiency);
-  estimate->transfer = std::max(estimate->transfer, wire);
-  estimate->latency = std::max(estimate->latency, links.latency.microseconds());
+  estimate->transfer = std::max(estimate->transfer, transfer);
+  estimate->wire = links.latency.microseconds();
   return estimate;
 }
 

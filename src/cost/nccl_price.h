@@ -40,11 +40,13 @@
 //                                                                                modelled
 //
 // A curve counts where the user lets NCCL choose as when it was measured, GPUs of a node meet over
-// the same kind of link, and the network between nodes is within 10 % of that of its machine.
+// the same kind of link, and a GPU's NVLinks and the network between nodes are within 10 % of those
+// of its machine.
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
 // transfers count at least what the links take at the profile's efficiencies, so that a network
-// that NCCL does not see (a spine that is too narrow) slows them.
+// that NCCL does not see (a spine that is too narrow) slows them; and the tuner's latency counts at
+// least what a message takes along the links, of which the law stretches nothing.
 //
 // Where NVLink joins GPUs directly and not all with each other, NCCL passes data through GPUs in
 // between, which the topology's rings do not: the links inside the node then set no bound.
@@ -141,6 +143,7 @@ class NcclPricer {
                  const Estimate& estimate, CollectivePrice& price) const;
 
   NcclSetting setting_;
+  Bandwidth nvlink_;  // of a GPU
   std::map<GroupShape, Communicator> communicators_;
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };

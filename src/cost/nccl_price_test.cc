@@ -13,6 +13,7 @@
 namespace stepcast::cost {
 namespace {
 
+// `topology`: a shipped one by name, or a mapping.
 scenario::Scenario On(const std::string& topology, int nodes, const std::string& more = "") {
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(
@@ -23,11 +24,12 @@ scenario::Scenario On(const std::string& topology, int nodes, const std::string&
           "  layers:\n"
           "    - {{name: none, parameters: [1], forward: 1 us, backward: 1 us, activation: 1 B}}\n"
           "  optimizer_step: 1 us\n"
-          "cluster: {{topology: topologies/{}.yaml, nodes: {}}}\n{}"
+          "cluster: {{topology: {}, nodes: {}}}\n{}"
           "training: {{sequence_length: 1, micro_batch_size: 1, gradient_accumulation: 1,\n"
           "           precision: bf16, optimizer: sgd}}\n"
           "data_parallel: {{zero_stage: 0, framework: reference}}\n",
-          topology, nodes, more),
+          topology.starts_with('{') ? topology : fmt::format("topologies/{}.yaml", topology), nodes,
+          more),
       "test", {}, cache);
   EXPECT_TRUE(scenario) << (scenario ? "" : Format(scenario.error()));
   return *scenario;
@@ -114,6 +116,36 @@ TEST(NcclPrice, DoesNotCarrySwitchesOverToRings) {
   const auto small = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(1), four);
   EXPECT_STREQ(small.algorithm, "ring");
   EXPECT_EQ(small.demand.provenance, Provenance::kTransferred);
+}
+
+// H100s with four NVLinks instead of eighteen: what was measured on eighteen does not count, and a
+// ring passes no more than four links carry.
+TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
+  const auto scenario = On(
+      "{name: narrow, node: {gpu: h100-sxm, devices: {gpu: 8, nvswitch: 1}, links: [{kind: nvlink, "
+      "from: gpu, to: nvswitch, count: 4, latency: 250 ns, bandwidth: 25 GB/s}]}}",
+      1);
+  const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, GiB(1), Everybody(scenario));
+  EXPECT_EQ(price.demand.provenance, Provenance::kModelled);
+  EXPECT_STREQ(price.algorithm, "ring");
+  // 2 (N - 1) / N of 1 GiB over 100 GB/s.
+  EXPECT_GT(price.demand.alone().microseconds(), 18'790);
+}
+
+// Over a network with 10 us from node to node the tuner, which reckons with 5 to 8.5 us, changes
+// from LL to LL128 at 256 KiB. The law stretches what software does more for LL than for LL128; the
+// wire takes the same time for both. So the larger message is not much faster.
+TEST(NcclPrice, DoesNotStretchTheLatencyOfTheWire) {
+  const auto scenario = On("aws-p5", 16);
+  const Group group(scenario, {0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120});
+  double smaller = 0;
+  for (Bytes size = KiB(1); size <= MiB(64); size = 2 * size) {
+    const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, size, group);
+    EXPECT_EQ(price.demand.provenance, Provenance::kModelled);
+    const double time = price.demand.alone().microseconds();
+    EXPECT_GT(time, 0.85 * smaller) << size.count();
+    smaller = time;
+  }
 }
 
 TEST(NcclPrice, UsesTheLawWhereNothingWasMeasured) {

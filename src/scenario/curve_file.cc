@@ -134,6 +134,9 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
   file.nvlink =
       reader.ReadWord<bool>("inside", Need::kRequired, {{"nvlink", true}, {"pcie", false}})
           .value_or(true);
+  file.inside =
+      reader.ReadBandwidth("inside_bandwidth", file.nvlink ? Need::kRequired : Need::kOptional)
+          .value_or(Bandwidth());
   file.network = reader.ReadBandwidth("network", Need::kOptional).value_or(Bandwidth());
   if (const auto curves = reader.ReadSequence("curves", Need::kRequired)) {
     for (const Node& curve : *curves) {

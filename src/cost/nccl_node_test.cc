@@ -1,0 +1,58 @@
+#include "src/cost/nccl_node.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/topology/sample_nodes.h"
+
+namespace stepcast::cost {
+namespace {
+
+using topology::DeviceKind;
+using topology::Devices;
+using topology::Join;
+using topology::LinkKind;
+using topology::Rule;
+
+constexpr DeviceKind kGpu = DeviceKind::kGpu;
+constexpr DeviceKind kPcieSwitch = DeviceKind::kPcieSwitch;
+constexpr DeviceKind kCpu = DeviceKind::kCpu;
+constexpr DeviceKind kNic = DeviceKind::kNic;
+
+TEST(NcclNode, HasTheChosenGpusAndAllCards) {
+  const std::vector<int> gpus = {1, 6};
+  const nccl::Node node =
+      NcclNode(topology::SwitchedNode(), 90, Bandwidth::GigabytesPerSecond(50), gpus);
+  ASSERT_EQ(node.gpus.size(), 2u);
+  EXPECT_EQ(node.gpus[0].nvswitch_links, 18);
+  EXPECT_EQ(node.gpus[0].slot.pcie_switch, 0);
+  EXPECT_EQ(node.gpus[1].slot.pcie_switch, 3);
+  // 64 GB/s of PCIe carry 48 for NCCL.
+  EXPECT_DOUBLE_EQ(node.gpus[1].slot.bandwidth, 48);
+  EXPECT_EQ(node.nics.size(), 8u);
+  EXPECT_DOUBLE_EQ(node.nics[0].bandwidth, 50);
+  EXPECT_EQ(node.switches[3].socket, 1);
+}
+
+// GPUs 0 and 1 below switch 1, GPUs 2 and 3 below switch 2, both below switch 0, which hangs on the
+// processor, as does the card. The link from switch 2 is half as wide.
+TEST(NcclNode, SwitchesBelowSwitchesArePartOfThem) {
+  topology::NodeType type;
+  type.devices = {4, 0, 3, 1, 1};
+  type.links = {
+      Rule(LinkKind::kPcie, Devices(kGpu, 0, 4), {kPcieSwitch, {1, 2}}, Join::kInOrder, 1, 150, 64),
+      Rule(LinkKind::kPcie, {kPcieSwitch, {1}}, {kPcieSwitch, {0}}, Join::kInOrder, 1, 150, 64),
+      Rule(LinkKind::kPcie, {kPcieSwitch, {0}}, {kPcieSwitch, {2}}, Join::kInOrder, 1, 150, 32),
+      Rule(LinkKind::kPcie, {kPcieSwitch, {0}}, {kCpu, {0}}, Join::kInOrder, 1, 150, 64),
+      Rule(LinkKind::kPcie, {kNic, {0}}, {kPcieSwitch, {0}}, Join::kInOrder, 1, 150, 64)};
+  const std::vector<int> gpus = {0, 1, 2, 3};
+  const nccl::Node node = NcclNode(type, 90, Bandwidth::GigabytesPerSecond(50), gpus);
+  for (const nccl::Gpu& gpu : node.gpus) EXPECT_EQ(gpu.slot.pcie_switch, 0);
+  EXPECT_DOUBLE_EQ(node.gpus[1].slot.bandwidth, 48);
+  EXPECT_DOUBLE_EQ(node.gpus[2].slot.bandwidth, 24);
+  EXPECT_EQ(node.nics[0].slot.pcie_switch, 0);
+  EXPECT_DOUBLE_EQ(node.switches[0].bandwidth, 48);
+}
+
+}  // namespace
+}  // namespace stepcast::cost
