@@ -169,9 +169,9 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       if (gemm.max_efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-      roofline.arithmetic =
-          TimeOf(kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
-                 Achieved(peak, gemm.max_efficiency));
+      roofline.arithmetic = TimeOf(
+          kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
+          Achieved(peak, gemm.max_efficiency * SustainedClock(costs.power, gpu.power_limit)));
       break;
     }
     case KernelKind::kAttention:

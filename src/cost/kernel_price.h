@@ -16,7 +16,8 @@
 //
 //   kind           arithmetic
 //   kGemm          tiles in waves (gemm_tiles.h), with the tiling's start for the latency; without
-//                  tiles (flops + half_flops) / (peak of the data type x max_efficiency)
+//                  tiles (flops + half_flops) / (peak of the data type x max_efficiency);
+//                  both at the clock that the board's power holds
 //   kAttention,    (flops + half_flops) / (peak of the data type x efficiency of its generation and
 //   kAttentionGradient  direction)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides

@@ -494,7 +494,7 @@ TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
 // What a profiler saw of PyTorch on two A100 (facebookresearch/HolisticTraceAnalysis@f4d0062
 // tests/data/nccl_parser_config): five all-reduces of so many FP32 gradients, in this order.
 TEST(Lowering, MakesTheBucketsOfATracedResNet) {
-  const auto scenario = scenario::Load("scenarios/resnet50-ddp/scenario.yaml", {});
+  const auto scenario = scenario::Load("scenarios/resnet50-ddp/scenario.yaml");
   ASSERT_TRUE(scenario.has_value());
   const program::Program program = Lower(*scenario, {});
   std::vector<Bytes> buckets;

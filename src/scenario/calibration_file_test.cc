@@ -1,5 +1,6 @@
 #include "src/scenario/calibration_file.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -146,7 +147,7 @@ TEST(CalibrationFileTest, RefusesImpossibleTiles) {
             Lines{"5:20 calibration.bad-point"});
   EXPECT_EQ(tiles("{tiles: [], fill: 0, start: 5 us}"), Lines{"5:19 calibration.no-points"});
   EXPECT_EQ(tiles("{tiles: [[256, 128, 0.9]], fill: 0, start: 5 s}"),
-            Lines{"5:52 calibration.implausible"});
+            Lines{"5:54 calibration.implausible"});
 }
 
 TEST(CalibrationFileTest, SectionsMayBeMissing) {
@@ -238,10 +239,14 @@ TEST_P(ShippedProfileTest, IsWholeAndPlausible) {
   EXPECT_TRUE(profile->kernels && profile->links && profile->memory);
   EXPECT_TRUE(calibration::Check(*profile).empty());
   // Every one of these devices multiplies in 16 bits, and none beats the best product that anybody
-  // found: 87 % of the peak (A100 SXM).
-  const auto& fp16 = profile->kernels->gemm[static_cast<std::size_t>(DataType::kFp16)];
-  EXPECT_GT(fp16.max_efficiency, 0.4);
-  EXPECT_LT(fp16.max_efficiency, 0.87);
+  // found: 87 % of the peak (A100 SXM). A tile that is never filled anew comes a little closer.
+  const auto at = static_cast<std::size_t>(DataType::kFp16);
+  double best = profile->kernels->gemm[at].max_efficiency;
+  for (const calibration::GemmTile& tile : profile->kernels->gemm_tiling[at].tiles) {
+    best = std::max(best, tile.efficiency);
+  }
+  EXPECT_GT(best, 0.4);
+  EXPECT_LT(best, 0.9);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryGpu, ShippedProfileTest,
