@@ -434,7 +434,7 @@ TEST(Load, ReductionInTheNetworkNeedsAFabricThatReduces) {
   EXPECT_TRUE(loaded->nccl_collnet);
   EXPECT_NE(ToJson(loaded->resolved).find("nccl_collnet"), std::string::npos);
   EXPECT_EQ(Mistakes(LoadString(wanted, {"cluster.topology=topologies/aws-p5.yaml"})),
-            std::vector<std::string>{"s.yaml:13:32 nccl.no-sharp"});
+            std::vector<std::string>{"s.yaml:13:31 nccl.no-sharp"});
 }
 
 TEST(Load, FindsFilesBesideTheScenarioBeforeTheShippedOnes) {
