@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/quantity.h"
 #include "src/calibrate/benchmark_programs.h"
 #include "src/calibrate/fits.h"
 #include "src/calibrate/groups.h"
@@ -26,8 +28,7 @@ struct Effort {
   Repetition kernels;
   Repetition collectives;
   Time longest_kernel;
-  Time kernel_budget;      // of one curve
-  Time collective_budget;  // of all tables together
+  Time kernel_budget;  // of one curve
   Time longest_collective;
   std::int64_t largest_bytes;    // of curves over bytes
   std::int64_t largest_product;  // of m, n and k
@@ -38,8 +39,7 @@ Effort QuickEffort() {
           .collectives = {.least = 7, .most = 60, .uncertainty = 0.02, .limit = Milliseconds(600)},
           .longest_kernel = Milliseconds(30),
           .kernel_budget = Seconds(2),
-          .collective_budget = Seconds(45),
-          .longest_collective = Seconds(5),
+          .longest_collective = Seconds(10),
           .largest_bytes = std::int64_t{64} << 20,
           .largest_product = 4096};
 }
@@ -49,11 +49,26 @@ Effort ThoroughEffort() {
           .collectives = {.least = 15, .most = 300, .uncertainty = 0.01, .limit = Seconds(3)},
           .longest_kernel = Milliseconds(500),
           .kernel_budget = Seconds(20),
-          .collective_budget = Seconds(900),
           .longest_collective = Seconds(20),
           .largest_bytes = std::int64_t{512} << 20,
           .largest_product = 8192};
 }
+
+constexpr Time kQuickTime = Seconds(90);
+constexpr Time kThoroughTime = Seconds(20 * 60);
+
+Time TimeOf(const Options& options) {
+  if (options.time > Time()) return options.time;
+  return options.quick ? kQuickTime : kThoroughTime;
+}
+
+bool IsCoarse(const Options& options) {
+  return options.quick || TimeOf(options) < Seconds(10 * 60);
+}
+
+std::string ShowBytes(std::int64_t bytes) { return ExactBytes(Bytes(bytes)); }
+std::string ShowParameters(std::int64_t count) { return fmt::format("{} parameters", count); }
+std::string ShowSequence(std::int64_t length) { return fmt::format("sequence of {}", length); }
 
 constexpr int kChain = 4;  // samples of a kernel in one step
 
@@ -74,7 +89,7 @@ class Calibrator {
       : session_(session),
         options_(options),
         node_of_rank_(std::move(node_of_rank)),
-        effort_(options.quick ? QuickEffort() : ThoroughEffort()) {}
+        effort_(IsCoarse(options) ? QuickEffort() : ThoroughEffort()) {}
 
   Attempt<Outcome> Run();
 
@@ -113,7 +128,9 @@ class Calibrator {
   Attempt<void> MeasureCopies(program::CopyDirection direction, calibration::Curve& curve);
   Attempt<void> MeasureBothWays();
   Attempt<void> MeasureCollectives();
-  Attempt<void> MeasureTable(CollectiveKind kind, const GroupShape& shape, Time budget);
+  Attempt<double> CollectiveBudget();
+  Attempt<void> MeasureTable(CollectiveKind kind, const GroupShape& shape, Time budget,
+                             double& spent);
   Attempt<void> MeasureInterference();
   Attempt<void> MeasureInterferenceOf(calibration::Neighbour neighbour, CollectiveKind kind);
 
@@ -149,7 +166,7 @@ calibration::Curve Calibrator::CurveOf(const std::string& part, const std::strin
 
 // The same work again and again through the calibration: what it takes should not change.
 Attempt<void> Calibrator::MeasureReference() {
-  const std::string key = fmt::format("reference {}", reference_.size());
+  const std::string key = fmt::format("the reference kernel, time {}", reference_.size() + 1);
   Repetition repetition = effort_.kernels;
   repetition.uncertainty = 0.01;
   const auto summary = session_.Measure(
@@ -176,8 +193,9 @@ Attempt<void> Calibrator::MeasureLaunch() {
 }
 
 Attempt<void> Calibrator::MeasureMemory() {
-  const auto results = session_.Climb({.what = "memory",
+  const auto results = session_.Climb({.what = "memory-bound kernels",
                                        .sizes = PowersOfTwo(4096, effort_.largest_bytes),
+                                       .show = ShowBytes,
                                        .first = 6,
                                        .next = 2,
                                        .longest = effort_.longest_kernel,
@@ -196,7 +214,7 @@ Attempt<void> Calibrator::MeasureMemory() {
 
 Attempt<void> Calibrator::MeasureGemm(DataType type) {
   const auto key = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return fmt::format("gemm {} {} {} {}", Name(type), m, n, k);
+    return fmt::format("products in {}, {} x {} x {}", Name(type), m, n, k);
   };
   // How far the grid goes: cubes until one takes too long.
   constexpr std::int64_t kSmallest = 32;
@@ -252,8 +270,9 @@ Attempt<void> Calibrator::MeasureGemm(DataType type) {
 Attempt<void> Calibrator::MeasureAttention(DataType type, KernelKind kind) {
   const bool forward = kind == KernelKind::kAttention;
   const auto results = session_.Climb(
-      {.what = fmt::format("attention {} {}", forward ? "forward" : "backward", Name(type)),
+      {.what = fmt::format("attention {} in {}", forward ? "forward" : "backward", Name(type)),
        .sizes = PowersOfTwo(128, 16384),
+       .show = ShowSequence,
        .first = 1,
        .next = 1,
        .power = 2,
@@ -281,8 +300,9 @@ Attempt<void> Calibrator::MeasureAttention(DataType type, KernelKind kind) {
 
 Attempt<void> Calibrator::MeasureOptimizer() {
   const auto results =
-      session_.Climb({.what = "optimizer",
+      session_.Climb({.what = "AdamW",
                       .sizes = PowersOfTwo(256, effort_.largest_bytes / OptimizerBytes(1).count()),
+                      .show = ShowParameters,
                       .first = 6,
                       .next = 2,
                       .longest = effort_.longest_kernel,
@@ -301,10 +321,11 @@ Attempt<void> Calibrator::MeasureOptimizer() {
 
 Attempt<void> Calibrator::MeasureCopies(program::CopyDirection direction,
                                         calibration::Curve& curve) {
-  const std::string what = fmt::format("copy {}", program::Name(direction));
+  const std::string what = fmt::format("copies {}", program::Name(direction));
   const auto results =
       session_.Climb({.what = what,
                       .sizes = PowersOfTwo(4096, effort_.largest_bytes),
+                      .show = ShowBytes,
                       .first = 6,
                       .next = 2,
                       .longest = effort_.longest_kernel,
@@ -315,8 +336,7 @@ Attempt<void> Calibrator::MeasureCopies(program::CopyDirection direction,
                        return CopyBenchmark(direction, sizes, kChain);
                      });
   if (!results) return tl::unexpected(results.error());
-  curve = CurveOf("copies", fmt::format("copies {}", program::Name(direction)), *results,
-                  Between::kLinear);
+  curve = CurveOf("copies", what, *results, Between::kLinear);
   return {};
 }
 
@@ -326,7 +346,7 @@ Attempt<void> Calibrator::MeasureBothWays() {
   constexpr Bytes kSize = MiB(8);
   constexpr int kCopies = 10;
   const auto beside = session_.Measure(
-      {"copy host-to-device beside the other", "copy device-to-host beside the other"},
+      {"copies host-to-device beside the other way", "copies device-to-host beside the other way"},
       effort_.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
         return Reordered(TwoWayCopyBenchmark(kSize, kCopies), wanted);
       });
@@ -335,11 +355,11 @@ Attempt<void> Calibrator::MeasureBothWays() {
   const CopyDirection directions[] = {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost};
   for (std::size_t i = 0; i < 2; ++i) {
     // Mostly known from the curve.
-    const auto alone =
-        session_.Measure({fmt::format("copy {} {}", program::Name(directions[i]), kSize.count())},
-                         effort_.kernels, Time(), [&](const std::vector<std::size_t>&) {
-                           return CopyBenchmark(directions[i], {kSize}, kChain);
-                         });
+    const auto alone = session_.Measure(
+        {fmt::format("copies {}, {}", program::Name(directions[i]), ShowBytes(kSize.count()))},
+        effort_.kernels, Time(), [&](const std::vector<std::size_t>&) {
+          return CopyBenchmark(directions[i], {kSize}, kChain);
+        });
     if (!alone) return tl::unexpected(alone.error());
     slowdown = std::max(slowdown, SlowDown((*beside)[i].median, alone->front().median));
   }
@@ -379,56 +399,101 @@ std::vector<Bytes> Calibrator::CollectiveSizes(int ranks) const {
   return sizes;
 }
 
-Attempt<void> Calibrator::MeasureTable(CollectiveKind kind, const GroupShape& shape, Time budget) {
-  std::vector<std::int64_t> sizes;
-  for (const Bytes size : CollectiveSizes(shape.ranks)) sizes.push_back(size.count());
-  const std::size_t small = static_cast<std::size_t>(
-      std::upper_bound(sizes.begin(), sizes.end(), KiB(64).count()) - sizes.begin());
-  const auto results =
-      session_.Climb({.what = fmt::format("{} {} {}", Name(kind), shape.ranks, shape.nodes),
-                      .sizes = sizes,
-                      .first = std::max<std::size_t>(small, 1),
-                      .next = 2,
-                      .longest = effort_.longest_collective,
-                      .budget = budget},
-                     effort_.collectives, [&](const std::vector<std::int64_t>& counts) {
-                       std::vector<Bytes> chosen;
-                       for (const std::int64_t count : counts) chosen.emplace_back(count);
-                       return CollectiveBenchmark(kind, chosen, shape.groups, rank());
-                     });
+Attempt<void> Calibrator::MeasureTable(CollectiveKind kind, const GroupShape& shape, Time budget,
+                                       double& spent) {
+  SizePlan plan;
+  for (const Bytes size : CollectiveSizes(shape.ranks)) plan.sizes.push_back(size.count());
+  const auto small = static_cast<std::size_t>(
+      std::upper_bound(plan.sizes.begin(), plan.sizes.end(), KiB(64).count()) - plan.sizes.begin());
+  // Two tell what larger ones may take.
+  plan.first = std::max<std::size_t>(small, 2);
+  plan.longest = effort_.longest_collective.seconds();
+  // Buffers are made and filled, ranks meet.
+  constexpr double kProgram = 0.1;
+  plan.program = kProgram;
+  const std::string what = fmt::format("{} over {} ranks on {} node{}", Name(kind), shape.ranks,
+                                       shape.nodes, shape.nodes == 1 ? "" : "s");
+  const auto results = session_.Cover(
+      what, plan, budget, effort_.collectives,
+      [&](const std::vector<std::int64_t>& counts) {
+        std::vector<Bytes> chosen;
+        for (const std::int64_t count : counts) chosen.emplace_back(count);
+        return CollectiveBenchmark(kind, chosen, shape.groups, rank());
+      },
+      spent);
   if (!results) return tl::unexpected(results.error());
   calibration::CollectiveTable table;
   table.collective = kind;
   table.ranks = shape.ranks;
   table.nodes = shape.nodes;
-  table.points = CurveOf("collectives",
-                         fmt::format("{} over {} ranks on {} node{}", Name(kind), shape.ranks,
-                                     shape.nodes, shape.nodes == 1 ? "" : "s"),
-                         *results, Between::kLogarithmic);
+  table.points = CurveOf("collectives", what, *results, Between::kLogarithmic);
   for (const auto& [size, summary] : *results) {
     table.quantiles.emplace_back(RoundedTime(summary.low), RoundedTime(summary.high));
   }
   outcome_.profile.collectives.push_back(std::move(table));
-  if (results->size() < sizes.size()) {
+  const std::int64_t largest = results->back().first;
+  if (largest < plan.sizes.back()) {
     outcome_.warnings.push_back(fmt::format(
-        "{} over {} ranks on {} nodes was measured up to {} bytes; larger ones would take too long",
-        Name(kind), shape.ranks, shape.nodes, results->back().first));
+        "{} was measured up to {}; larger ones take more time (--time, --groups, --collectives)",
+        what, FormatBytes(Bytes(largest))));
+  } else if (results->size() < plan.sizes.size()) {
+    outcome_.warnings.push_back(
+        fmt::format("{} was measured at {} of {} sizes; all take more time (--time)", what,
+                    results->size(), plan.sizes.size()));
   }
   return {};
 }
 
+// What is left of the time. Rank 0's clock decides, once, and what it decided is kept with the
+// measurements: an interrupted calibration goes on by the same plan.
+Attempt<double> Calibrator::CollectiveBudget() {
+  const double whole = TimeOf(options_).seconds();
+  constexpr double kLeast = 0.25;
+  // Collectives beside kernels come afterwards.
+  const double reserved = Wants(Part::kInterference) ? 0.1 * whole : 0;
+  return session_.Settle(fmt::format("time for collectives, of {} s", whole), [&] {
+    return std::max(whole - options_.elapsed() - reserved, kLeast * whole);
+  });
+}
+
 Attempt<void> Calibrator::MeasureCollectives() {
-  const std::vector<GroupShape> shapes = ShapesOf(node_of_rank_);
+  std::vector<GroupShape> shapes = ShapesOf(node_of_rank_);
   if (shapes.empty()) {
     outcome_.warnings.emplace_back("one rank alone has nobody to communicate with: no collectives");
     return {};
   }
-  const auto tables = static_cast<std::int64_t>(shapes.size() * Kinds().size());
-  const Time budget = Picoseconds(effort_.collective_budget.picoseconds() / tables);
+  std::erase_if(shapes, [&](const GroupShape& shape) {
+    const auto& wanted = options_.group_sizes;
+    return !wanted.empty() && std::find(wanted.begin(), wanted.end(), shape.ranks) == wanted.end();
+  });
+  struct TablePlan {
+    CollectiveKind kind;
+    const GroupShape* shape;
+    double weight;  // how long the same size takes, about
+  };
+  std::vector<TablePlan> plans;
+  double weights = 0;
   for (const GroupShape& shape : shapes) {
     for (const CollectiveKind kind : Kinds()) {
-      if (auto measured = MeasureTable(kind, shape, budget); !measured) return measured;
+      const double sent = static_cast<double>(shape.ranks - 1) / shape.ranks;
+      plans.push_back({kind, &shape, kind == CollectiveKind::kAllReduce ? 2 * sent : sent});
+      weights += plans.back().weight;
     }
+  }
+  const auto budget = CollectiveBudget();
+  if (!budget) return tl::unexpected(budget.error());
+  // What one table does not need, those after it have.
+  double left = *budget;
+  for (const TablePlan& plan : plans) {
+    const double share = std::max(left, 0.0) * plan.weight / weights;
+    weights -= plan.weight;
+    double spent = 0;
+    if (auto measured = MeasureTable(plan.kind, *plan.shape,
+                                     Picoseconds(static_cast<std::int64_t>(share * 1e12)), spent);
+        !measured) {
+      return measured;
+    }
+    left -= spent;
   }
   return {};
 }
@@ -547,7 +612,7 @@ void Calibrator::Describe() {
   profile.provenance.emplace_back(
       "method", fmt::format("{} medians of repeated operations, each timed by the runtime in step "
                             "programs; collectives in fp32, averaged",
-                            options_.quick ? "quick:" : "thorough:"));
+                            IsCoarse(options_) ? "quick:" : "thorough:"));
 }
 
 Attempt<Outcome> Calibrator::Run() {
@@ -572,7 +637,7 @@ Attempt<Outcome> Calibrator::Run() {
 }
 
 std::string Binding(const Options& options, const std::vector<std::string>& places) {
-  std::string binding = options.quick ? "quick" : "thorough";
+  std::string binding = IsCoarse(options) ? "quick" : "thorough";
   for (const auto& [key, value] : options.machine) binding += fmt::format("; {}: {}", key, value);
   for (const DataType type : options.types) binding += fmt::format("; {}", Name(type));
   return fmt::format("{}; ranks on {}", binding, fmt::join(places, ", "));
@@ -609,7 +674,13 @@ std::optional<Part> PartFromName(std::string_view name) {
   return std::nullopt;
 }
 
-Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Options& options) {
+Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Options& given) {
+  Options options = given;
+  if (!options.elapsed) {
+    options.elapsed = [begin = std::chrono::steady_clock::now()] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+  }
   // Where all ranks are.
   const runtime::Place& place = job.place();
   const auto gathered = job.Gather(fmt::format("{} {}", place.node, place.host));
@@ -647,6 +718,16 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
     int node = 0;
     at = std::from_chars(at, heard->data() + heard->size(), node).ptr + 1;
     node_of_rank.push_back(node);
+  }
+  for (const int size : options.group_sizes) {
+    Outcome outcome;
+    for (const GroupShape& shape : ShapesOf(node_of_rank)) outcome.groups_of.push_back(shape.ranks);
+    std::vector<int>& sizes = outcome.groups_of;
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    if (std::find(sizes.begin(), sizes.end(), size) != sizes.end()) continue;
+    outcome.no_group_of = size;
+    return outcome;
   }
   Session session(job, runner, std::move(state), options.observer);
   return Calibrator(session, options, std::move(node_of_rank)).Run();

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
+#include "src/base/time.h"
 #include "src/calibrate/benchmark.h"
 #include "src/calibrate/session.h"
 #include "src/calibration/calibration.h"
@@ -38,19 +41,26 @@ std::string_view Name(Part part);  // "launch", "gemm", ...
 std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
-  bool quick = false;                       // under two minutes, coarser and less often repeated
+  bool quick = false;  // coarser and less often repeated
+  // About how long to measure; zero: 90 s when quick, else 20 min. What kernels, copies and
+  // interference leave of it, a quarter at least, is for collectives. Below 10 min kernels are
+  // measured as when quick.
+  Time time;
   std::vector<Part> parts;                  // empty: all
   std::vector<DataType> types;              // of products and attention; empty: fp32 and bf16
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
   // Of collectives; from 1 KiB to 256 MiB (quick: 64 MiB) when zero.
   Bytes from, to;
-  std::string name;  // the profile's
+  std::vector<int> group_sizes;  // of the groups that communicate; empty: all that groups.h finds
+  std::string name;              // the profile's
   // What the provenance begins with: machine, driver, libraries, date, command, version. Results
   // of a state hold where the entries of `machine` are the same.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // of an interrupted calibration; empty: none. Rank 0's counts.
   Observer observer;
+  // Seconds since the calibration began, on rank 0; null: by the clock.
+  std::function<double()> elapsed;
 };
 
 // A straight line through what was measured, for people: start and rate.
@@ -68,6 +78,9 @@ struct Outcome {
   std::vector<std::string> warnings;  // sentences without full stop
   // Not empty: nothing was measured, for this reason: the state is none, or another machine's.
   std::string refused;
+  // Not zero: nothing was measured, because there are no groups of so many ranks; there are these.
+  int no_group_of = 0;
+  std::vector<int> groups_of;
 };
 
 // All ranks call this together, each with options that differ in nothing but observer and state.

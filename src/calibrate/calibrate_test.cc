@@ -23,6 +23,7 @@ Options QuickOptions() {
   options.machine = {{"machine", "none"}};
   options.run = {{"when", "never"}};
   options.to = MiB(1);
+  options.elapsed = [] { return 0.0; };
   return options;
 }
 
@@ -120,20 +121,65 @@ TEST(CalibrateTest, FitsStartAndRateForPeople) {
   EXPECT_FALSE(outcome.profile.kernels.has_value());
 }
 
-// 1 KiB to 256 MiB at 10 ns a byte are 9 s of all-reduces: more than a table's part of the time.
-TEST(CalibrateTest, StopsClimbingWhenTimeIsUp) {
-  Laws laws;
-  laws.collective = 1e-7;
+Options CollectivesOnly(Bytes to) {
   Options options = QuickOptions();
   options.parts = {Part::kCollectives};
-  options.to = MiB(256);
-  const Outcome outcome = MustCalibrate(laws, options);
+  options.to = to;
+  return options;
+}
+
+// At 0.1 us a byte all sizes up to 256 MiB are 92 s of one collective once: more than a table's
+// part of 100 s. What is measured has no holes.
+TEST(CalibrateTest, StopsWhereTimeIsUp) {
+  Laws laws;
+  laws.collective = 1e-7;
+  const Outcome outcome = MustCalibrate(laws, CollectivesOnly(MiB(256)));
   ASSERT_EQ(outcome.profile.collectives.size(), 6u);
   for (const calibration::CollectiveTable& table : outcome.profile.collectives) {
-    EXPECT_GE(table.points.back().first, MiB(1));
+    EXPECT_GE(table.points.back().first, MiB(4));
     EXPECT_LE(table.points.back().first, MiB(64));
+    for (std::size_t i = 1; i < table.points.size(); ++i) {
+      EXPECT_LT(static_cast<double>(table.points[i].first.count()),
+                2.001 * static_cast<double>(table.points[i - 1].first.count()));
+    }
   }
-  EXPECT_EQ(outcome.warnings.size(), 6u);
+  ASSERT_EQ(outcome.warnings.size(), 6u);
+  EXPECT_NE(outcome.warnings[0].find("all_reduce over 4 ranks on 4 nodes was measured up to "),
+            std::string::npos)
+      << outcome.warnings[0];
+}
+
+// All-reduces over four ranks on links of 200 Mbit/s: 64 MiB take 4 s. Half the tables, or three
+// times the time, and they are reached.
+TEST(CalibrateTest, MoreTimeOrFewerGroupsReachFurther) {
+  Laws laws;
+  laws.collective = 6e-8;
+  const auto largest = [&](const Options& options) {
+    return MustCalibrate(laws, options).profile.collectives.front().points.back().first;
+  };
+  Options options = CollectivesOnly(MiB(64));
+  EXPECT_EQ(largest(options), MiB(64));
+  options = CollectivesOnly(MiB(256));
+  EXPECT_LT(largest(options), MiB(200));
+  options.time = Seconds(300);
+  EXPECT_GE(largest(options), MiB(128));
+  options.time = Time();
+  options.group_sizes = {4};
+  options.collectives = {CollectiveKind::kAllReduce};
+  EXPECT_GE(largest(options), MiB(128));
+  EXPECT_EQ(MustCalibrate(laws, options).profile.collectives.size(), 1u);
+  // Kernels had most of the time.
+  options.elapsed = [] { return 90.0; };
+  EXPECT_LT(largest(options), MiB(128));
+}
+
+TEST(CalibrateTest, KnowsWhichGroupsThereAre) {
+  Options options = CollectivesOnly(MiB(1));
+  options.group_sizes = {2, 3};
+  const Outcome outcome = MustCalibrate(Laws(), options);
+  EXPECT_EQ(outcome.no_group_of, 3);
+  EXPECT_EQ(outcome.groups_of, (std::vector<int>{2, 4}));
+  EXPECT_TRUE(outcome.profile.collectives.empty());
 }
 
 // However far an interrupted calibration came, going on gives the profile of an uninterrupted one.

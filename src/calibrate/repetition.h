@@ -13,6 +13,7 @@ struct Repetition {
   std::size_t most = 200;
   double uncertainty = 0.01;  // of the median, relative, at which it is known well enough
   Time limit = Seconds(1);    // device time spent on one point, unless `least` takes longer
+  bool briefly = false;       // time is short: a quarter of the limit, long operations less often
 };
 
 // Whether a point that was measured so far with this result, in `spent` of device time, is done.

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/check.h"
+#include "src/base/quantity.h"
 
 namespace stepcast::calibrate {
 namespace {
@@ -47,10 +48,20 @@ std::optional<Order> ParseOrder(std::string_view text) {
                {numbers.begin() + 2, numbers.end()}};
 }
 
+// Benchmarks of some of the sizes, by their positions.
+Session::Build ChosenOf(const std::vector<std::int64_t>& sizes,
+                        const std::function<Benchmark(const std::vector<std::int64_t>&)>& build) {
+  return [&](const std::vector<std::size_t>& wanted) {
+    std::vector<std::int64_t> chosen;
+    for (const std::size_t i : wanted) chosen.push_back(sizes[i]);
+    return build(chosen);
+  };
+}
+
 Failure Misunderstood() { return {"rank 0 sent what this rank does not understand", false}; }
 
-// An operation this long is not warmed up: its own beginning is a small part of it.
-constexpr Time kNeedsNoWarmup = Seconds(1);
+Time TimeOf(double seconds) { return Picoseconds(static_cast<std::int64_t>(seconds * 1e12)); }
+
 // The batches of repetitions that one device runs.
 constexpr Time kBatch = Seconds(10);
 
@@ -91,8 +102,8 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
                                                const Build& build) {
   const bool first_rank = job_.place().rank == 0;
   // Long operations scatter less, and cost more.
-  if (expected > Milliseconds(200)) repetition.least = std::min<std::size_t>(repetition.least, 3);
-  if (expected > Seconds(1)) repetition.least = std::min<std::size_t>(repetition.least, 2);
+  repetition.least = LeastRuns(repetition.least, expected.seconds(), repetition.briefly);
+  if (repetition.briefly) repetition.limit = TimeOf(repetition.limit.seconds() / 4);
 
   Running running;
   running.samples.resize(keys.size());
@@ -111,7 +122,7 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
         if (!running.samples[i].empty()) {
           const Summary so_far = Summarise(running.samples[i]);
           const double spent = so_far.median * static_cast<double>(so_far.count);
-          const Time time = Picoseconds(static_cast<std::int64_t>(spent * 1e12));
+          const Time time = TimeOf(spent);
           if (Enough(repetition, so_far, time)) continue;
           more = NextBatch(repetition, so_far, time);
           step_time += so_far.median * static_cast<double>(running.per_step);
@@ -122,7 +133,7 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
       const std::size_t steps = (samples + running.per_step - 1) / running.per_step;
       const double affordable = step_time > 0 ? kBatch.seconds() / step_time : 1e6;
       order.steps = std::max(1, static_cast<int>(std::min(static_cast<double>(steps), affordable)));
-      order.warmup = expected >= kNeedsNoWarmup ? 0 : 1;
+      order.warmup = expected.seconds() >= kNeedsNoWarmup ? 0 : 1;
       if (!order.wanted.empty() && observer_.progress) {
         observer_.progress(keys[order.wanted.front()]);
       }
@@ -179,6 +190,20 @@ Attempt<std::string> Session::Decide(const std::vector<std::string>& keys) {
   return job_.Broadcast(std::move(text));
 }
 
+Attempt<double> Session::Settle(const std::string& key, const std::function<double()>& now) {
+  if (job_.place().rank == 0 && state_.Find(key) == nullptr) {
+    state_.Add(key, Summarise({now()}));
+    if (observer_.save) {
+      if (auto saved = observer_.save(state_.Text()); !saved) return tl::unexpected(saved.error());
+    }
+  }
+  const auto told = Decide({key});
+  if (!told) return tl::unexpected(told.error());
+  const auto summary = ParseSummary(std::string_view(*told).substr(0, told->find('\n')));
+  if (!summary) return tl::unexpected(Misunderstood());
+  return summary->median;
+}
+
 Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Climb(
     const Ladder& ladder, const Repetition& repetition,
     const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build) {
@@ -207,14 +232,10 @@ Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Climb(
       expected = expect(sizes.back());
     }
     std::vector<std::string> keys;
-    for (const std::int64_t size : sizes) keys.push_back(fmt::format("{} {}", ladder.what, size));
-    const auto summaries =
-        Measure(keys, repetition, Picoseconds(static_cast<std::int64_t>(expected * 1e12)),
-                [&](const std::vector<std::size_t>& wanted) {
-                  std::vector<std::int64_t> chosen;
-                  for (const std::size_t i : wanted) chosen.push_back(sizes[i]);
-                  return build(chosen);
-                });
+    for (const std::int64_t size : sizes) {
+      keys.push_back(fmt::format("{}, {}", ladder.what, ladder.show(size)));
+    }
+    const auto summaries = Measure(keys, repetition, TimeOf(expected), ChosenOf(sizes, build));
     if (!summaries) return tl::unexpected(summaries.error());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const Summary& summary = (*summaries)[i];
@@ -224,6 +245,41 @@ Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Climb(
     done += sizes.size();
     if (sizes.size() < count) break;
   }
+  return results;
+}
+
+Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Cover(
+    const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
+    const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent) {
+  std::vector<std::pair<std::int64_t, Summary>> results;
+  MeasuredSizes measured;
+  double left = budget.seconds();
+  while (true) {
+    const NextSizes next = Next(plan, repetition.least, measured, left);
+    if (next.sizes.empty()) break;
+    std::vector<std::string> keys;
+    for (const std::int64_t size : next.sizes) {
+      keys.push_back(fmt::format("{}, {}", what, ExactBytes(Bytes(size))));
+    }
+    Repetition own = repetition;
+    own.briefly = next.briefly;
+    const auto summaries = Measure(keys, own, TimeOf(next.expected), ChosenOf(next.sizes, build));
+    if (!summaries) return tl::unexpected(summaries.error());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Summary& summary = (*summaries)[i];
+      results.emplace_back(next.sizes[i], summary);
+      measured.emplace_back(next.sizes[i], summary.median);
+      const std::size_t warmup = next.expected >= kNeedsNoWarmup ? 0 : 1;
+      const double time = summary.median * static_cast<double>(summary.count + warmup);
+      left -= time;
+      spent += time;
+    }
+    std::sort(measured.begin(), measured.end());
+    left -= plan.program;
+    spent += plan.program;
+  }
+  std::sort(results.begin(), results.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   return results;
 }
 

@@ -10,6 +10,7 @@
 #include "src/calibrate/benchmark.h"
 #include "src/calibrate/measurement_state.h"
 #include "src/calibrate/repetition.h"
+#include "src/calibrate/size_plan.h"
 #include "src/calibrate/statistics.h"
 #include "src/runtime/job.h"
 
@@ -40,10 +41,15 @@ class Session {
                                                  Repetition repetition, Time expected,
                                                  const Build& build);
 
+  // What rank 0 says a quantity is, the first time that it is asked for under this key, also by an
+  // earlier run that was interrupted. `now` is called on rank 0 alone, above zero.
+  runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
+
   // Sizes that ascend, and where to stop.
   struct Ladder {
     std::string what;  // the beginning of all keys; the size follows
     std::vector<std::int64_t> sizes;
+    std::string (*show)(std::int64_t size) = nullptr;
     std::size_t first = 1;  // how many go in the first program
     std::size_t next = 2;   // and in each further one
     double power = 1;       // a size r times as large is expected to take r^power as long
@@ -55,6 +61,12 @@ class Session {
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
+
+  // Sizes from both ends to the middle (size_plan.h), in `budget` of device time. The results, by
+  // size; what they took is added to `spent`.
+  runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Cover(
+      const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
+      const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent);
 
   runtime::Job& job() { return job_; }
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/base/quantity.h"
 #include "src/base/text_file.h"
@@ -43,7 +44,6 @@ std::optional<CollectiveKind> ProgramCollectiveKind(std::string_view name) {
   }
   return std::nullopt;
 }
-
 
 using runtime::Attempt;
 using runtime::Failure;
@@ -135,6 +135,24 @@ Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults)
   return *size;
 }
 
+Time ReadMeasuringTime(const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return {};
+  const auto time = ParseTime(text);
+  if (!time) {
+    faults.push_back(
+        {"command.bad-quantity", {"--time", 0, 0}, time.error().message, time.error().hint});
+    return {};
+  }
+  if (*time < Seconds(10) || *time > Seconds(24 * 3600)) {
+    faults.push_back({"command.bad-quantity",
+                      {"--time", 0, 0},
+                      fmt::format("must lie between 10 s and 24 h: {}", Quoted(text)),
+                      ""});
+    return {};
+  }
+  return *time;
+}
+
 Result<Setting> Prepare(const CalibrateOptions& options) {
   Setting setting;
   Diagnostics faults;
@@ -155,6 +173,8 @@ Result<Setting> Prepare(const CalibrateOptions& options) {
   for (const CollectiveKind kind : kProgramCollectiveKinds) kinds.push_back(Name(kind));
   ReadWords("--collectives", "collective", options.collectives, ProgramCollectiveKind, kinds,
             measured.collectives, faults);
+  measured.time = ReadMeasuringTime(options.time, faults);
+  measured.group_sizes = options.groups;
   measured.from = ReadSize("--from", options.from, faults);
   measured.to = ReadSize("--to", options.to, faults);
   if (measured.from > Bytes() && measured.to > Bytes() && measured.from > measured.to) {
@@ -250,6 +270,16 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
                         {options.resume, 0, 0},
                         fmt::format("this state cannot be resumed: {}", measured.refused),
                         "name another file, or remove this one to begin anew"}});
+  }
+  if (measured.no_group_of > 0) {
+    return WrongInput(
+        {{"command.bad-group",
+          {"--groups", 0, 0},
+          fmt::format("these ranks have no groups of {0} that are alike: {0}",
+                      measured.no_group_of),
+          measured.groups_of.empty()
+              ? "one rank alone communicates with nobody"
+              : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", "))}});
   }
   const std::string path = OutputPath(options, host);
   if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {

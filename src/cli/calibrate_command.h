@@ -10,10 +10,12 @@ namespace stepcast::cli {
 struct CalibrateOptions {
   std::string backend;  // "host" or "cuda"
   bool quick = false;
+  std::string time;                      // how long to measure; empty: as calibrate.h says
   std::vector<std::string> only;         // parts; empty: all
   std::vector<std::string> types;        // data types; empty: fp32, bf16
   std::vector<std::string> collectives;  // kinds; empty: as calibrate.h says
   std::string from, to;                  // sizes of collectives; empty: as calibrate.h says
+  std::vector<int> groups;               // sizes of groups; empty: all that there are
   std::string output;                    // empty: <host>.yaml
   std::string resume;                    // the state file; empty: none
   int ranks = 0;                         // threads, where nobody launched ranks; 0: a rank a core

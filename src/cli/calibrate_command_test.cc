@@ -73,16 +73,6 @@ class CalibrateCommandTest : public testing::Test {
   fs::path folder_;
 };
 
-// Tables that say that two ranks lie on one node do not fit a flat cluster, where each device is a
-// node of its own; so this profile's are made to.
-std::string OnTwoNodes(std::string profile) {
-  const std::string one = "nodes: 1\n";
-  for (std::size_t at = profile.find(one); at != std::string::npos; at = profile.find(one, at)) {
-    profile.replace(at, one.size(), "nodes: 2\n");
-  }
-  return profile;
-}
-
 TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   const std::string profile = Path("profile.yaml");
   const std::string state = Path("state");
@@ -104,10 +94,11 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   EXPECT_THAT(Files(), ElementsAre("profile.yaml", "state"));
 
   std::ofstream(Path("pair.yaml")) << kPair;
-  std::ofstream(Path("two.yaml")) << OnTwoNodes(Read(profile));
   const ShellResult forecast =
-      Run(fmt::format("simulate {} --set calibration=two.yaml --json", Path("pair.yaml")));
+      Run(fmt::format("simulate {} --set calibration=profile.yaml --json", Path("pair.yaml")));
   ASSERT_EQ(forecast.status, 0) << forecast.messages;
+  // Threads of one machine, forecast as a flat cluster.
+  EXPECT_THAT(forecast.messages, HasSubstr("measured over 2 ranks on 1 node"));
   // Four layers of 3 ms and the optimizer.
   EXPECT_GT(json::parse(forecast.output)["step_time_s"].get<double>(), 0.013);
 
@@ -120,14 +111,29 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
 TEST_F(CalibrateCommandTest, WrongOptionsComeOutTogether) {
   const ShellResult result = Run(
       "calibrate --backend gpu --only gem --types int8 --collectives reduce --from 12 --to 1MiB "
-      "--timeout 3");
+      "--timeout 3 --time 5s");
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
-  for (const char* text : {"unknown backend: 'gpu'", "unknown part: 'gem'",
-                           "there are: launch, memory", "unknown data type: 'int8'",
-                           "unknown collective: 'reduce'", "--from: error", "--timeout"}) {
+  for (const char* text :
+       {"unknown backend: 'gpu'", "unknown part: 'gem'", "there are: launch, memory",
+        "unknown data type: 'int8'", "unknown collective: 'reduce'", "--from: error", "--timeout",
+        "--time: error[command.bad-quantity]: must lie between 10 s and 24 h: "
+        "'5s'"}) {
     EXPECT_THAT(result.messages, HasSubstr(text));
   }
+}
+
+TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
+  const ShellResult result =
+      Run(fmt::format("calibrate --backend host --quick --ranks 4 --only collectives --groups 2,3 "
+                      "--output {}",
+                      Path("profile.yaml")));
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.messages, HasSubstr("--groups: error[command.bad-group]: these ranks have no "
+                                         "groups of 3 that are alike: 3\n"
+                                         "  hint: there are groups of 2, 4\n"));
+  EXPECT_TRUE(Files().empty());
 }
 
 TEST_F(CalibrateCommandTest, SaysAtOnceThatAFileCannotBeWritten) {

@@ -192,19 +192,25 @@ constexpr const char* kCalibrateFooter =
     "Example:\n"
     "  stepcast calibrate --backend cuda --quick\n"
     "  mpirun -n 4 stepcast calibrate --backend host --only collectives --output cluster.yaml\n"
+    "  mpirun -n 64 stepcast calibrate --backend cuda --time 1h --groups 64,8\n"
     "  stepcast simulate scenario.yaml --set calibration=cluster.yaml\n"
     "\n"
     "Parts: launch, memory, gemm, attention, optimizer, copies, collectives, interference. All\n"
     "ranks that mpirun, srun or torchrun started take part; without a launcher the ranks are\n"
-    "threads of this process. Measure with as many ranks on as many nodes as will train: a table "
-    "of\n"
-    "collectives holds for its number of ranks and nodes. Sizes above 64 KiB are measured in "
-    "steps\n"
-    "of sqrt(2), up to where a table's part of the time is spent; beyond, the last bandwidth "
-    "holds.\n"
-    "Everything is repeated until the median is known well enough. --quick takes one to two\n"
-    "minutes. With --resume FILE what was measured is kept in FILE, and taken from it when the\n"
-    "same calibration is run again after an interruption.\n"
+    "threads of this process. Measure with as many ranks on as many nodes as will train: a table\n"
+    "of collectives holds for its number of ranks and nodes. Everything is repeated until the\n"
+    "median is known well enough.\n"
+    "\n"
+    "Time that kernels, copies and interference leave is for collectives. Each table begins with\n"
+    "its smallest sizes, goes on with the largest that fits in its part of the time, and fills "
+    "the\n"
+    "gaps between them down to steps of sqrt(2) above 64 KiB; beyond the largest its bandwidth\n"
+    "holds. A warning says which tables ended early: --time gives them more, --groups,\n"
+    "--collectives and --to leave out what is not needed. Kernels are measured as with --quick\n"
+    "when there are less than 10 minutes.\n"
+    "\n"
+    "With --resume FILE what was measured is kept in FILE, and taken from it when the same\n"
+    "calibration is run again after an interruption.\n"
     "\n";
 
 constexpr const char* kValidateCollectivesAbout =
@@ -436,10 +442,13 @@ void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
 void AddCalibrate(CLI::App& app, CalibrateOptions& options,
                   CalibrateImportOptions& import_options) {
   CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  constexpr int kMostRanks = 4096;
   // Required, but not by `import`: Run() sees to it.
   command.add_option("--backend", options.backend, "What to measure: host or cuda")
       ->type_name("NAME");
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
+  command.add_option("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
+      ->type_name("TIME");
   const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
                          const char* type) {
     command.add_option(name, values, help)
@@ -452,11 +461,17 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options,
         "TYPE,...");
   words("--collectives", options.collectives,
         "Kinds of collectives (all; quick: all but broadcast)", "KIND,...");
+  command
+      .add_option("--groups", options.groups,
+                  "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, kMostRanks));
   command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
       ->type_name("BYTES");
   command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
       ->type_name("BYTES");
-  constexpr int kMostRanks = 4096;
   command
       .add_option("--ranks", options.ranks,
                   "Ranks, as threads, where no launcher started any (one for each core or GPU)")

@@ -9,17 +9,6 @@
 
 namespace stepcast::cost {
 
-const calibration::CollectiveTable* FindTable(
-    const std::vector<calibration::CollectiveTable>& tables, CollectiveKind collective, int ranks,
-    int nodes) {
-  for (const calibration::CollectiveTable& table : tables) {
-    if (table.collective == collective && table.ranks == ranks && table.nodes == nodes) {
-      return &table;
-    }
-  }
-  return nullptr;
-}
-
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes) {
   const auto& points = table.points;
   STEPCAST_CHECK(!points.empty(), "a table has points");

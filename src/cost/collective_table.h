@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "src/base/bytes.h"
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
@@ -22,11 +20,6 @@ struct TableTime {
   Time time;
   Provenance provenance = Provenance::kMeasured;
 };
-
-// The table for exactly this key, or null: groups of other shapes say nothing reliable.
-const calibration::CollectiveTable* FindTable(
-    const std::vector<calibration::CollectiveTable>& tables, CollectiveKind collective, int ranks,
-    int nodes);
 
 // Requires a table that satisfies calibration::Check, and bytes >= 0.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);

@@ -69,16 +69,6 @@ TEST(CollectiveTableTest, OnePointIsEnough) {
   EXPECT_EQ(TimeFromTable(table, MiB(3)).time, Milliseconds(3));
 }
 
-TEST(CollectiveTableTest, FindsExactlyTheKey) {
-  std::vector<calibration::CollectiveTable> tables = {Table(), Table()};
-  tables[1].collective = CollectiveKind::kAllGather;
-  EXPECT_EQ(FindTable(tables, CollectiveKind::kAllReduce, 4, 4), &tables[0]);
-  EXPECT_EQ(FindTable(tables, CollectiveKind::kAllGather, 4, 4), &tables[1]);
-  EXPECT_EQ(FindTable(tables, CollectiveKind::kBroadcast, 4, 4), nullptr);
-  EXPECT_EQ(FindTable(tables, CollectiveKind::kAllReduce, 8, 4), nullptr);
-  EXPECT_EQ(FindTable(tables, CollectiveKind::kAllReduce, 4, 1), nullptr);
-}
-
 RC_GTEST_PROP(CollectiveTableTest, StaysBetweenTheNeighbouringPoints, ()) {
   const auto bytes = Bytes(*rc::gen::inRange<std::int64_t>(4096, 1 << 20));
   const Time time = TimeFromTable(Table(), bytes).time;

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/calibration/find_table.h"
 #include "src/cost/collective_price.h"
 #include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
@@ -268,19 +269,25 @@ class Pricer {
   const calibration::CollectiveTable* TableFor(CollectiveKind kind,
                                                const CommunicationPath& path) const {
     if (scenario_.calibration == nullptr) return nullptr;
-    return FindTable(scenario_.calibration->collectives, kind, path.ranks, path.nodes);
+    const auto& tables = scenario_.calibration->collectives;
+    return scenario_.cluster->flat() ? calibration::FindTableOfFlatCluster(tables, kind, path.ranks)
+                                     : calibration::FindTable(tables, kind, path.ranks, path.nodes);
   }
 
   bool Believable(const calibration::CollectiveTable& table, const CommunicationPath& path) {
     for (const auto& [size, time] : table.points) {
       const Time bound = MeasurementBound(table.collective, size, path);
       if (time >= bound) continue;
-      Report("cost.faster-than-wire", table.location,
-             fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, the "
-                         "table has {}",
-                         Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
-                         FormatBytes(size), FormatTime(time)),
-             "sizes are those of nccl-tests; the profile may belong to another cluster");
+      Report(
+          "cost.faster-than-wire", table.location,
+          fmt::format("{} over {} ranks on {} nodes: the cluster's links need {} for {}, the "
+                      "table has {}",
+                      Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
+                      FormatBytes(size), FormatTime(time)),
+          scenario_.cluster->flat()
+              ? "sizes are those of nccl-tests; where the measured machine is the cluster, leave "
+                "out the flat cluster's link (--set cluster.topology.link=null)"
+              : "sizes are those of nccl-tests; the profile may belong to another cluster");
       return false;
     }
     return true;

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/calibration/find_table.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
@@ -406,8 +407,10 @@ class Loader {
     }
   }
 
-  // A table holds for exactly its number of ranks and nodes. A profile with none of this plan's
-  // would otherwise be left out of the forecast without a word.
+  // A table holds for exactly its number of ranks and nodes; on a flat cluster, whose devices are
+  // nodes of their own wherever they are, for its number of ranks. A profile with none of this
+  // plan's would otherwise be left out of the forecast without a word, and one of another number of
+  // nodes taken without one.
   void WarnOfOtherTables() {
     if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
     const auto data = static_cast<int>(scenario_.plan.parallelism.data);
@@ -419,12 +422,16 @@ class Loader {
     // Of all ranks, of those that share a copy of the states, and of those with the same part of
     // it: the groups of rank 0 stand for all.
     std::vector<std::string> planned;
+    std::vector<int> sizes;
     for (const auto& [count, stride] :
          {std::pair(data, 1), std::pair(shard, 1), std::pair(data / shard, shard)}) {
       std::vector<int> ranks;
       for (int i = 0; i < count; ++i) ranks.push_back(i * stride);
-      if (count > 1) planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
+      if (count == 1) continue;
+      planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
+      if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);
     }
+    if (scenario_.cluster->flat() && WarnOfNodesThatDiffer(sizes, shape)) return;
     std::vector<std::string> measured;
     for (const calibration::CollectiveTable& table : scenario_.calibration->collectives) {
       std::string own = shape(table.ranks, table.nodes);
@@ -439,6 +446,31 @@ class Loader {
         "this plan has {}{}",
         fmt::join(measured, ", "), planned.front(),
         scenario_.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
+  }
+
+  // Says which tables of other numbers of nodes a flat cluster takes for groups of these sizes.
+  // Whether there are any.
+  template <typename Shape>
+  bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape) {
+    std::vector<std::string> taken;
+    const auto& tables = scenario_.calibration->collectives;
+    for (const calibration::CollectiveTable& table : tables) {
+      if (table.nodes == table.ranks) continue;
+      if (std::find(sizes.begin(), sizes.end(), table.ranks) == sizes.end()) continue;
+      if (calibration::FindTableOfFlatCluster(tables, table.collective, table.ranks) != &table) {
+        continue;
+      }
+      std::string own = shape(table.ranks, table.nodes);
+      if (std::find(taken.begin(), taken.end(), own) == taken.end()) {
+        taken.push_back(std::move(own));
+      }
+    }
+    if (taken.empty()) return false;
+    scenario_.warnings.push_back(fmt::format(
+        "this flat cluster takes collectives that were measured over {}; every device of a flat "
+        "cluster is a node, and the calibration profile has no table of that",
+        fmt::join(taken, ", ")));
+    return true;
   }
 
   void Warn(const ScenarioFile& file) {

@@ -349,9 +349,9 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   };
   EXPECT_EQ(WarningsWithTables(table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
-  EXPECT_EQ(WarningsWithTables(table(8, 1) + ", " + table(2, 1)),
+  EXPECT_EQ(WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
             std::vector<std::string>{
-                "the calibration profile's collectives were measured over 8 ranks on 1 node, 2 "
+                "the calibration profile's collectives were measured over 4 ranks on 1 node, 2 "
                 "ranks on 1 node; none of them is used, because this plan has 8 ranks on 8 nodes "
                 "(every device of a flat cluster is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
@@ -359,9 +359,34 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
                                            "data_parallel.shard_group_size=4"};
   EXPECT_EQ(WarningsWithTables(table(4, 4), hybrid), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(2, 2), hybrid), std::vector<std::string>{});
-  EXPECT_EQ(WarningsWithTables(table(2, 1), hybrid).size(), 1u);
+  EXPECT_EQ(WarningsWithTables(table(8, 1), hybrid).size(), 1u);
   // Nobody communicates.
   EXPECT_EQ(WarningsWithTables(table(2, 1), {"cluster.topology.devices=1"}),
+            std::vector<std::string>{});
+}
+
+// As threads of one machine measure it.
+TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
+  const auto table = [](const char* kind, int ranks, int nodes) {
+    return fmt::format(
+        "{{collective: {}, ranks: {}, nodes: {}, points: [[4 KiB, 1 ms], [1 MiB, 2 ms]]}}", kind,
+        ranks, nodes);
+  };
+  const auto sentence = [](const char* measured) {
+    return fmt::format(
+        "this flat cluster takes collectives that were measured over {}; every device of a flat "
+        "cluster is a node, and the calibration profile has no table of that",
+        measured);
+  };
+  EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_gather", 8, 1)),
+            std::vector<std::string>{sentence("8 ranks on 1 node")});
+  // The most nodes.
+  EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_reduce", 8, 2)),
+            std::vector<std::string>{sentence("8 ranks on 2 nodes")});
+  // What is exact for one kind is not for another.
+  EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 8) + ", " + table("all_gather", 8, 1)),
+            std::vector<std::string>{sentence("8 ranks on 1 node")});
+  EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 8) + ", " + table("all_reduce", 8, 1)),
             std::vector<std::string>{});
 }
 

@@ -4,6 +4,7 @@
   tests/cluster/accuracy.py                    200Mbit, 500Mbit and 1Gbit; about 20 minutes
   tests/cluster/accuracy.py --speed 1Gbit      one of them
   tests/cluster/accuracy.py --quick            a handful of cases at 1Gbit, in a minute or two
+  tests/cluster/accuracy.py --keep FOLDER      goes on where an interrupted run was
   tests/cluster/accuracy.py --update           also writes the table into docs/accuracy.md
 
 For each speed of the links: `stepcast calibrate` measures the cluster, then each case is forecast
@@ -16,6 +17,7 @@ Needs root and a built stepcast (bazel build //src/cli:stepcast, or --stepcast).
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -100,6 +102,26 @@ def arguments_of(settings):
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
+class Kept:
+    """Cases that are done, in a file, so that an interrupted run can be gone on with."""
+
+    def __init__(self, path):
+        self.path = path
+        self.cases = []
+        if path.exists():
+            self.cases = [accuracy_table.Case(**case) for case in json.loads(path.read_text())]
+
+    def find(self, speed, model, plan):
+        return next((case for case in self.cases
+                     if (case.speed, case.model, case.plan) == (speed, model, plan)), None)
+
+    def add(self, case):
+        self.cases.append(case)
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps([dataclasses.asdict(case) for case in self.cases]))
+        partial.rename(self.path)
+
+
 class Bench:
     def __init__(self, options):
         self.stepcast = options.stepcast
@@ -112,10 +134,10 @@ class Bench:
     def calibrate(self, profile):
         # The sizes that the cases use: from the smallest bucket to the whole model; in a hurry, the
         # bandwidth of a third of that has to do for all of it.
-        sizes = ("1MiB", "8MiB") if self.quick else ("256KiB", "32MiB")
+        sizes = ("1MiB", "8MiB") if self.quick else ("256KiB", "64MiB")
         self.on_cluster(self.stepcast, "calibrate", "--backend", "host", "--quick",
-                        "--only", "memory,collectives", "--from", sizes[0], "--to", sizes[1],
-                        "--output", str(profile), echo=True)
+                        "--only", "memory,collectives", "--groups", str(RANKS),
+                        "--from", sizes[0], "--to", sizes[1], "--output", str(profile), echo=True)
 
     def case(self, speed, model, text, settings, series, profile):
         scale = GBIT / bits_per_second(speed)
@@ -135,19 +157,22 @@ class Bench:
         return accuracy_table.Case(speed, model, text, forecast["step_time_s"],
                                    measured["step_time_s"], series)
 
-    def speed(self, speed, profile):
+    def speed(self, speed, models, profile, kept):
+        wanted = [(model, *plan) for model in models for plan in plans(model, speed, self.quick)]
+        cases = [kept.find(speed, model, text) for model, text, _, _ in wanted]
+        if all(cases):
+            return cases
         call(CLUSTER, "up", "--name", self.name, "--nodes", str(RANKS), "--bandwidth", speed)
         try:
             if not profile.exists():
                 say(f"{speed}: calibrating")
                 self.calibrate(profile)
-            cases = []
-            for model in MODELS:
-                for text, settings, series in plans(model, speed, self.quick):
-                    cases.append(self.case(speed, model, text, settings, series, str(profile)))
-                    last = cases[-1]
-                    say(f"{speed}, {model}, {text}: forecast {last.forecast:.4f} s, measured "
-                        f"{last.measured:.4f} s, {last.error:+.1f} %")
+            for i, (model, text, settings, series) in enumerate(wanted):
+                if cases[i] is None:
+                    cases[i] = self.case(speed, model, text, settings, series, str(profile))
+                    kept.add(cases[i])
+                say(f"{speed}, {model}, {text}: forecast {cases[i].forecast:.4f} s, measured "
+                    f"{cases[i].measured:.4f} s, {cases[i].error:+.1f} %")
             return cases
         finally:
             call(CLUSTER, "down", "--name", self.name)
@@ -163,8 +188,9 @@ def main():
     parser.add_argument("--speed", action="append", metavar="BANDWIDTH",
                         help="of the links; repeatable")
     parser.add_argument("--quick", action="store_true", help="a few cases")
-    parser.add_argument("--profiles", type=pathlib.Path, metavar="FOLDER",
-                        help="keeps profiles there, one per speed, and uses those it finds")
+    parser.add_argument("--model", action="append", choices=MODELS, help="repeatable")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER",
+                        help="keeps profiles and measured cases there, and takes those it finds")
     parser.add_argument("--mean", type=float, default=8, help="bound, percent (%(default)s)")
     parser.add_argument("--worst", type=float, default=20, help="bound, percent (%(default)s)")
     parser.add_argument("--bucket", type=float, default=3,
@@ -178,20 +204,24 @@ def main():
     bench, cases = Bench(options), []
     try:
         with contextlib.ExitStack() as stack:
-            folder = options.profiles or pathlib.Path(
+            folder = options.keep or pathlib.Path(
                 stack.enter_context(tempfile.TemporaryDirectory()))
             folder.mkdir(parents=True, exist_ok=True)
+            kept = Kept(folder.absolute() / "cases.json")
             default = ["1Gbit"] if options.quick else ["200Mbit", "500Mbit", "1Gbit"]
             for speed in options.speed or default:
-                cases += bench.speed(speed, folder.absolute() / f"{speed}.yaml")
+                cases += bench.speed(speed, options.model or list(MODELS),
+                                     folder.absolute() / f"{speed}.yaml", kept)
     except Failed as failure:
         say(failure)
         return 1
+    choices = accuracy_table.bucket_choices(cases)
     text = f"{accuracy_table.markdown(cases)}\n\n{accuracy_table.summary(cases)}"
+    if choices:
+        text += f"\n\n{accuracy_table.markdown_choices(cases)}"
     print(text)
     if options.update:
         accuracy_table.update_document(ROOT / "docs" / "accuracy.md", "emulated cluster", text)
-    choices = accuracy_table.bucket_choices(cases)
     within = (accuracy_table.mean_error(cases) <= options.mean
               and abs(accuracy_table.worst(cases).error) <= options.worst
               and all(loss <= options.bucket for _, _, loss in choices))

@@ -45,12 +45,9 @@ def bucket_choices(cases):
     return choices
 
 
-def markdown(cases):
-    header = ("links", "model", "plan", "forecast", "measured", "error")
-    rows = [(c.speed, c.model, c.plan, f"{c.forecast:.4f} s", f"{c.measured:.4f} s",
-             f"{c.error:+.1f} %") for c in cases]
+def table(header, right, rows):
+    """In Markdown; `right` says which columns are aligned to the right."""
     width = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    right = (False, False, False, True, True, True)
 
     def line(cells):
         return "| " + " | ".join(cell.rjust(w) if r else cell.ljust(w)
@@ -59,6 +56,22 @@ def markdown(cases):
     rule = "|" + "|".join("-" * (w + 1) + ":" if r else "-" * (w + 2)
                           for w, r in zip(width, right)) + "|"
     return "\n".join([line(header), rule, *map(line, rows)])
+
+
+def markdown(cases):
+    return table(("links", "model", "plan", "forecast", "measured", "error"),
+                 (False, False, False, True, True, True),
+                 [(c.speed, c.model, c.plan, f"{c.forecast:.4f} s", f"{c.measured:.4f} s",
+                   f"{c.error:+.1f} %") for c in cases])
+
+
+def markdown_choices(cases):
+    """What following the forecast costs, for each family of bucket sizes."""
+    return table(("links", "model", "chosen by forecast", "best measured", "cost"),
+                 (False, False, False, False, True),
+                 [(chosen.speed, chosen.model, chosen.plan,
+                   "the same" if chosen is best else best.plan, f"{loss:.1f} %")
+                  for chosen, best, loss in bucket_choices(cases)])
 
 
 def summary(cases):

@@ -1,0 +1,35 @@
+#include "src/calibration/find_table.h"
+
+#include <gtest/gtest.h>
+
+namespace stepcast::calibration {
+namespace {
+
+CollectiveTable Table(CollectiveKind kind, int ranks, int nodes) {
+  CollectiveTable table;
+  table.collective = kind;
+  table.ranks = ranks;
+  table.nodes = nodes;
+  return table;
+}
+
+const std::vector<CollectiveTable> kTables = {
+    Table(CollectiveKind::kAllReduce, 4, 1), Table(CollectiveKind::kAllReduce, 4, 2),
+    Table(CollectiveKind::kAllReduce, 2, 2), Table(CollectiveKind::kAllGather, 4, 4)};
+
+TEST(FindTable, FindsTheExactKeyAndNothingElse) {
+  EXPECT_EQ(FindTable(kTables, CollectiveKind::kAllReduce, 4, 2), &kTables[1]);
+  EXPECT_EQ(FindTable(kTables, CollectiveKind::kAllReduce, 4, 4), nullptr);
+  EXPECT_EQ(FindTable(kTables, CollectiveKind::kAllReduce, 2, 1), nullptr);
+  EXPECT_EQ(FindTable(kTables, CollectiveKind::kBroadcast, 4, 4), nullptr);
+}
+
+TEST(FindTable, AFlatClusterTakesTheMostNodes) {
+  EXPECT_EQ(FindTableOfFlatCluster(kTables, CollectiveKind::kAllReduce, 4), &kTables[1]);
+  EXPECT_EQ(FindTableOfFlatCluster(kTables, CollectiveKind::kAllReduce, 2), &kTables[2]);
+  EXPECT_EQ(FindTableOfFlatCluster(kTables, CollectiveKind::kAllGather, 4), &kTables[3]);
+  EXPECT_EQ(FindTableOfFlatCluster(kTables, CollectiveKind::kAllReduce, 8), nullptr);
+}
+
+}  // namespace
+}  // namespace stepcast::calibration
