@@ -66,7 +66,7 @@ bool IsCoarse(const Options& options) {
   return options.quick || TimeOf(options) < Seconds(10 * 60);
 }
 
-std::string ShowBytes(std::int64_t bytes) { return ExactBytes(Bytes(bytes)); }
+std::string ShowBytes(std::int64_t bytes) { return FormatBytes(Bytes(bytes)); }
 std::string ShowParameters(std::int64_t count) { return fmt::format("{} parameters", count); }
 std::string ShowSequence(std::int64_t length) { return fmt::format("sequence of {}", length); }
 

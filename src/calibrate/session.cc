@@ -259,7 +259,7 @@ Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Cover(
     if (next.sizes.empty()) break;
     std::vector<std::string> keys;
     for (const std::int64_t size : next.sizes) {
-      keys.push_back(fmt::format("{}, {}", what, ExactBytes(Bytes(size))));
+      keys.push_back(fmt::format("{}, {}", what, FormatBytes(Bytes(size))));
     }
     Repetition own = repetition;
     own.briefly = next.briefly;

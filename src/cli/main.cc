@@ -301,6 +301,14 @@ constexpr const char* kTopologyImportFooter =
     "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
     "\n";
 
+// An empty name is a script's variable that was not set; without this it would mean no file.
+CLI::Validator NamesAFile() {
+  return {[](const std::string& name) {
+            return name.empty() ? std::string("the name of a file is due: ''") : std::string();
+          },
+          ""};
+}
+
 // What the command line asks for, filled by the parser.
 struct Request {
   SimulateOptions simulate;
@@ -435,7 +443,8 @@ void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
   import.add_option("--name", options.name, "Name of the profile (that of the first log)")
       ->type_name("TEXT");
   import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
 }
 
@@ -477,10 +486,13 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options,
                   "Ranks, as threads, where no launcher started any (one for each core or GPU)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
-  command.add_option("--output", options.output, "The profile (HOST.yaml)")->type_name("FILE");
+  command.add_option("--output", options.output, "The profile (HOST.yaml)")
+      ->type_name("FILE")
+      ->check(NamesAFile());
   command
       .add_option("--resume", options.resume, "Keep what was measured in FILE, and go on from it")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   command
       .add_option("--timeout", options.timeout,
                   "End the run when no operation finishes for this long (120 s)")
@@ -533,7 +545,8 @@ void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
   import.add_option("--name", options.name, "Name of the topology (that of FILE)")
       ->type_name("TEXT");
   import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
@@ -553,7 +566,8 @@ void Describe(CLI::App& app, Request& request) {
   CLI::Option* trace = simulate
                            .add_option("--trace", request.simulate.trace,
                                        "Also write the timeline as Chrome trace JSON")
-                           ->type_name("FILE");
+                           ->type_name("FILE")
+                           ->check(NamesAFile());
   simulate
       .add_option("--network", request.simulate.network,
                   "How closely collectives are followed: analytic, flow or message")
@@ -596,7 +610,8 @@ void Describe(CLI::App& app, Request& request) {
   execute
       .add_option("--trace", request.execute.trace,
                   "Also write every rank's timeline as Chrome trace JSON")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
 
   CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
@@ -609,7 +624,8 @@ void Describe(CLI::App& app, Request& request) {
   validate
       .add_option("--trace", request.validate.trace,
                   "Also write forecast and measured timelines as one Chrome trace JSON")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   validate.footer(std::string(kValidateFooter) + kExitStatus);
 
   // `validate collectives`; a group without a name keeps the one word out of the overview.
@@ -622,7 +638,8 @@ void Describe(CLI::App& app, Request& request) {
   collectives
       .add_option("--update", request.validate_collectives.update,
                   "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NamesAFile());
   collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
   AddValidatePublished(app, request.validate_published);
 

@@ -37,6 +37,22 @@ Result<planner::SweepGrid> Grid(const SweepOptions& options) {
   return planner::SweepGrid::Of(std::move(axes));
 }
 
+std::string Varied(const std::pair<std::string, std::string>& setting) {
+  return fmt::format("--vary {}={}", setting.first, setting.second);
+}
+
+// What varies is set as --set does it; a mistake in it is one of --vary.
+Diagnostics WithVaried(Diagnostics faults, const planner::Settings& settings) {
+  for (Diagnostic& fault : faults) {
+    for (const auto& setting : settings) {
+      if (fault.location.file == fmt::format("--set {}={}", setting.first, setting.second)) {
+        fault.location.file = Varied(setting);
+      }
+    }
+  }
+  return faults;
+}
+
 // Keys that no value makes right: unknown ones, and a path through something that is no mapping.
 Diagnostics KeyFaults(const Diagnostics& faults, const planner::Settings& settings) {
   Diagnostics result;
@@ -44,8 +60,7 @@ Diagnostics KeyFaults(const Diagnostics& faults, const planner::Settings& settin
       faults.begin(), faults.end(), std::back_inserter(result), [&](const Diagnostic& fault) {
         return (fault.code == "input.unknown-key" || fault.code.starts_with("override.")) &&
                std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
-                 return fault.location.file ==
-                        fmt::format("--set {}={}", setting.first, setting.second);
+                 return fault.location.file == Varied(setting);
                });
       });
   return result;
@@ -65,15 +80,17 @@ Outcome Sweep(const SweepOptions& options) {
   scenario::InputCache cache;
   const auto first = scenario::Load(options.scenario, Overrides(options, grid->Row(0)), cache);
   if (!first) {
-    const Diagnostics faults = KeyFaults(first.error(), grid->Row(0));
+    const Diagnostics faults = KeyFaults(WithVaried(first.error(), grid->Row(0)), grid->Row(0));
     if (!faults.empty()) return WrongInput(faults);
   }
 
   const auto evaluate = [&](const planner::Settings& settings) -> Result<forecast::Forecast> {
     const auto scenario = scenario::Load(options.scenario, Overrides(options, settings), cache);
-    if (!scenario) return tl::unexpected(scenario.error());
+    if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     thread_local forecast::Forecaster forecaster;
-    return forecaster.Evaluate(*scenario);
+    auto forecast = forecaster.Evaluate(*scenario);
+    if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
+    return forecast;
   };
   planner::Progress progress;
   if (options.progress) {

@@ -116,7 +116,15 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   if (memory == MAP_FAILED) return refuse("the system gives no more memory");
   work.memory_ = static_cast<float*>(memory);
   const std::uint32_t hash = values::SeedHash(seed);
-  for (std::int64_t i = 0; i < total; ++i) work.memory_[i] = values::RandomOperand(hash, i);
+  // Again and again the same numbers, a prime of them so that no two rows of a matrix are alike: to
+  // make each anew would take seconds a gigabyte, in which the run would seem to hang.
+  constexpr std::int64_t kNumbers = 1'048'573;
+  const std::int64_t made = std::min(total, kNumbers);
+  for (std::int64_t i = 0; i < made; ++i) work.memory_[i] = values::RandomOperand(hash, i);
+  for (std::int64_t at = made; at < total; at += made) {
+    std::memcpy(work.memory_ + at, work.memory_,
+                static_cast<std::size_t>(std::min(made, total - at)) * sizeof(float));
+  }
   return work;
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
+#include "src/runtime/host/wide_loops.h"
 #include "src/runtime/mpi_failure.h"
 #include "src/runtime/values/number_types.h"
 
@@ -23,6 +25,7 @@ constexpr long kPauseNanoseconds = 50'000;
 // sum = (received + own) / divisor
 template <typename T>
 void AddSlices(const T* received, const T* own, T* sum, std::int64_t count, float divisor) {
+  if constexpr (std::is_same_v<T, float>) return AddAndDivide(received, own, count, divisor, sum);
   if (divisor == 1.0f) {
     for (std::int64_t i = 0; i < count; ++i) {
       sum[i] = values::FromFp32<T>(values::ToFp32(received[i]) + values::ToFp32(own[i]));

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "src/base/check.h"
+#include "src/runtime/host/wide_loops.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -64,6 +65,11 @@ void WriteGradient(const BoundEffect& bound, const EffectContext& context) {
         });
       } else {
         const std::uint32_t seed = values::QuadraticSeed(context.rank, context.micro_batch);
+        if constexpr (std::is_same_v<Target, float> &&
+                      std::is_same_v<decltype(source_storage), float>) {
+          return WriteQuadraticGradients(source, effect.elements, seed, first, scale, effect.add,
+                                         target);
+        }
         Store(target, effect.elements, effect.add, scale, [=](std::int64_t i) {
           return values::QuadraticGradient(values::ToFp32(source[i]), seed, first + i);
         });
