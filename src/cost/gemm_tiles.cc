@@ -55,7 +55,8 @@ Time TiledArithmetic(const Kernel& product, const TileSetting& setting) {
       }
     }
   }
-  const double picoseconds = std::ceil(best * 1e12);
+  // A whole number of picoseconds comes out a hair above itself; less than that is no time.
+  const double picoseconds = std::ceil(best * 1e12 * (1 - 1e-12));
   if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return kLongestTime;
   // No tile is faster than the data sheet; rounding of the quotient may come a hair below.
   return std::max(Picoseconds(static_cast<std::int64_t>(picoseconds)),
