@@ -26,15 +26,20 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
   };
   bool attention_forward = false;
   bool attention_backward = false;
+  bool tiles_taken = false;
   for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
     const auto at = static_cast<std::size_t>(type);
     const bool products = !kernels.gemm_surface[at].empty() || !kernels.gemm_tiling[at].empty();
     fill(fmt::format("gemm.{}", Name(type)), products, defaults.gemm[at], kernels.gemm[at]);
+    const bool tiled = !kernels.gemm_tiling[at].empty();
     fill(fmt::format("gemm.{}", Name(type)), products || kernels.gemm[at] != GemmEfficiency(),
          defaults.gemm_tiling[at], kernels.gemm_tiling[at]);
+    tiles_taken = tiles_taken || (!tiled && !kernels.gemm_tiling[at].empty());
     attention_forward = attention_forward || !kernels.attention_forward_curve[at].empty();
     attention_backward = attention_backward || !kernels.attention_backward_curve[at].empty();
   }
+  // The clock that power holds is part of how fast those tiles are.
+  fill("power", !tiles_taken, defaults.power, kernels.power);
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
     // Where the default generation was measured, its efficiencies do not count.
     const bool measured = i == 1 && (attention_forward || attention_backward ||
@@ -43,7 +48,8 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
          kernels.attention[i]);
   }
   fill("variation", false, defaults.variation, kernels.variation);
-  fill("token_sum_time", false, defaults.token_sum_time, kernels.token_sum_time);
+  fill("token_sum_time", !kernels.memory_curve.empty(), defaults.token_sum_time,
+       kernels.token_sum_time);
   fill("attention_forward_efficiency", attention_forward, defaults.attention_forward_efficiency,
        kernels.attention_forward_efficiency);
   fill("attention_backward_efficiency", attention_backward, defaults.attention_backward_efficiency,
