@@ -44,8 +44,8 @@
 //                                                                                modelled
 //
 // A curve counts where the user lets NCCL choose as when it was measured (none was measured with
-// reduction in the network), GPUs of a node meet over the same kind of link, and a GPU's NVLinks and
-// the network between nodes are within 10 % of those of its machine.
+// reduction in the network), GPUs of a node meet over the same kind of link, and a GPU's NVLinks
+// and the network between nodes are within 10 % of those of its machine.
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
 // transfers count at least what the links take at the profile's efficiencies, so that a network

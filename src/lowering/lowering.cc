@@ -2,9 +2,9 @@
 
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
-#include "src/lowering/fsdp1.h"
 #include "src/lowering/deepspeed.h"
 #include "src/lowering/deepspeed_stage3.h"
+#include "src/lowering/fsdp1.h"
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
