@@ -129,11 +129,7 @@ class Carrier {
   // The number of a collective; like ones of the same ranks have one number.
   tl::expected<std::uint32_t, network::Fault> Add(Index i, const std::vector<int>& ranks, int group,
                                                   bool is_new) {
-    program::Collective collective = program_.collectives[i];
-    // It was priced as one; see price.cc.
-    if (collective.kind == CollectiveKind::kAllToAll) {
-      collective.kind = CollectiveKind::kReduceScatter;
-    }
+    const program::Collective& collective = program_.collectives[i];
     const CollectivePrice& price = prices_.collectives[i];
     const Key key = {group,           collective.kind,      collective.bytes.count(),
                      price.algorithm, price.demand.latency, price.demand.work};

@@ -238,7 +238,6 @@ class Pricer {
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,
                                      const CommunicationPath& path) {
-    if (collective.kind == CollectiveKind::kAllToAll) return PriceExchange(collective, path);
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
@@ -267,15 +266,6 @@ class Pricer {
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
                                    scenario_.algorithm);
-  }
-
-  // Every rank sends the others their parts of its buffer: as many bytes as in a reduce-scatter of
-  // the same buffer, over the same links, whose price stands for it.
-  CollectivePrice PriceExchange(const program::Collective& exchange,
-                                const CommunicationPath& path) {
-    program::Collective like = exchange;
-    like.kind = CollectiveKind::kReduceScatter;
-    return PriceOneCollective(like, path);
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,

@@ -170,9 +170,9 @@ double CollectiveTime(const std::string& network, CollectiveKind op,
 TEST(Fidelity, OneCollectiveAloneTakesItsPrice) {
   const std::vector<std::string> slow = {
       "cluster.slow_links=[{from: node0/nic0, to: leaf0, bandwidth: 625 MB/s}]"};
-  for (CollectiveKind op : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
-                            CollectiveKind::kReduce, CollectiveKind::kAllToAll,
-                            CollectiveKind::kScatter, CollectiveKind::kSendRecv}) {
+  for (CollectiveKind op :
+       {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduce,
+        CollectiveKind::kAllToAll, CollectiveKind::kGather, CollectiveKind::kSendRecv}) {
     const double analytic = CollectiveTime("analytic", op);
     EXPECT_NEAR(CollectiveTime("flow", op) / analytic, 1, 0.01) << Name(op);
     EXPECT_NEAR(CollectiveTime("message", op) / analytic, 1, 0.02) << Name(op);
