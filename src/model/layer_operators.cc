@@ -528,6 +528,40 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     return kernel;
   };
 
+  if (options_.loss == Loss::kInPlace) {
+    // Nobody keeps the 16-bit logits. In FP32 they are their own copy.
+    const Value softmax =
+        cast ? tape_->Make(Joined(module, ".softmax output"), wide) : logits.value;
+    tape_->Keep(softmax);
+    if (cast) {
+      tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {softmax});
+    }
+    const auto pass = [&](const char* name, std::int64_t flops, Bytes written) {
+      tape_->Run(fp32(Joined(module, name), flops * elements, wide, written), {softmax}, {});
+    };
+    pass(".max", 1, Bytes(tokens_ * kFp32Size));
+    pass(".shift", 1, wide);
+    pass(".exp", 1, wide);
+    pass(".sum", 1, Bytes(tokens_ * kFp32Size));
+    pass(".divide", 1, wide);
+    tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {softmax}, {});
+    // What is kept is no temporary of the backward, and its gradient lies where it does.
+    tape_->OnBackward([=, this] {
+      if (!cast) {
+        const Value d_logits = tape_->MakeGradient(logits.value);
+        tape_->RunBackward(fp32(Joined(module, ".dgrad"), elements, wide, wide), {}, {d_logits});
+        tape_->Deliver(logits.value, d_logits);
+        return;
+      }
+      tape_->RunBackward(fp32(Joined(module, ".dgrad"), elements, wide, wide), {}, {});
+      const Value d_logits = tape_->MakeGradient(logits.value);
+      tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {},
+                         {d_logits});
+      tape_->Deliver(logits.value, d_logits);
+    });
+    return;
+  }
+
   tape_->Keep(logits.value);
   if (options_.loss == Loss::kFused) {
     const Bytes statistics = Bytes(tokens_ * kFp32Size);

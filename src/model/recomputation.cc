@@ -30,7 +30,17 @@ const char* Name(Attention attention) {
   return "";
 }
 
-const char* Name(Loss loss) { return loss == Loss::kFused ? "fused" : "eager"; }
+const char* Name(Loss loss) {
+  switch (loss) {
+    case Loss::kEager:
+      return "eager";
+    case Loss::kInPlace:
+      return "in_place";
+    case Loss::kFused:
+      return "fused";
+  }
+  return "";
+}
 
 int FlashGeneration(Attention attention) {
   switch (attention) {

@@ -24,12 +24,16 @@ enum class Checkpointing : std::uint8_t {
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
 enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3 };
 
-// The cross entropy over the whole vocabulary: a cast to FP32, log-softmax and negative
-// log-likelihood, each through memory, or one kernel that keeps FP32 in registers (FlashAttention's
-// and Liger's loss, torch.compile).
-enum class Loss : std::uint8_t { kEager, kFused };
+// The cross entropy over the whole vocabulary:
+//   kEager    a cast to FP32, log-softmax and negative log-likelihood, each through memory
+//   kInPlace  Megatron-LM's (megatron/core/tensor_parallel/cross_entropy.py): an FP32 copy that is
+//             shifted, exponentiated, divided and turned into its gradient where it lies; more
+//             passes over less memory
+//   kFused    one kernel that keeps FP32 in registers (FlashAttention's and Liger's loss,
+//             torch.compile)
+enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
 
-const char* Name(Loss loss);                    // "eager", "fused"
+const char* Name(Loss loss);                    // "eager", "in_place", "fused"
 const char* Name(Checkpointing checkpointing);  // "none", "selective", ...
 const char* Name(Attention attention);          // "flash", "math", "flash1", "flash3"
 int FlashGeneration(Attention attention);       // 1, 2, 3; 0 for math

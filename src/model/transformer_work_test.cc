@@ -211,6 +211,27 @@ TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
   EXPECT_EQ(fused.backward_transient, Bytes(2 * t * (v + h)));
 }
 
+// In place: one FP32 copy of the logits from forward to backward, beside it the 16-bit logits while
+// it is made and their gradient while it is cast.
+TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, v = 128256;
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = TransformerWork(a, options)[kHead];
+  options.loss = Loss::kInPlace;
+  const LayerWork in_place = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Sum(eager.saved) - Sum(in_place.saved), 2 * t * v);
+  EXPECT_EQ(in_place.forward_transient, Bytes(2 * t * v));
+  EXPECT_EQ(in_place.backward_transient, Bytes(2 * t * (v + 4096)));
+  // Passes over the copy: made, then its maximum, shifted, exponentiated, summed, divided; scaled,
+  // cast. 4 bytes each time it is read, and each time it is written; 2 for the 16-bit logits.
+  Bytes moved;
+  for (const ForwardOperator& op : in_place.forward) {
+    if (op.kernel.name.starts_with("loss")) moved += op.kernel.read + op.kernel.written;
+  }
+  EXPECT_NEAR(static_cast<double>(moved.count()), 38.0 * t * v, 0.001 * t * v);
+}
+
 TEST(TransformerWorkTest, EmbeddingAndHeadAreNotRecomputed) {
   const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
   const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));

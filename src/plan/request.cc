@@ -58,7 +58,9 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
   training.compile = request.compile.value_or(false);
   training.loss =
-      request.loss.value_or(training.compile ? model::Loss::kFused : model::Loss::kEager);
+      request.loss.value_or(training.compile                            ? model::Loss::kFused
+                            : request.framework == Framework::kMegatron ? model::Loss::kInPlace
+                                                                        : model::Loss::kEager);
   training.step_barrier = request.step_barrier.value_or(false);
   return training;
 }

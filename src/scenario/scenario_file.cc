@@ -156,8 +156,10 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
                                                          {"math", model::Attention::kMath}});
   request.checkpoint_early_stop = reader.ReadBoolean("checkpoint_early_stop", Need::kOptional);
   request.compile = reader.ReadBoolean("compile", Need::kOptional);
-  request.loss = reader.ReadWord<model::Loss>(
-      "loss", Need::kOptional, {{"eager", model::Loss::kEager}, {"fused", model::Loss::kFused}});
+  request.loss = reader.ReadWord<model::Loss>("loss", Need::kOptional,
+                                              {{"eager", model::Loss::kEager},
+                                               {"in_place", model::Loss::kInPlace},
+                                               {"fused", model::Loss::kFused}});
   request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
   reader.Finish();
 }
