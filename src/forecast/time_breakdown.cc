@@ -48,9 +48,9 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
       left = Difference(left, kernels);
     }
   }
-  const Intervals exposed =
+  result.exposed =
       Intersection(left, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
-  result.time.exposed_communication = Length(exposed);
+  result.time.exposed_communication = Length(result.exposed);
   result.time.idle = Length(left) - result.time.exposed_communication;
   result.communication_total = Length(Union(std::move(running)));
   return result;

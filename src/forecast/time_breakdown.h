@@ -1,5 +1,6 @@
 #pragma once
 
+#include "src/forecast/intervals.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -9,6 +10,7 @@ namespace stepcast::forecast {
 struct Breakdown {
   TimeBreakdown time;
   Time communication_total;  // the communicators' busy time, their union
+  Intervals exposed;         // when communication is exposed
 };
 
 // Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the

@@ -8,6 +8,7 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/local_gradients.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
@@ -201,11 +202,7 @@ class Ddp final : public Technique {
   }
 
   Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
-    return {.name = name,
-            .kind = KernelKind::kMemoryBound,
-            .data_type = plan_.training.gradient_dtype,
-            .read = read,
-            .written = written};
+    return MemoryKernel(name, plan_.training.gradient_dtype, read, written);
   }
 
   void AddParameters() {

@@ -14,6 +14,7 @@
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
@@ -244,12 +245,8 @@ class DeepSpeed final : public Technique {
   // In this micro-batch.
   bool Reduces() const { return stage_ == 2 || step_.last_micro_batch(); }
 
-  Index MemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel({.name = name,
-                               .kind = KernelKind::kMemoryBound,
-                               .data_type = type_,
-                               .read = read,
-                               .written = written});
+  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
+    return builder_.AddKernel(MemoryKernel(name, type_, read, written));
   }
 
   void AddBuckets() {
@@ -273,15 +270,15 @@ class DeepSpeed final : public Technique {
       const Bytes size = BytesOf(step_.model().tensors[t].elements, type_);
       const Bytes wide = BytesOf(step_.model().tensors[t].elements, kept);
       if (kept == type_) {
-        copies_[t] = MemoryKernel("copy_to_bucket", size, size);
+        copies_[t] = AddMemoryKernel("copy_to_bucket", size, size);
         continue;
       }
       accumulators_.push_back(builder_.AddBuffer(step_.model().tensors[t].name + ".grad_accum",
                                                  wide, Category::kGradient));
       // Cast up, then added; cast down on the way to the bucket.
-      accumulate_[t] = MemoryKernel("to_accumulated_gradient", size, wide);
-      accumulate_more_[t] = MemoryKernel("accumulate_gradient", size + 2 * wide, 2 * wide);
-      copies_[t] = MemoryKernel("copy_to_bucket", wide + size, 2 * size);
+      accumulate_[t] = AddMemoryKernel("to_accumulated_gradient", size, wide);
+      accumulate_more_[t] = AddMemoryKernel("accumulate_gradient", size + 2 * wide, 2 * wide);
+      copies_[t] = AddMemoryKernel("copy_to_bucket", wide + size, 2 * size);
     }
     has_accumulator_.assign(accumulators_.size(), false);
     if (offload_.optimizer()) {
@@ -298,8 +295,8 @@ class DeepSpeed final : public Technique {
     if (stage_ == 2 && plan_.training.gradient_accumulation > 1) {
       kept_further_ = builder_.AddBuffer("gradients in partition (next)",
                                          BytesOf(held_.elements, kept), Category::kGradient);
-      add_kept_ =
-          MemoryKernel("accumulate_gradient", 2 * builder_.SizeOf(kept_), builder_.SizeOf(kept_));
+      add_kept_ = AddMemoryKernel("accumulate_gradient", 2 * builder_.SizeOf(kept_),
+                                  builder_.SizeOf(kept_));
     }
     buckets_ = BucketsOf(step_.model(), reduce_order_, flat_, settings_.reduce_bucket_size);
     slot_.assign(tensors, 0);
@@ -326,34 +323,34 @@ class DeepSpeed final : public Technique {
       slot_[tensor] = offset;
       offset += Elements(tensor);
     }
-    sent.divide = MemoryKernel("divide", size, size);
+    sent.divide = AddMemoryKernel("divide", size, size);
     // A gradient that was added up in FP32 is cast before it is sent.
     const bool cast_first = bucket.extra_large && plan_.training.gradient_dtype != type_;
     if ((settings_.reduce_scatter && bucket.parts > 1) || cast_first) {
-      sent.collect = MemoryKernel("flatten", size, size);
+      sent.collect = AddMemoryKernel("flatten", size, size);
       sent.collected = builder_.AddBuffer("flat bucket", size, Category::kCommunication);
       const Bytes own((size.count() + Ranks() - 1) / Ranks());
-      sent.copy_own = MemoryKernel("copy_own_gradients", own, own);
+      sent.copy_own = AddMemoryKernel("copy_own_gradients", own, own);
     }
     if (sent_type != type_ && communicator_ != kNone) {
       const Bytes wide = BytesOf(bucket.elements, sent_type);
       sent.sent = builder_.AddBuffer("bucket as sent", wide, Category::kCommunication);
-      sent.cast = MemoryKernel("cast_bucket", size, wide);
-      sent.cast_back = MemoryKernel("cast_bucket", wide, size);
+      sent.cast = AddMemoryKernel("cast_bucket", size, wide);
+      sent.cast_back = AddMemoryKernel("cast_bucket", wide, size);
     }
     // Tensors that reach into the rank's part are copied whole.
     const double share =
         static_cast<double>(bucket.elements) / static_cast<double>(step_.model().parameter_count());
     const auto held = static_cast<std::int64_t>(share * static_cast<double>(held_.elements));
-    sent.keep = MemoryKernel("copy_grads_in_partition", BytesOf(held, type_),
-                             BytesOf(held, plan_.training.gradient_dtype));
+    sent.keep = AddMemoryKernel("copy_grads_in_partition", BytesOf(held, type_),
+                                BytesOf(held, plan_.training.gradient_dtype));
     if (!offload_.optimizer()) return;
     sent.held = BytesOf(held, type_);
     sent.own = (bucket.elements + Ranks() - 1) / Ranks();
-    sent.add = MemoryKernel("accumulate_gradient", 2 * sent.held, sent.held);
-    sent.widen = MemoryKernel("cast_gradients", BytesOf(sent.own, type_), Bytes(4 * sent.own));
+    sent.add = AddMemoryKernel("accumulate_gradient", 2 * sent.held, sent.held);
+    sent.widen = AddMemoryKernel("cast_gradients", BytesOf(sent.own, type_), Bytes(4 * sent.own));
     sent.widened = builder_.AddBuffer("FP32 gradients", Bytes(4 * sent.own), Category::kGradient);
-    sent.square = MemoryKernel("norm", Bytes(10 * sent.own), Bytes(8 * sent.own));
+    sent.square = AddMemoryKernel("norm", Bytes(10 * sent.own), Bytes(8 * sent.own));
   }
 
   void MakeBucketBuffers() {
@@ -552,7 +549,7 @@ class DeepSpeed final : public Technique {
     for (const DeepSpeedBucket& bucket : buckets_) AddChunk(bucket);
     for (const model::Tensor& tensor : step_.model().tensors) {
       const Bytes size = BytesOf(tensor.elements, type_);
-      copies_.push_back(MemoryKernel("copy_from_bucket", size, size));
+      copies_.push_back(AddMemoryKernel("copy_from_bucket", size, size));
     }
   }
 
@@ -564,15 +561,15 @@ class DeepSpeed final : public Technique {
       slot_[tensor] = offset;
       offset += Elements(tensor);
     }
-    sent.collect = MemoryKernel("flatten", size, size);
+    sent.collect = AddMemoryKernel("flatten", size, size);
     sent.collected = builder_.AddBuffer("flat bucket", size, Category::kCommunication);
     const DataType sent_type = plan_.training.reduce_dtype;
     const Bytes wide = BytesOf(bucket.elements, sent_type);
-    sent.divide = MemoryKernel("divide", wide, wide);
+    sent.divide = AddMemoryKernel("divide", wide, wide);
     if (sent_type == type_) return;
     sent.sent = builder_.AddBuffer("bucket as sent", wide, Category::kCommunication);
-    sent.cast = MemoryKernel("cast_bucket", size, wide);
-    sent.cast_back = MemoryKernel("cast_bucket", wide, size);
+    sent.cast = AddMemoryKernel("cast_bucket", size, wide);
+    sent.cast_back = AddMemoryKernel("cast_bucket", wide, size);
   }
 
   void ReduceAfterBackward() {

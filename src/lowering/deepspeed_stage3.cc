@@ -16,6 +16,7 @@
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/module_runs.h"
 #include "src/lowering/parameter_coordinator.h"
@@ -302,12 +303,8 @@ class Stage3 final : public Technique {
                  BytesOf(group.update.elements, kept_in_));
   }
 
-  Index MemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel({.name = name,
-                               .kind = KernelKind::kMemoryBound,
-                               .data_type = type_,
-                               .read = read,
-                               .written = written});
+  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
+    return builder_.AddKernel(MemoryKernel(name, type_, read, written));
   }
 
   void AddTensors() {
@@ -359,23 +356,23 @@ class Stage3 final : public Technique {
     const std::int64_t whole = tensor.shard.padded();
     const Bytes size = BytesOf(Elements(index), type_);
     tensor.copy_to_bucket =
-        MemoryKernel("copy_to_bucket", size, BytesOf(Elements(index), reduced_in_));
+        AddMemoryKernel("copy_to_bucket", size, BytesOf(Elements(index), reduced_in_));
     const Bytes reduced = BytesOf(part, reduced_in_), kept = BytesOf(part, kept_in_);
-    tensor.keep = MemoryKernel("copy_gradient_partition", reduced, kept);
+    tensor.keep = AddMemoryKernel("copy_gradient_partition", reduced, kept);
     if (plan_.training.gradient_accumulation > 1) {
-      tensor.add = MemoryKernel("accumulate_gradient", reduced + kept, kept);
+      tensor.add = AddMemoryKernel("accumulate_gradient", reduced + kept, kept);
     }
     if (offload_.optimizer()) {
       // To FP64, and its norm.
-      tensor.square = MemoryKernel("norm", kept + Bytes(8 * part), Bytes(8 * part));
-      tensor.widen = MemoryKernel("cast_gradients", kept, Bytes(4 * part));
+      tensor.square = AddMemoryKernel("norm", kept + Bytes(8 * part), Bytes(8 * part));
+      tensor.widen = AddMemoryKernel("cast_gradients", kept, Bytes(4 * part));
     }
     if (ranks_ == 1) return;
     tensor.full =
         builder_.AddBuffer(name, BytesOf(whole, type_),
                            tensor.persistent ? Category::kParameter : Category::kCommunication,
                            BytesOf(whole - Elements(index), type_));
-    tensor.copy_out = MemoryKernel("copy_from_gathered", size, size);
+    tensor.copy_out = AddMemoryKernel("copy_from_gathered", size, size);
     tensor.gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                             .communicator = communicator_,
                                             .bytes = BytesOf(whole, type_),
@@ -383,7 +380,7 @@ class Stage3 final : public Technique {
     if (HasSecondary()) {
       const Bytes length = BytesOf(whole / settings_.hpz_partition_size, type_);
       tensor.secondary = builder_.AddBuffer(name + " (secondary)", length, Category::kParameter);
-      tensor.copy_secondary = MemoryKernel("copy_secondary", length, length);
+      tensor.copy_secondary = AddMemoryKernel("copy_secondary", length, length);
     }
     if (!tensor.persistent || Elements(index) == 0) return;
     builder_.Allocate(step_.compute(), tensor.full);
@@ -582,7 +579,7 @@ class Stage3 final : public Technique {
     if (offload_.parameters() && !secondary) gather.staged = buffer(" from the host", part);
     if (several) {
       gather.flat = buffer("", BytesOf(whole, type_));
-      gather.copy_in = MemoryKernel("copy_to_gathered", part, part);
+      gather.copy_in = AddMemoryKernel("copy_to_gathered", part, part);
     }
     program::Collective collective{.kind = CollectiveKind::kAllGather,
                                    .communicator = communicator,
@@ -597,9 +594,9 @@ class Stage3 final : public Technique {
       gather.scales = buffer(" (scales)", gather.ranks * scales);
       // Several are put behind one another first.
       const Bytes together = several ? part : Bytes();
-      gather.quantise = MemoryKernel("quantise", part + together, small + scales + together);
+      gather.quantise = AddMemoryKernel("quantise", part + together, small + scales + together);
       gather.dequantise =
-          MemoryKernel("dequantise", gather.ranks * (small + scales), BytesOf(whole, type_));
+          AddMemoryKernel("dequantise", gather.ranks * (small + scales), BytesOf(whole, type_));
       collective.bytes = gather.ranks * small;
       collective.data_type = DataType::kFp8;
       program::Collective of_scales = collective;
@@ -830,11 +827,11 @@ class Stage3 final : public Technique {
     exchange.summed = buffer(" (4 bits, summed)", half_part + scales_part);
     exchange.result = buffer(" (summed)", result);
     exchange.quantise =
-        MemoryKernel("quantise", BytesOf(tensor.elements, reduced_in_), half + scales);
-    exchange.sum = MemoryKernel("quantised_reduction", half + scales, half_part + scales_part);
-    exchange.dequantise = MemoryKernel("dequantise", half_part + scales_part, result);
+        AddMemoryKernel("quantise", BytesOf(tensor.elements, reduced_in_), half + scales);
+    exchange.sum = AddMemoryKernel("quantised_reduction", half + scales, half_part + scales_part);
+    exchange.dequantise = AddMemoryKernel("dequantise", half_part + scales_part, result);
     exchange.average =
-        MemoryKernel("sum_nodes", result, BytesOf(tensor.elements / ranks_, reduced_in_));
+        AddMemoryKernel("sum_nodes", result, BytesOf(tensor.elements / ranks_, reduced_in_));
     const auto all_to_all = [&](Index communicator, Bytes bytes, DataType type) {
       return builder_.AddCollective({.kind = CollectiveKind::kAllToAll,
                                      .communicator = communicator,
@@ -868,9 +865,9 @@ class Stage3 final : public Technique {
           "interleaved gradients " + std::to_string(reductions_of_.size() - 1), size,
           Category::kCommunication, BytesOf(part * ranks_ - elements, reduced_in_));
       reduction.interleave =
-          MemoryKernel("interleave_gradients", BytesOf(elements, first.place.type), size);
+          AddMemoryKernel("interleave_gradients", BytesOf(elements, first.place.type), size);
     }
-    reduction.divide = MemoryKernel("divide", size, size);
+    reduction.divide = AddMemoryKernel("divide", size, size);
     if (communicator_ != kNone) {
       reduction.collective = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
                                                      .communicator = communicator_,
@@ -885,7 +882,7 @@ class Stage3 final : public Technique {
   void AllReduceBucket() {
     const Bytes size = BytesOf(bucket_elements_, reduced_in_);
     const BufferUse use = Writes(bucket_, Bytes(0), size);
-    builder_.Run(reduce_stream_, MemoryKernel("divide", size, size), {use});
+    builder_.Run(reduce_stream_, AddMemoryKernel("divide", size, size), {use});
     if (communicator_ != kNone) {
       const program::Elements whole = At(bucket_, 0, reduced_in_);
       builder_.With(Collected(whole, whole, bucket_elements_));

@@ -11,6 +11,7 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
@@ -81,10 +82,7 @@ class Megatron final : public Technique {
     AddSmallGradients();
     Bytes gradients;
     for (const Bucket& bucket : buckets_) gradients += builder_.SizeOf(bucket.gradients);
-    zero_ = builder_.AddKernel({.name = "zero_gradients",
-                                .kind = KernelKind::kMemoryBound,
-                                .data_type = GradientType(),
-                                .written = gradients});
+    zero_ = builder_.AddKernel(MemoryKernel("zero_gradients", GradientType(), Bytes(), gradients));
     if (builder_.describes_data_flow()) AddStates();
   }
 
@@ -246,11 +244,7 @@ class Megatron final : public Technique {
     bucket.ready = builder_.AddEvent(name + " ready");
     bucket.reduced = builder_.AddEvent(name + " reduced");
     const Bytes size = builder_.SizeOf(bucket.gradients);
-    bucket.scale = builder_.AddKernel({.name = "scale_gradients",
-                                       .kind = KernelKind::kMemoryBound,
-                                       .data_type = GradientType(),
-                                       .read = size,
-                                       .written = size});
+    bucket.scale = builder_.AddKernel(MemoryKernel("scale_gradients", GradientType(), size, size));
     bucket.reduce = builder_.AddCollective(
         {.kind = distributed_ ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
          .communicator = communicator_,
@@ -291,11 +285,8 @@ class Megatron final : public Technique {
       const Bytes made = BytesOf(tensor.elements, ParameterType());
       const Bytes kept = BytesOf(tensor.elements, GradientType());
       parameter.made = builder_.AddBuffer(tensor.name + ".grad", made, Category::kGradient);
-      parameter.add = builder_.AddKernel({.name = "add_to_main_gradient",
-                                          .kind = KernelKind::kMemoryBound,
-                                          .data_type = GradientType(),
-                                          .read = made + kept,
-                                          .written = kept});
+      parameter.add = builder_.AddKernel(
+          MemoryKernel("add_to_main_gradient", GradientType(), made + kept, kept));
     }
   }
 
