@@ -21,6 +21,7 @@
 #include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
 #include "src/cli/collective_command.h"
+#include "src/cli/emit_plan.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/explain_command.h"
 #include "src/cli/memory_command.h"
@@ -72,6 +73,12 @@ constexpr const char* kSimulateFooter =
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --emit gpt2-plan\n"
+    "\n"
+    "--emit writes what others need to run the plan (docs/plans.md): plan.json, which every\n"
+    "command takes in the place of a scenario; DeepSpeed's JSON, a Python module for DDP or FSDP,\n"
+    "torchtitan's or Megatron-LM's arguments, whichever the framework is; launch.sh (torchrun) and\n"
+    "job.sbatch (Slurm). All files appear together or none does.\n"
     "\n"
     "--network, or cluster.network in the scenario, says how collectives are followed:\n"
     "  analytic  each by itself, in closed form, on one rank that stands for all\n"
@@ -404,6 +411,16 @@ void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::stri
       ->take_all();
 }
 
+void AddEmit(CLI::App& command, EmitOptions& options) {
+  CLI::Option* folder =
+      command
+          .add_option("--emit", options.folder,
+                      "Also write the plan into DIR: plan.json, files of the framework, scripts")
+          ->type_name("DIR")
+          ->check(NamesAFile());
+  command.add_flag("--force", options.force, "Replace the plan that DIR holds")->needs(folder);
+}
+
 void AddHardware(CLI::App& command, HardwareOptions& hardware) {
   AddScenario(command, hardware.scenario, hardware.set);
   constexpr int kMostSteps = 100'000;
@@ -605,6 +622,7 @@ void Describe(CLI::App& app, Request& request) {
                 "Print the step program that a rank would submit, and whether it is free of races")
       ->excludes(json)
       ->excludes(trace);
+  AddEmit(simulate, request.simulate.emit);
   simulate.footer(std::string(kSimulateFooter) + kExitStatus);
 
   CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");

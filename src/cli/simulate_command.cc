@@ -81,6 +81,9 @@ Outcome Simulate(const SimulateOptions& options) {
                        ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
                        : report::SimulateText(*scenario, run->forecast);
   outcome.messages = Warnings(*scenario);
+  if (auto failure = EmitPlan(*scenario, options.scenario, options.emit, outcome.messages)) {
+    return *std::move(failure);
+  }
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/emit_plan.h"
 #include "src/cli/outcome.h"
 
 namespace stepcast::cli {
@@ -14,6 +15,7 @@ struct SimulateOptions {
   bool json = false;
   std::string trace;     // file to write; empty: none
   bool program = false;  // print the step program instead of the forecast
+  EmitOptions emit;
 };
 
 Outcome Simulate(const SimulateOptions& options);

@@ -18,6 +18,7 @@
 #include "src/scenario/document.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/overrides.h"
+#include "src/scenario/plan_file.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_file.h"
 #include "src/scenario/shared_inputs.h"
@@ -581,6 +582,7 @@ Result<Scenario> Load(const std::string& path, const std::vector<std::string>& o
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;
     read.root = ReadDocument(*found, read.mistakes);
+    if (read.root) read.root = ScenarioOfPlan(*read.root, read.mistakes);
     return read;
   });
   return LoadTree((*document)->root, (*document)->mistakes, *found, overrides, cache.contents());
@@ -594,7 +596,8 @@ Result<Scenario> Load(const std::string& path) {
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache) {
   Diagnostics mistakes;
-  const std::optional<Node> root = ParseDocument(text, file, mistakes);
+  std::optional<Node> root = ParseDocument(text, file, mistakes);
+  if (root) root = ScenarioOfPlan(*root, mistakes);
   return LoadTree(root, std::move(mistakes), file, overrides, cache.contents());
 }
 

@@ -1,0 +1,81 @@
+#include <utility>
+
+#include "src/emit/json_text.h"
+#include "src/emit/target.h"
+#include "src/plan/data_parallel_keys.h"
+
+namespace stepcast::emit {
+namespace {
+
+using scenario::Resolved;
+using Mapping = Resolved::Mapping;
+
+Resolved Text(std::string_view text) { return {std::string(text)}; }
+
+Resolved Offload(plan::OffloadDevice device) {
+  Mapping mapping{{"device", Text(plan::Name(device))}, {"pin_memory", Resolved{true}}};
+  // Where the drives are mounted is the cluster's business; README.md says to set it.
+  if (device == plan::OffloadDevice::kNvme) mapping.emplace_back("nvme_path", Text("/local_nvme"));
+  return {std::move(mapping)};
+}
+
+Resolved Zero(const plan::DataParallel& data_parallel) {
+  const int stage = data_parallel.zero_stage;
+  Mapping zero{{"stage", Resolved{std::int64_t{stage}}}};
+  if (stage > 0) zero.emplace_back("overlap_comm", Resolved{data_parallel.overlap});
+  for (const auto& setting : plan::kDeepSpeedSizes) {
+    if (!setting.HasEffect(stage)) continue;
+    zero.emplace_back(setting.key, Resolved{data_parallel.deepspeed.*setting.value});
+  }
+  for (const auto& setting : plan::kDeepSpeedSwitches) {
+    if (!setting.HasEffect(stage)) continue;
+    zero.emplace_back(setting.key, Resolved{data_parallel.deepspeed.*setting.value});
+  }
+  for (const auto& setting : plan::kDeepSpeedOffload) {
+    const plan::OffloadDevice device = data_parallel.deepspeed.*setting.value;
+    if (!setting.HasEffect(stage) || device == plan::OffloadDevice::kNone) continue;
+    zero.emplace_back(setting.key, Offload(device));
+  }
+  return {std::move(zero)};
+}
+
+}  // namespace
+
+Target DeepSpeedConfig(const scenario::Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  if (data_parallel.framework != plan::Framework::kDeepSpeed) {
+    return CannotRun("the plan's framework is not deepspeed");
+  }
+  if (training.precision == DataType::kFp8) {
+    return CannotRun("DeepSpeed's configuration has no 8-bit products");
+  }
+  Mapping root;
+  root.emplace_back("train_batch_size", Resolved{training.global_batch_size});
+  root.emplace_back("train_micro_batch_size_per_gpu", Resolved{training.micro_batch_size});
+  root.emplace_back("gradient_accumulation_steps", Resolved{training.gradient_accumulation});
+  if (training.precision != DataType::kFp32) {
+    root.emplace_back(std::string(Name(training.precision)),
+                      Resolved{Mapping{{"enabled", Resolved{true}}}});
+  }
+  if (training.gradient_dtype != training.parameter_dtype) {
+    root.emplace_back("data_types",
+                      Resolved{Mapping{{"grad_accum_dtype", Text(Name(training.gradient_dtype))}}});
+  }
+  root.emplace_back("communication_data_type", Text(Name(training.reduce_dtype)));
+  root.emplace_back("zero_optimization", Zero(data_parallel));
+  if (training.optimizer == plan::Optimizer::kAdamW) {
+    Mapping parameters;
+    if (training.optimizer_implementation == plan::OptimizerImplementation::kForeach) {
+      parameters.emplace_back("torch_adam", Resolved{true});
+    }
+    root.emplace_back("optimizer", Resolved{Mapping{{"type", Text("AdamW")},
+                                                    {"params", Resolved{std::move(parameters)}}}});
+  } else {
+    // torch.optim.SGD, made by the training script: its learning rate has no default everywhere.
+    root.emplace_back("zero_allow_untested_optimizer", Resolved{true});
+  }
+  return JsonText(Resolved{std::move(root)});
+}
+
+}  // namespace stepcast::emit

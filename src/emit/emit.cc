@@ -1,0 +1,188 @@
+#include "src/emit/emit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/text_file.h"
+#include "src/emit/json_text.h"
+#include "src/emit/target.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/plan_file.h"
+
+namespace stepcast::emit {
+namespace {
+
+namespace fs = std::filesystem;
+using scenario::Resolved;
+
+// The paths that the scenario names its inputs by: model, topology, profile.
+std::vector<std::string> NamedInputs(const Resolved& resolved) {
+  std::vector<std::string> paths;
+  const auto find = [](const Resolved& tree, std::string_view key) -> const Resolved* {
+    const auto* mapping = std::get_if<Resolved::Mapping>(&tree.value);
+    if (mapping == nullptr) return nullptr;
+    for (const auto& [name, value] : *mapping) {
+      if (name == key) return &value;
+    }
+    return nullptr;
+  };
+  const auto add = [&](const Resolved* tree) {
+    if (tree == nullptr) return;
+    if (const auto* path = std::get_if<std::string>(&tree->value)) paths.push_back(*path);
+  };
+  add(find(resolved, "model"));
+  if (const Resolved* cluster = find(resolved, "cluster")) add(find(*cluster, "topology"));
+  add(find(resolved, "calibration"));
+  return paths;
+}
+
+// Whether a relative path leads out of the folder that it starts from.
+bool LeavesFolder(const std::string& path) {
+  const fs::path normal = fs::path(path).lexically_normal();
+  return normal.empty() || *normal.begin() == "..";
+}
+
+// The files that the plan must take along: named relative to the scenario's own folder.
+tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& scenario,
+                                                      const std::string& source) {
+  std::vector<File> files;
+  const std::string found = scenario::FindInput(source, "").value_or(source);
+  const std::string folder = scenario::FolderOf(found);
+  for (const std::string& path : NamedInputs(scenario.resolved)) {
+    if (path.empty() || path.front() == '/') continue;
+    const fs::path beside = fs::path(folder) / path;
+    std::error_code error;
+    if (!fs::exists(beside, error)) continue;  // it is in the data root
+    if (LeavesFolder(path)) {
+      return tl::unexpected(FolderFailure{
+          {{"file.outside",
+            {found, 0, 0},
+            fmt::format("the scenario names a file outside its own folder: {}", Quoted(path)),
+            "name it by an absolute path with --set, or move it beside the scenario"}},
+          ""});
+    }
+    const bool known = std::any_of(files.begin(), files.end(),
+                                   [&](const File& file) { return file.name == path; });
+    if (known) continue;
+    Diagnostics diagnostics;
+    std::optional<std::string> text = ReadAnyFile(beside.string(), diagnostics);
+    if (!text) return tl::unexpected(FolderFailure{std::move(diagnostics), ""});
+    files.push_back({path, *std::move(text)});
+  }
+  return files;
+}
+
+// What the emitted files cannot say, and somebody must know.
+std::vector<std::string> Notes(const scenario::Scenario& scenario) {
+  std::vector<std::string> notes;
+  const plan::Training& training = scenario.plan.training;
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
+  const bool megatron = data_parallel.framework == plan::Framework::kMegatron;
+  if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
+    note(fmt::format(
+        "activation checkpointing ({}) is part of the model's code, unless torchtitan runs it",
+        model::Name(training.activation_checkpointing)));
+  }
+  if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+    if (training.optimizer == plan::Optimizer::kSgd) {
+      note(
+          "the training script makes the optimizer, torch.optim.SGD with momentum, and gives it "
+          "to deepspeed.initialize");
+    }
+    if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
+        data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
+      note("nvme_path in deepspeed.json must name a folder on each node's drives");
+    }
+  }
+  note(fmt::format("sequences have {} tokens, a step {} sequences", training.sequence_length,
+                   training.global_batch_size));
+  note("learning rate, data and checkpoints are the trainer's");
+  return notes;
+}
+
+std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& files,
+                   const Emission& emission) {
+  std::string text = fmt::format(
+      "# {}\n\nA training plan, written by `stepcast`.\n\n"
+      "`plan.json` is the whole plan: `stepcast simulate`, `execute` and `validate` take it in the "
+      "place\nof a scenario. It was made for torch {}.{} and NCCL {}.{}.\n\n",
+      scenario.name, scenario.plan.software.torch.major, scenario.plan.software.torch.minor,
+      scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
+  text += "Files:\n\n";
+  for (const File& file : files) text += fmt::format("- `{}`\n", file.name);
+  if (!emission.left_out.empty()) {
+    text += "\nNot written:\n\n";
+    for (const auto& [name, reason] : emission.left_out) {
+      text += fmt::format("- `{}`: {}\n", name, reason);
+    }
+  }
+  text += "\nTo know:\n\n";
+  for (const std::string& note : Notes(scenario)) text += fmt::format("- {}\n", note);
+  return text;
+}
+
+}  // namespace
+
+tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
+                                           const std::string& source, const std::string& path,
+                                           bool force) {
+  Emission emission;
+  std::vector<File> files;
+  files.push_back({"plan.json", JsonText(scenario::PlanOf(scenario.resolved))});
+  const char* framework = plan::Name(scenario.plan.data_parallel.framework);
+  const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kDdp ||
+                       plan::IsFsdp(scenario.plan.data_parallel.framework);
+  const std::string settings = pytorch ? fmt::format("pytorch_{}.py", framework) : "pytorch.py";
+  const auto add = [&](std::string name, Target target, bool executable) {
+    if (target) {
+      files.push_back({std::move(name), *std::move(target), executable});
+    } else {
+      emission.left_out.emplace_back(std::move(name), std::move(target.error()));
+    }
+  };
+  add("deepspeed.json", DeepSpeedConfig(scenario), false);
+  add(settings, PytorchSettings(scenario), false);
+  add("torchtitan.toml", TorchtitanConfig(scenario), false);
+  add("megatron.args", MegatronArguments(scenario), false);
+  add("launch.sh", LaunchScript(scenario), true);
+  add("job.sbatch", BatchScript(scenario), true);
+
+  auto inputs = Inputs(scenario, source);
+  if (!inputs) return tl::unexpected(std::move(inputs.error()));
+  for (File& input : *inputs) {
+    const bool taken = input.name == "README.md" ||
+                       std::any_of(files.begin(), files.end(),
+                                   [&](const File& file) { return file.name == input.name; });
+    if (taken) {
+      return tl::unexpected(FolderFailure{
+          {{"file.exists",
+            {source, 0, 0},
+            fmt::format("the scenario names a file of the same name as one that is written: {}",
+                        Quoted(input.name)),
+            "rename that file"}},
+          ""});
+    }
+    files.push_back(std::move(input));
+  }
+  files.push_back({"README.md", Readme(scenario, files, emission)});
+  if (auto written = WriteFolder(path, files, force); !written) {
+    return tl::unexpected(std::move(written.error()));
+  }
+  for (const File& file : files) emission.written.push_back(file.name);
+  return emission;
+}
+
+std::string Describe(const Emission& emission, const std::string& path) {
+  std::string text =
+      fmt::format("stepcast: wrote {} into {}\n", fmt::join(emission.written, ", "), path);
+  for (const auto& [name, reason] : emission.left_out) {
+    text += fmt::format("  not {}: {}\n", name, reason);
+  }
+  return text;
+}
+
+}  // namespace stepcast::emit

@@ -1,0 +1,57 @@
+#include "src/emit/json_text.h"
+
+#include <algorithm>
+
+#include "src/scenario/resolved_scenario.h"
+
+namespace stepcast::emit {
+namespace {
+
+using scenario::Resolved;
+
+bool IsScalar(const Resolved& tree) {
+  return !std::holds_alternative<Resolved::Mapping>(tree.value) &&
+         !std::holds_alternative<Resolved::Sequence>(tree.value);
+}
+
+void Append(const Resolved& tree, std::size_t depth, std::string& text) {
+  const std::string inner(2 * (depth + 1), ' ');
+  const std::string outer(2 * depth, ' ');
+  if (const auto* mapping = std::get_if<Resolved::Mapping>(&tree.value)) {
+    if (mapping->empty()) {
+      text += "{}";
+      return;
+    }
+    text += "{\n";
+    for (std::size_t i = 0; i < mapping->size(); ++i) {
+      text += inner + scenario::ToJson(Resolved{(*mapping)[i].first}) + ": ";
+      Append((*mapping)[i].second, depth + 1, text);
+      text += i + 1 < mapping->size() ? ",\n" : "\n";
+    }
+    text += outer + "}";
+    return;
+  }
+  if (const auto* sequence = std::get_if<Resolved::Sequence>(&tree.value);
+      sequence != nullptr && !std::all_of(sequence->begin(), sequence->end(), IsScalar)) {
+    text += "[\n";
+    for (std::size_t i = 0; i < sequence->size(); ++i) {
+      text += inner;
+      Append((*sequence)[i], depth + 1, text);
+      text += i + 1 < sequence->size() ? ",\n" : "\n";
+    }
+    text += outer + "]";
+    return;
+  }
+  text += scenario::ToJson(tree);
+}
+
+}  // namespace
+
+std::string JsonText(const scenario::Resolved& tree) {
+  std::string text;
+  Append(tree, 0, text);
+  text += '\n';
+  return text;
+}
+
+}  // namespace stepcast::emit

@@ -1,0 +1,122 @@
+#include "fmt/format.h"
+#include "src/emit/target.h"
+
+namespace stepcast::emit {
+namespace {
+
+// NCCL's variables that the forecast supposes.
+std::string Environment(const scenario::Scenario& scenario) {
+  std::string text;
+  const auto set = [&](const char* name, std::string_view value) {
+    text += fmt::format("export {}='{}'\n", name, value);
+  };
+  if (!scenario.nccl_algo.empty()) {
+    set("NCCL_ALGO", scenario.nccl_algo);
+  } else if (!scenario.cluster->flat() &&
+             scenario.algorithm != scenario::CollectiveAlgorithm::kAuto) {
+    set("NCCL_ALGO", scenario.algorithm == scenario::CollectiveAlgorithm::kRing ? "ring" : "tree");
+  }
+  if (!scenario.nccl_proto.empty()) set("NCCL_PROTO", scenario.nccl_proto);
+  if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
+  return text;
+}
+
+int RanksPerNode(const scenario::Scenario& scenario) {
+  // Every device of a flat cluster is a node.
+  return scenario.cluster->flat() ? 1 : scenario.cluster->gpus_per_node();
+}
+
+// What torchrun starts.
+Target Program(const scenario::Scenario& scenario) {
+  switch (scenario.plan.data_parallel.framework) {
+    case plan::Framework::kDdp:
+    case plan::Framework::kFsdp1:
+    case plan::Framework::kFsdp2:
+      if (TorchtitanConfig(scenario)) {
+        return "if [ -n \"${TRAIN:-}\" ]; then\n"
+               "  set -- \"$TRAIN\" \"$@\"\n"
+               "else  # torchtitan must be installed, or be the working directory\n"
+               "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
+               "fi\n";
+      }
+      return "# Your training script; it imports the settings beside this file.\n"
+             "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
+             "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
+    case plan::Framework::kDeepSpeed:
+      return "# Your training script, which takes DeepSpeed's own arguments.\n"
+             "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
+             "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
+    case plan::Framework::kMegatron:
+      if (const Target arguments = MegatronArguments(scenario); !arguments) {
+        return CannotRun(arguments.error());
+      }
+      return "# Data, tokenizer and learning rate are yours: give them as arguments. Without any "
+             "it\n"
+             "# trains on made-up data, for timing.\n"
+             "if [ $# -eq 0 ]; then\n"
+             "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
+             "    --make-vocab-size-divisible-by 1 --train-iters 20 --lr 1e-4\n"
+             "fi\n"
+             "# shellcheck disable=SC2046\n"
+             "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "
+             "\\\n"
+             "  $(cat \"$here/megatron.args\") \"$@\"\n";
+    case plan::Framework::kReference:
+      break;
+  }
+  return CannotRun("framework reference is the textbook's, and no program runs it");
+}
+
+}  // namespace
+
+Target LaunchScript(const scenario::Scenario& scenario) {
+  const Target program = Program(scenario);
+  if (!program) return program;
+  std::string text = fmt::format(
+      "#!/bin/sh\n"
+      "# Starts the ranks of this node; to be run on each of {} {}. Written by `stepcast`.\n"
+      "#   NODE_RANK    this node's number, from 0 (SLURM_NODEID, else 0)\n"
+      "#   MASTER_ADDR  a name of node 0 (localhost)\n"
+      "#   MASTER_PORT  a free port there (29500)\n"
+      "set -eu\n"
+      "here=$(cd \"$(dirname \"$0\")\" && pwd)\n",
+      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
+      scenario.cluster->devices() == 1 ? "node" : "nodes");
+  text += Environment(scenario);
+  if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+      architecture != nullptr &&
+      scenario.plan.data_parallel.framework == plan::Framework::kMegatron) {
+    // Megatron-LM's NullTokenizer adds one token, for the end of a document.
+    text += fmt::format("VOCABULARY={}\n", architecture->vocabulary - 1);
+  }
+  text += *program;
+  text += fmt::format(
+      "exec torchrun --nnodes={} --nproc-per-node={} \\\n"
+      "  --node-rank=\"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" \\\n"
+      "  --master-addr=\"${{MASTER_ADDR:-localhost}}\" --master-port=\"${{MASTER_PORT:-29500}}\" "
+      "\\\n"
+      "  \"$@\"\n",
+      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
+      RanksPerNode(scenario));
+  return text;
+}
+
+Target BatchScript(const scenario::Scenario& scenario) {
+  if (const Target program = Program(scenario); !program) return program;
+  return fmt::format(
+      "#!/bin/sh\n"
+      "#SBATCH --job-name=stepcast-plan\n"
+      "#SBATCH --nodes={}\n"
+      "#SBATCH --ntasks-per-node=1\n"
+      "#SBATCH --gpus-per-node={}\n"
+      "#SBATCH --exclusive\n"
+      "# Submit it from the folder it lies in: sbatch job.sbatch. Written by `stepcast`.\n"
+      "set -eu\n"
+      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+      "export MASTER_ADDR\n"
+      "srun sh \"$SLURM_SUBMIT_DIR/launch.sh\" \"$@\"\n",
+      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
+      RanksPerNode(scenario));
+}
+
+}  // namespace stepcast::emit

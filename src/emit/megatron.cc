@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/emit/target.h"
+#include "src/plan/data_parallel_keys.h"
+
+namespace stepcast::emit {
+namespace {
+
+class Arguments {
+ public:
+  void Flag(const char* name) { text_ += fmt::format("--{}\n", name); }
+  template <typename T>
+  void Add(const char* name, const T& value) {
+    text_ += fmt::format("--{} {}\n", name, value);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// Why Megatron-LM cannot train so; empty when it can.
+std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture) {
+  const plan::Training& training = plan.training;
+  if (plan.data_parallel.framework != plan::Framework::kMegatron) {
+    return "the plan's framework is not megatron";
+  }
+  if (architecture == nullptr) return "a layer list has no dimensions";
+  if (architecture->position == model::Position::kAlibi) return "it has no ALiBi positions";
+  if (architecture->projection_bias != architecture->feed_forward_bias) {
+    return "its linear layers have biases everywhere or nowhere";
+  }
+  if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
+  if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
+    return "its recomputation is full, or of the attention core: activation_checkpointing";
+  }
+  if (training.attention == model::Attention::kFlash1) return "its flash attention is a later one";
+  if (training.loss == model::Loss::kEager) return "its cross entropy is in_place or fused";
+  return "";
+}
+
+void AddModel(const model::Architecture& model, const plan::Training& training,
+              Arguments& arguments) {
+  arguments.Add("num-layers", model.layers);
+  arguments.Add("hidden-size", model.hidden);
+  arguments.Add("ffn-hidden-size", model.feed_forward);
+  arguments.Add("num-attention-heads", model.heads);
+  if (model.head_size * model.heads != model.hidden) {
+    arguments.Add("kv-channels", model.head_size);
+  }
+  if (model.kv_heads != model.heads) {
+    arguments.Flag("group-query-attention");
+    arguments.Add("num-query-groups", model.kv_heads);
+  }
+  const bool learned = model.position == model::Position::kLearned;
+  arguments.Add("position-embedding-type", learned ? "learned_absolute" : "rope");
+  arguments.Add("seq-length", training.sequence_length);
+  arguments.Add(
+      "max-position-embeddings",
+      learned ? model.max_positions : std::max(model.max_positions, training.sequence_length));
+  arguments.Add("normalization",
+                model.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
+  if (model.activator == model::Activator::kSwiGlu) arguments.Flag("swiglu");
+  if (!model.feed_forward_bias) arguments.Flag("disable-bias-linear");
+  if (model.attention_bias && !model.feed_forward_bias) arguments.Flag("add-qkv-bias");
+  if (!model.tie_embeddings) arguments.Flag("untie-embeddings-and-output-weights");
+  if (model.attention_window > 0 && model.attention_window < training.sequence_length) {
+    arguments.Add("window-size", fmt::format("({},0)", model.attention_window));
+  }
+  arguments.Add("hidden-dropout", model.dropout ? "0.1" : "0.0");
+  arguments.Add("attention-dropout", model.attention_dropout ? "0.1" : "0.0");
+}
+
+void AddTraining(const plan::Training& training, Arguments& arguments) {
+  arguments.Add("micro-batch-size", training.micro_batch_size);
+  arguments.Add("global-batch-size", training.global_batch_size);
+  switch (training.precision) {
+    case DataType::kFp32:
+      break;
+    case DataType::kFp16:
+      arguments.Flag("fp16");
+      break;
+    case DataType::kFp8:
+      arguments.Flag("bf16");
+      arguments.Add("fp8-format", "hybrid");
+      break;
+    case DataType::kBf16:
+      arguments.Flag("bf16");
+      break;
+  }
+  if (training.gradient_dtype == DataType::kFp32 && training.parameter_dtype != DataType::kFp32) {
+    arguments.Flag("accumulate-allreduce-grads-in-fp32");
+  } else if (training.gradient_dtype == DataType::kBf16) {
+    arguments.Flag("grad-reduce-in-bf16");
+  }
+  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW ? "adam" : "sgd");
+  arguments.Add("attention-backend",
+                training.attention == model::Attention::kMath ? "unfused" : "flash");
+  if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
+  switch (training.activation_checkpointing) {
+    case model::Checkpointing::kNone:
+    case model::Checkpointing::kSelectiveOp:
+      break;
+    case model::Checkpointing::kFull:
+      arguments.Add("recompute-granularity", "full");
+      arguments.Add("recompute-method", "uniform");
+      arguments.Add("recompute-num-layers", 1);
+      break;
+    case model::Checkpointing::kSelective:
+      arguments.Add("recompute-granularity", "selective");
+      break;
+  }
+}
+
+void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  arguments.Add("tensor-model-parallel-size", plan.parallelism.tensor);
+  arguments.Add("pipeline-model-parallel-size", plan.parallelism.pipeline);
+  arguments.Add("context-parallel-size", plan.parallelism.context);
+  if (data_parallel.zero_stage == 1) {
+    arguments.Flag("use-distributed-optimizer");
+    if (data_parallel.overlap_param_gather) arguments.Flag("overlap-param-gather");
+    const std::int64_t instances = plan.parallelism.data / data_parallel.shard_group_size;
+    if (instances > 1) arguments.Add("num-distributed-optimizer-instances", instances);
+  }
+  if (data_parallel.overlap) {
+    arguments.Flag("overlap-grad-reduce");
+    if (data_parallel.bucket_size) {
+      // Its buckets are counted in parameters.
+      arguments.Add("ddp-bucket-size",
+                    data_parallel.bucket_size->count() / SizeOf(plan.training.gradient_dtype));
+    }
+  }
+}
+
+}  // namespace
+
+Target MegatronArguments(const scenario::Scenario& scenario) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  if (std::string obstacle = Obstacle(scenario.plan, architecture); !obstacle.empty()) {
+    return CannotRun(std::move(obstacle));
+  }
+  Arguments arguments;
+  AddModel(*architecture, scenario.plan.training, arguments);
+  AddTraining(scenario.plan.training, arguments);
+  AddParallelism(scenario.plan, arguments);
+  return arguments.Take();
+}
+
+}  // namespace stepcast::emit

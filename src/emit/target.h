@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "src/scenario/scenario.h"
+#include "tl/expected.hpp"
+
+// What a plan looks like in the files of those who run it. Each function gives the whole text of
+// one file, or a sentence about why that program cannot run this plan: a setting that it does not
+// have is never left out in silence.
+namespace stepcast::emit {
+
+using Target = tl::expected<std::string, std::string>;
+
+inline tl::unexpected<std::string> CannotRun(std::string why) {
+  return tl::unexpected<std::string>(std::move(why));
+}
+
+// DeepSpeed's configuration, keys of deepspeedai/DeepSpeed@1b88ac36
+// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py.
+Target DeepSpeedConfig(const scenario::Scenario& scenario);
+
+// A Python module with the arguments of torch.nn.parallel.DistributedDataParallel, of
+// torch.distributed.fsdp.FullyShardedDataParallel and of torch.distributed.fsdp.fully_shard, and
+// functions that apply them to a model.
+Target PytorchSettings(const scenario::Scenario& scenario);
+
+// torchtitan's job configuration, keys of pytorch/torchtitan@000204a4
+// torchtitan/config/job_config.py.
+Target TorchtitanConfig(const scenario::Scenario& scenario);
+
+// Arguments of Megatron-LM's pretrain_gpt.py, one option with its value a line; names of
+// NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
+Target MegatronArguments(const scenario::Scenario& scenario);
+
+// A shell script that starts the ranks of one node with torchrun, and the batch script that runs it
+// on all nodes under Slurm.
+Target LaunchScript(const scenario::Scenario& scenario);
+Target BatchScript(const scenario::Scenario& scenario);
+
+}  // namespace stepcast::emit

@@ -1,0 +1,113 @@
+#include <array>
+#include <optional>
+
+#include "fmt/format.h"
+#include "src/emit/target.h"
+
+namespace stepcast::emit {
+namespace {
+
+// The models that torchtitan knows by name (pytorch/torchtitan@000204a4
+// torchtitan/models/llama3/__init__.py).
+struct Flavor {
+  const char* name;
+  std::int64_t layers, hidden, heads, kv_heads;
+};
+constexpr std::array<Flavor, 3> kFlavors = {
+    {{"8B", 32, 4096, 32, 8}, {"70B", 80, 8192, 64, 8}, {"405B", 126, 16384, 128, 8}}};
+
+std::optional<std::string> FlavorOf(const model::Model& model) {
+  const auto* architecture = std::get_if<model::Architecture>(&model.source);
+  if (architecture == nullptr || architecture->family != model::Family::kLlama ||
+      architecture->attention_bias || architecture->tie_embeddings) {
+    return std::nullopt;
+  }
+  for (const Flavor& flavor : kFlavors) {
+    if (architecture->layers == flavor.layers && architecture->hidden == flavor.hidden &&
+        architecture->heads == flavor.heads && architecture->kv_heads == flavor.kv_heads) {
+      return flavor.name;
+    }
+  }
+  return std::nullopt;
+}
+
+// Why torchtitan cannot train so; empty when it can.
+std::string Obstacle(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (data_parallel.framework != plan::Framework::kFsdp2) {
+    return "the plan's framework is not fsdp2 (torchtitan's DDP has buckets of its own size)";
+  }
+  if (training.parameter_dtype != DataType::kFp32) {
+    return "it keeps parameters in FP32: training.parameter_dtype";
+  }
+  if (training.reduce_dtype != DataType::kFp32) {
+    return "its mixed_precision_reduce is float32 alone: training.reduce_dtype";
+  }
+  if (training.precision == DataType::kFp16) return "it does not compute in FP16";
+  if (training.attention != model::Attention::kFlash) {
+    return "its attention is PyTorch's flash attention";
+  }
+  if (training.optimizer != plan::Optimizer::kAdamW) return "it has no SGD";
+  if (training.activation_checkpointing == model::Checkpointing::kSelective) {
+    return "it cannot recompute the attention core alone: activation_checkpointing selective";
+  }
+  if (std::holds_alternative<std::int64_t>(data_parallel.reshard_after_forward)) {
+    return "its fsdp_reshard_after_forward is always or never, not a number of ranks";
+  }
+  if (data_parallel.prefetch != 1) return "it gathers one unit ahead: prefetch";
+  if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
+    return "it reduces gradients in every micro-batch: accumulate_unsharded";
+  }
+  return "";
+}
+
+}  // namespace
+
+Target TorchtitanConfig(const scenario::Scenario& scenario) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::Training& training = plan.training;
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (std::string obstacle = Obstacle(plan); !obstacle.empty()) {
+    return CannotRun(std::move(obstacle));
+  }
+  const std::optional<std::string> flavor = FlavorOf(*scenario.model);
+  if (!flavor) return CannotRun("it has no model of these dimensions");
+  std::string text =
+      "# torchtitan's job configuration; keys of pytorch/torchtitan@000204a4.\n"
+      "# Written by `stepcast`; plan.json beside it is the whole plan.\n\n[model]\n";
+  text += fmt::format("name = \"llama3\"\nflavor = \"{}\"\n", *flavor);
+  if (training.precision == DataType::kFp8) text += "converters = [\"float8\"]\n";
+  text += fmt::format(
+      "\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n"
+      "\n[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
+      "mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\ncompile = {}\n",
+      plan::Name(training.optimizer_implementation), training.micro_batch_size,
+      training.global_batch_size, training.sequence_length,
+      training.precision == DataType::kFp32 ? "float32" : "bfloat16", training.compile);
+  text += fmt::format(
+      "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = 1\n"
+      "pipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n",
+      plan.parallelism.data / data_parallel.shard_group_size, data_parallel.shard_group_size,
+      std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never");
+  text += "\n[activation_checkpoint]\n";
+  switch (training.activation_checkpointing) {
+    case model::Checkpointing::kNone:
+    case model::Checkpointing::kSelective:
+      text += "mode = \"none\"\n";
+      break;
+    case model::Checkpointing::kFull:
+      text += "mode = \"full\"\n";
+      break;
+    case model::Checkpointing::kSelectiveOp:
+      text += "mode = \"selective\"\nselective_ac_option = \"op\"\n";
+      break;
+  }
+  if (training.precision == DataType::kFp8) {
+    text += "\n[float8]\nrecipe_name = \"tensorwise\"\n";
+  }
+  return text;
+}
+
+}  // namespace stepcast::emit

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/diagnostic.h"
+#include "src/scenario/document.h"
+#include "src/scenario/resolved.h"
+
+// plan.json: a scenario with every default filled in, as `--emit` writes it for others to run.
+// Version 1: {"stepcast_plan": 1, "scenario": {...}}.
+namespace stepcast::scenario {
+
+// The scenario in the document: that of a plan, or the document itself where it is none. Nothing,
+// after appending what is wrong, for a plan of another version or with other keys.
+std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostics);
+
+// The plan of a scenario, as a tree.
+Resolved PlanOf(const Resolved& scenario);
+
+}  // namespace stepcast::scenario

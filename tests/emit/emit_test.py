@@ -1,0 +1,497 @@
+#!/usr/bin/python3
+"""What `simulate --emit` writes: plan.json gives the same forecast, and every file is one that the
+program which reads it takes.
+
+Where that program is at hand it is asked: torch.nn.parallel.DistributedDataParallel is constructed
+with the emitted arguments (Debian's python3-torch), the shell reads the scripts, tomllib the TOML.
+Elsewhere keys and options are held against those that the program documents.
+"""
+
+import ast
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cluster"))
+import test_report
+
+STEPCAST = os.path.abspath("src/cli/stepcast")
+
+# deepspeedai/DeepSpeed@088be892 deepspeed/runtime/constants.py, config.py.
+DEEPSPEED_KEYS = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
+    "optimizer", "bf16", "fp16", "data_types", "communication_data_type", "zero_optimization",
+    "zero_allow_untested_optimizer", "gradient_clipping", "prescale_gradients",
+}
+# deepspeedai/DeepSpeed@1b88ac36 deepspeed/runtime/zero/config.py.
+ZERO_KEYS = {
+    "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size",
+    "allgather_partitions", "allgather_bucket_size", "overlap_comm", "offload_param",
+    "offload_optimizer", "sub_group_size", "stage3_prefetch_bucket_size",
+    "stage3_param_persistence_threshold", "stage3_max_live_parameters",
+    "stage3_max_reuse_distance", "round_robin_gradients", "zero_hpz_partition_size",
+    "zero_quantized_weights", "zero_quantized_gradients",
+}
+# deepspeed/runtime/zero/offload_config.py.
+OFFLOAD_KEYS = {"device", "nvme_path", "buffer_count", "buffer_size", "pin_memory"}
+
+# pytorch/torchtitan@000204a4 torchtitan/config/job_config.py: section, key, type.
+TORCHTITAN_KEYS = {
+    "model": {"name": str, "flavor": str, "converters": list},
+    "optimizer": {"name": str, "implementation": str},
+    "training": {"local_batch_size": int, "global_batch_size": int, "seq_len": int,
+                 "mixed_precision_param": str, "mixed_precision_reduce": str, "compile": bool},
+    "parallelism": {"data_parallel_replicate_degree": int, "data_parallel_shard_degree": int,
+                    "fsdp_reshard_after_forward": str, "tensor_parallel_degree": int,
+                    "pipeline_parallel_degree": int, "context_parallel_degree": int},
+    "activation_checkpoint": {"mode": str, "selective_ac_option": str},
+    "float8": {"recipe_name": str},
+}
+TORCHTITAN_WORDS = {
+    "implementation": {"for-loop", "foreach", "fused"},
+    "mixed_precision_param": {"bfloat16", "float32"},
+    "mixed_precision_reduce": {"float32"},
+    "fsdp_reshard_after_forward": {"default", "always", "never"},
+    "mode": {"selective", "full", "none"},
+}
+
+# NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py: the type of the value, None for flags.
+MEGATRON_OPTIONS = {
+    "num-layers": int, "hidden-size": int, "ffn-hidden-size": int, "num-attention-heads": int,
+    "kv-channels": int, "group-query-attention": None, "num-query-groups": int,
+    "position-embedding-type": {"learned_absolute", "rope", "mrope", "relative", "none"},
+    "seq-length": int, "max-position-embeddings": int, "normalization": {"LayerNorm", "RMSNorm"},
+    "swiglu": None, "disable-bias-linear": None, "add-qkv-bias": None,
+    "untie-embeddings-and-output-weights": None, "window-size": str, "hidden-dropout": float,
+    "attention-dropout": float, "micro-batch-size": int, "global-batch-size": int, "bf16": None,
+    "fp16": None, "fp8-format": {"e4m3", "hybrid"}, "accumulate-allreduce-grads-in-fp32": None,
+    "grad-reduce-in-bf16": None, "optimizer": {"adam", "sgd"},
+    "attention-backend": {"flash", "fused", "unfused", "local", "auto"},
+    "cross-entropy-loss-fusion": None, "recompute-granularity": {"full", "selective"},
+    "recompute-method": {"uniform", "block"}, "recompute-num-layers": int,
+    "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
+    "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
+    "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
+    "ddp-bucket-size": int,
+}
+
+ZERO3 = "scenarios/deepspeed-zero/scenario.yaml"
+FSDP2 = "scenarios/llama3-8b-fsdp/scenario.yaml"
+DDP = "scenarios/gpt2-ddp/scenario.yaml"
+MEGATRON = ("scenarios/gpt2-ddp/scenario.yaml",
+            "--set=data_parallel={zero_stage: 1, framework: megatron}")
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run([STEPCAST, *arguments], capture_output=True, text=True, cwd=cwd)
+
+
+class EmitTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.plans = 0
+
+    def emit(self, scenario, *options):
+        """The folder with the plan, and what was said about it."""
+        self.plans += 1
+        plan = self.folder / f"plan{self.plans}"
+        done = run("simulate", scenario, *options, "--emit", str(plan))
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        self.assertTrue((plan / "plan.json").is_file())
+        return plan, done.stderr
+
+
+class PlanTest(EmitTest):
+    def forecast(self, *arguments):
+        done = run("simulate", *arguments, "--json")
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        document = json.loads(done.stdout)
+        del document["run"]
+        return json.dumps(document)
+
+    def test_gives_the_same_forecast(self):
+        """The same bytes but for the wall-clock time, for every framework and for a scenario that
+        brings files of its own."""
+        for arguments in ((DDP,), (ZERO3,), MEGATRON,
+                          ("scenarios/resnet50-ddp/scenario.yaml",),
+                          ("scenarios/zero-stages/scenario.yaml",),
+                          ("scenarios/bucket-sweep/scenario.yaml",),
+                          ("scenarios/hybrid-sharding/scenario.yaml",),
+                          (DDP, "--set=communication.nccl_algo=ring", "--set=cluster.nodes=2",
+                           "--set=parallelism=null"),
+                          (DDP, "--set=data_parallel={zero_stage: 3, framework: fsdp1}")):
+            with self.subTest(arguments=arguments):
+                plan, _ = self.emit(*arguments)
+                # Somewhere else, as on the cluster that it is meant for.
+                moved = self.folder / "moved"
+                plan.rename(moved)
+                self.assertEqual(self.forecast(str(moved / "plan.json")),
+                                 self.forecast(*arguments))
+                text = run("simulate", str(moved / "plan.json")).stdout
+                self.assertEqual(text, run("simulate", *arguments).stdout)
+                again, _ = self.emit(str(moved / "plan.json"))
+                for file in moved.iterdir():
+                    self.assertEqual(file.read_bytes(), (again / file.name).read_bytes())
+                shutil.rmtree(moved)
+
+    def test_can_be_executed_and_validated(self):
+        plan, _ = self.emit("tests/emit/two-ranks.yaml")
+        done = run("execute", str(plan / "plan.json"), "--backend", "host", "--steps", "2",
+                   "--warmup", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("two ranks", done.stdout)
+
+    def test_positions_are_those_of_the_plan(self):
+        plan, _ = self.emit(DDP)
+        file = plan / "plan.json"
+        text = file.read_text()
+        line = next(i for i, l in enumerate(text.splitlines(), 1) if '"precision"' in l)
+        file.write_text(text.replace('"precision": "bf16"', '"precision": "bf17"'))
+        done = run("simulate", str(file))
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(f"plan.json:{line}:", done.stderr)
+        self.assertIn("bf17", done.stderr)
+        file.write_text(text.replace('"stepcast_plan": 1', '"stepcast_plan": 2'))
+        done = run("simulate", str(file))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("plan.version", done.stderr)
+
+
+class FolderTest(EmitTest):
+    def test_does_not_replace_what_is_there(self):
+        plan, _ = self.emit(DDP)
+        before = {file.name: file.read_bytes() for file in plan.iterdir()}
+        done = run("simulate", FSDP2, "--emit", str(plan))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("file.exists", done.stderr)
+        self.assertEqual(before, {file.name: file.read_bytes() for file in plan.iterdir()})
+        done = run("simulate", FSDP2, "--emit", str(plan), "--force")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((plan / "pytorch_fsdp2.py").exists())
+        self.assertFalse((plan / "pytorch_ddp.py").exists())
+        self.assertEqual([plan.name], [entry.name for entry in self.folder.iterdir()])
+
+    def test_force_replaces_plans_alone(self):
+        precious = self.folder / "precious"
+        precious.mkdir()
+        (precious / "thesis.tex").write_text("x")
+        done = run("simulate", DDP, "--emit", str(precious), "--force")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(["thesis.tex"], os.listdir(precious))
+
+    def test_an_empty_folder_is_filled(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.assertEqual(run("simulate", DDP, "--emit", str(empty)).returncode, 0)
+        self.assertTrue((empty / "plan.json").exists())
+
+    def test_wrong_names(self):
+        file = self.folder / "file"
+        file.write_text("x")
+        for name in (str(file), str(self.folder / "no" / "such")):
+            done = run("simulate", DDP, "--emit", name)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(run("simulate", DDP, "--emit", "").returncode, 2)
+        self.assertEqual(run("simulate", DDP, "--force").returncode, 2)
+        self.assertEqual(["file"], os.listdir(self.folder))
+
+    def test_nothing_is_left_where_it_cannot_be_written(self):
+        # No file may grow beyond one block of 512 B: plan.json is larger.
+        done = subprocess.run(
+            ["sh", "-c", 'ulimit -f 1; exec "$0" simulate "$1" --emit "$2"', STEPCAST, DDP,
+             str(self.folder / "plan")], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("cannot write", done.stderr)
+        self.assertEqual([], os.listdir(self.folder))
+
+    def test_a_file_outside_the_scenarios_folder(self):
+        inside = self.folder / "inside"
+        inside.mkdir()
+        model = pathlib.Path("scenarios/resnet50-ddp/model.yaml").read_text()
+        (self.folder / "model.yaml").write_text(model)
+        scenario = pathlib.Path("scenarios/resnet50-ddp/scenario.yaml").read_text()
+        (inside / "s.yaml").write_text(scenario.replace("model.yaml", "../model.yaml"))
+        done = run("simulate", str(inside / "s.yaml"), "--emit", str(self.folder / "plan"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("file.outside", done.stderr)
+
+
+class DeepSpeedTest(EmitTest):
+    def config(self, *options):
+        plan, _ = self.emit(ZERO3, *options)
+        config = json.loads((plan / "deepspeed.json").read_text())
+        self.assertLessEqual(set(config), DEEPSPEED_KEYS)
+        self.assertLessEqual(set(config["zero_optimization"]), ZERO_KEYS)
+        for key in ("offload_optimizer", "offload_param"):
+            self.assertLessEqual(set(config["zero_optimization"].get(key, {})), OFFLOAD_KEYS)
+        return config
+
+    def test_batch(self):
+        """One sequence, four micro-batches, 16 ranks."""
+        config = self.config()
+        self.assertEqual(config["train_batch_size"], 64)
+        self.assertEqual(config["train_micro_batch_size_per_gpu"], 1)
+        self.assertEqual(config["gradient_accumulation_steps"], 4)
+        self.assertEqual(config["bf16"], {"enabled": True})
+
+    def test_settings_of_the_stage(self):
+        zero = self.config("--set=data_parallel.deepspeed.stage3_prefetch_bucket_size=7")
+        self.assertEqual(zero["zero_optimization"]["stage3_prefetch_bucket_size"], 7)
+        self.assertEqual(zero["zero_optimization"]["stage"], 3)
+        two = self.config("--set=data_parallel={zero_stage: 2, framework: deepspeed}")
+        self.assertNotIn("stage3_prefetch_bucket_size", two["zero_optimization"])
+        self.assertIs(two["zero_optimization"]["overlap_comm"], False)
+        none = self.config("--set=data_parallel={zero_stage: 0, framework: deepspeed}")
+        self.assertEqual(none["zero_optimization"], {"stage": 0})
+
+    def test_offload(self):
+        config = self.config("--set=data_parallel.deepspeed.offload_optimizer=cpu")
+        self.assertEqual(config["zero_optimization"]["offload_optimizer"]["device"], "cpu")
+
+    def test_optimizer(self):
+        self.assertEqual(self.config()["optimizer"], {"type": "AdamW", "params": {}})
+        foreach = self.config("--set=training.optimizer_implementation=foreach")
+        self.assertEqual(foreach["optimizer"]["params"], {"torch_adam": True})
+        self.assertNotIn("optimizer", self.config("--set=training.optimizer=sgd"))
+
+
+class TorchtitanTest(EmitTest):
+    def config(self, *options):
+        plan, said = self.emit(FSDP2, "--set=training.reduce_dtype=fp32", *options)
+        if not (plan / "torchtitan.toml").exists():
+            return said
+        config = tomllib.loads((plan / "torchtitan.toml").read_text())
+        for section, entries in config.items():
+            for key, value in entries.items():
+                self.assertIsInstance(value, TORCHTITAN_KEYS[section][key], key)
+                self.assertIn(value, TORCHTITAN_WORDS.get(key, [value]))
+        return config
+
+    def test_plan(self):
+        """16 nodes of 8: 128 ranks, four micro-batches of one sequence."""
+        config = self.config()
+        self.assertEqual(config["model"], {"name": "llama3", "flavor": "8B"})
+        self.assertEqual(config["training"]["global_batch_size"], 512)
+        self.assertEqual(config["parallelism"]["data_parallel_shard_degree"], 128)
+        self.assertEqual(config["parallelism"]["fsdp_reshard_after_forward"], "always")
+
+    def test_hybrid(self):
+        parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
+        self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
+        self.assertEqual(parallelism["data_parallel_replicate_degree"], 16)
+
+    def test_what_it_cannot_do_is_said(self):
+        for option in ("data_parallel.prefetch=2", "data_parallel.reshard_after_forward=8",
+                       "training.reduce_dtype=bf16", "training.activation_checkpointing=selective",
+                       "model=models/mistral-7b.yaml", "training.optimizer=sgd"):
+            with self.subTest(option=option):
+                self.assertIn("not torchtitan.toml: ", self.config("--set=" + option))
+
+
+class MegatronTest(EmitTest):
+    def arguments(self, *options):
+        plan, said = self.emit(*MEGATRON, *options)
+        file = plan / "megatron.args"
+        if not file.exists():
+            return said
+        result = {}
+        for line in file.read_text().splitlines():
+            name, _, value = line.removeprefix("--").partition(" ")
+            kind = MEGATRON_OPTIONS[name]
+            self.assertNotIn(name, result)
+            if kind is None:
+                self.assertEqual(value, "")
+            elif isinstance(kind, set):
+                self.assertIn(value, kind)
+            else:
+                kind(value)
+            result[name] = value
+        return result
+
+    def test_gpt2(self):
+        """GPT-2 124M: 12 layers of 768; buckets of 40 million parameters."""
+        arguments = self.arguments()
+        self.assertEqual(arguments["num-layers"], "12")
+        self.assertEqual(arguments["hidden-size"], "768")
+        self.assertEqual(arguments["position-embedding-type"], "learned_absolute")
+        self.assertNotIn("disable-bias-linear", arguments)
+        self.assertNotIn("untie-embeddings-and-output-weights", arguments)
+        self.assertEqual(arguments["ddp-bucket-size"], "40000000")
+        self.assertIn("use-distributed-optimizer", arguments)
+
+    def test_llama(self):
+        arguments = self.arguments("--set=model=models/llama3.1-8b.yaml",
+                                   "--set=training.activation_checkpointing=full",
+                                   "--set=cluster.nodes=2", "--set=parallelism=null",
+                                   "--set=data_parallel.shard_group_size=8")
+        self.assertEqual(arguments["num-query-groups"], "8")
+        self.assertEqual(arguments["recompute-method"], "uniform")
+        self.assertEqual(arguments["num-distributed-optimizer-instances"], "2")
+        self.assertIn("disable-bias-linear", arguments)
+        self.assertIn("swiglu", arguments)
+
+    def test_what_it_cannot_do_is_said(self):
+        for option in ("training.compile=true", "model=models/mpt-7b.yaml"):
+            self.assertIn("not megatron.args: ", self.arguments("--set=" + option))
+
+
+class PytorchTest(EmitTest):
+    def module(self, scenario, name, *options):
+        """Names and literals of the emitted module, which needs no torch to be read."""
+        plan, _ = self.emit(scenario, *options)
+        source = (plan / name).read_text()
+        self.assertTrue(all(len(line) <= 100 for line in source.splitlines()))
+        names = {}
+        exec(compile(source, name, "exec"), names)  # what `import` does
+        ast.parse(source)
+        return names
+
+    def test_ddp(self):
+        ddp = self.module(DDP, "pytorch_ddp.py")
+        self.assertNotIn("bucket_cap_mb", ddp["DDP"])
+        self.assertIsNone(ddp["FIRST_BUCKET_BYTES"])
+        ddp = self.module(DDP, "pytorch_ddp.py", "--set=data_parallel.bucket_size=10 MiB",
+                          "--set=data_parallel.gradient_as_bucket_view=true")
+        self.assertEqual(ddp["DDP"]["bucket_cap_mb"], 10)
+        self.assertIs(ddp["DDP"]["gradient_as_bucket_view"], True)
+        ddp = self.module(DDP, "pytorch_ddp.py", "--set=data_parallel.first_bucket_size=2 MiB")
+        self.assertEqual(ddp["FIRST_BUCKET_BYTES"], 2 << 20)
+        # Before torch 2.0 the first bucket keeps its own size.
+        ddp = self.module(DDP, "pytorch_ddp.py", "--set=data_parallel.bucket_size=10 MiB",
+                          "--set=software.torch=1.13")
+        self.assertEqual(ddp["DDP"]["bucket_cap_mb"], 10)
+        self.assertIsNone(ddp["FIRST_BUCKET_BYTES"])
+
+    def test_ddp_says_what_torch_cannot_do(self):
+        _, said = self.emit(DDP, "--set=data_parallel.bucket_size=10 MiB",
+                            "--set=data_parallel.first_bucket_size=2 MiB")
+        self.assertIn("not pytorch_ddp.py: ", said)
+
+    def test_fsdp1(self):
+        settings = "--set=data_parallel={zero_stage: 2, framework: fsdp1, backward_prefetch: post}"
+        fsdp = self.module(DDP, "pytorch_fsdp1.py", settings)["FSDP"]
+        self.assertEqual(fsdp["sharding_strategy"], "SHARD_GRAD_OP")
+        self.assertEqual(fsdp["backward_prefetch"], "BACKWARD_POST")
+        self.assertIs(fsdp["limit_all_gathers"], True)
+
+    def test_fsdp2(self):
+        fsdp = self.module(FSDP2, "pytorch_fsdp2.py", "--set=data_parallel.reshard_after_forward=8",
+                           "--set=data_parallel.prefetch=2")
+        self.assertEqual(fsdp["FULLY_SHARD"], {"reshard_after_forward": 8})
+        self.assertEqual(fsdp["PREFETCH"], 2)
+        self.assertEqual(fsdp["MIXED_PRECISION"],
+                         {"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"})
+        _, said = self.emit(FSDP2, "--set=data_parallel.prefetch=0")
+        self.assertIn("not pytorch_fsdp2.py: ", said)
+
+    def test_torch_takes_it(self):
+        """DistributedDataParallel itself, in a process group of one; FSDP's arguments in its source
+        (Debian's torch 1.13 cannot import FSDP under Python 3.11)."""
+        if subprocess.run(["/usr/bin/python3", "-c", "import torch"],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no python3-torch")
+        ddp, _ = self.emit(DDP, "--set=software.torch=1.13",
+                           "--set=data_parallel.bucket_size=3 MiB",
+                           "--set=training.gradient_accumulation=2")
+        fsdp, _ = self.emit(DDP, "--set=software.torch=1.13",
+                            "--set=data_parallel={zero_stage: 3, framework: fsdp1, "
+                            "backward_prefetch: pre}")
+        program = """
+import ast, pathlib, sys
+sys.path[:0] = sys.argv[1:3]
+import torch
+import torch.distributed as dist
+import pytorch_ddp, pytorch_fsdp1
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = pytorch_ddp.parallelize(torch.nn.Linear(4, 4))
+assert model.bucket_bytes_cap == 3 << 20, model.bucket_bytes_cap
+for index in range(pytorch_ddp.GRADIENT_ACCUMULATION):
+    with pytorch_ddp.micro_batch(model, index):
+        model(torch.ones(2, 4)).sum().backward()
+assert model.module.weight.grad is not None
+getattr(torch, pytorch_ddp.COMPUTE_DTYPE)
+
+source = pathlib.Path(torch.__file__).parent / "distributed/fsdp/fully_sharded_data_parallel.py"
+classes = {node.name: node for node in ast.walk(ast.parse(source.read_text()))
+           if isinstance(node, ast.ClassDef)}
+def members(name):
+    return {target.id for node in classes[name].body if isinstance(node, ast.Assign)
+            for target in node.targets}
+fsdp = classes["FullyShardedDataParallel"]
+begin = next(n for n in fsdp.body if getattr(n, "name", "") == "__init__")
+taken = {argument.arg for argument in begin.args.args}
+settings = pytorch_fsdp1.FSDP
+assert set(settings) <= taken, set(settings) - taken
+assert settings["sharding_strategy"] in members("ShardingStrategy")
+assert settings["backward_prefetch"] in members("BackwardPrefetch")
+print("taken")
+"""
+        done = subprocess.run(["/usr/bin/python3", "-c", program, str(ddp), str(fsdp)],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "taken\n"), done.stderr)
+
+
+class ScriptTest(EmitTest):
+    def test_shells_read_them(self):
+        for arguments in ((DDP,), (ZERO3,), (FSDP2,), MEGATRON,
+                          (FSDP2, "--set=training.reduce_dtype=fp32")):
+            plan, _ = self.emit(*arguments)
+            for script in ("launch.sh", "job.sbatch"):
+                done = subprocess.run(["sh", "-n", str(plan / script)], capture_output=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(os.access(plan / script, os.X_OK))
+
+    def launched(self, plan, **environment):
+        """The words that launch.sh starts torchrun with."""
+        fake = self.folder / "bin"
+        fake.mkdir(exist_ok=True)
+        (fake / "torchrun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (fake / "torchrun").chmod(0o755)
+        done = subprocess.run(
+            [str(plan / "launch.sh")], capture_output=True, text=True,
+            env={"PATH": f"{fake}:{os.environ['PATH']}", **environment})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_ranks(self):
+        plan, _ = self.emit(ZERO3)
+        words = self.launched(plan, TRAIN="train.py", NODE_RANK="1", MASTER_ADDR="first")
+        self.assertEqual(words[:5], ["--nnodes=2", "--nproc-per-node=8", "--node-rank=1",
+                                     "--master-addr=first", "--master-port=29500"])
+        self.assertEqual(words[5:], ["train.py", "--deepspeed", "--deepspeed_config",
+                                     str(plan / "deepspeed.json")])
+
+    def test_megatron_trains_on_made_up_data(self):
+        plan, _ = self.emit(*MEGATRON)
+        words = self.launched(plan, MEGATRON="/opt/megatron")
+        self.assertIn("/opt/megatron/pretrain_gpt.py", words)
+        self.assertIn("--mock-data", words)
+        self.assertEqual(words[words.index("--vocab-size") + 1], "50256")
+
+    def test_torchtitan(self):
+        plan, _ = self.emit(FSDP2, "--set=training.reduce_dtype=fp32")
+        self.assertIn("torchtitan.train", self.launched(plan))
+
+    def test_nccls_variables(self):
+        plan, _ = self.emit(DDP, "--set=communication.nccl_algo=^tree")
+        self.assertIn("export NCCL_ALGO='^tree'", (plan / "launch.sh").read_text())
+
+    def test_the_textbook_has_no_launcher(self):
+        plan, said = self.emit("scenarios/bucket-sweep/scenario.yaml")
+        if "framework: reference" in pathlib.Path(
+                "scenarios/bucket-sweep/scenario.yaml").read_text():
+            self.assertFalse((plan / "launch.sh").exists())
+            self.assertIn("not launch.sh: ", said)
+
+
+if __name__ == "__main__":
+    test_report.main()
