@@ -21,6 +21,7 @@
 #include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
 #include "src/cli/collective_command.h"
+#include "src/cli/compare_command.h"
 #include "src/cli/emit_plan.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/explain_command.h"
@@ -77,7 +78,8 @@ constexpr const char* kSimulateFooter =
     "\n"
     "--emit writes what others need to run the plan (docs/plans.md): plan.json, which every\n"
     "command takes in the place of a scenario; DeepSpeed's JSON, a Python module for DDP or FSDP,\n"
-    "torchtitan's or Megatron-LM's arguments, whichever the framework is; launch.sh (torchrun) and\n"
+    "torchtitan's or Megatron-LM's arguments, whichever the framework is; launch.sh (torchrun) "
+    "and\n"
     "job.sbatch (Slurm). All files appear together or none does.\n"
     "\n"
     "--network, or cluster.network in the scenario, says how collectives are followed:\n"
@@ -97,8 +99,29 @@ constexpr const char* kMemoryAbout =
     "alone and the reason.";
 
 constexpr const char* kMemoryFooter =
+    "--max-micro-batch finds the largest micro-batch of each stage, with the scenario's number of\n"
+    "micro-batches, what it leaves free, and what one sequence more would lack. It is exact: "
+    "larger\n"
+    "ones need more than there is.\n"
+    "\n"
     "Example:\n"
+    "  stepcast memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch\n"
     "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
+    "\n";
+
+constexpr const char* kCompareAbout =
+    "Puts two plans side by side: which settings differ, and where the difference in time and in\n"
+    "memory lies, by phase, by collective, by category.";
+
+constexpr const char* kCompareFooter =
+    "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
+    "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
+    "\n"
+    "Exits 3 when one of the two does not fit.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
+    "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
     "\n";
 
 constexpr const char* kExplainAbout =
@@ -341,6 +364,7 @@ CLI::Validator NamesAFile() {
 struct Request {
   SimulateOptions simulate;
   MemoryOptions memory;
+  CompareOptions compare;
   ExplainOptions explain;
   SweepOptions sweep;
   CalibrateOptions calibrate;
@@ -409,6 +433,25 @@ void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::stri
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+}
+
+void AddCompare(CLI::App& app, CompareOptions& options) {
+  CLI::App& command = *app.add_subcommand("compare", kCompareAbout)->group("Commands");
+  command.add_option("A", options.a, "Scenario or plan.json")->required();
+  command.add_option("B", options.b, "Another (the same)");
+  const auto set = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    command.add_option(name, values, help)
+        ->type_name("KEY=VALUE")
+        ->type_size(1)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
+  };
+  set("--set", options.set, "Override a key of both, as often as needed");
+  set("--set-a", options.set_a, "Override a key of A");
+  set("--set-b", options.set_b, "Override a key of B");
+  command.add_flag("--json", options.json, "Print one JSON document");
+  command.footer(std::string(kCompareFooter) + kExitStatus);
 }
 
 void AddEmit(CLI::App& command, EmitOptions& options) {
@@ -628,7 +671,11 @@ void Describe(CLI::App& app, Request& request) {
   CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");
   AddScenario(memory, request.memory.scenario, request.memory.set);
   memory.add_flag("--json", request.memory.json, "Print one JSON document");
+  memory.add_flag("--max-micro-batch", request.memory.max_micro_batch,
+                  "Also find the largest micro-batch that fits, at each stage");
   memory.footer(std::string(kMemoryFooter) + kExitStatus);
+
+  AddCompare(app, request.compare);
 
   CLI::App& explain = *app.add_subcommand("explain", kExplainAbout)->group("Commands");
   AddScenario(explain, request.explain.scenario, request.explain.set);
@@ -860,6 +907,7 @@ Outcome Run(std::vector<std::string> arguments) {
   }
   if (app.got_subcommand("simulate")) return Simulate(request.simulate);
   if (app.got_subcommand("memory")) return Memory(request.memory);
+  if (app.got_subcommand("compare")) return Compare(request.compare);
   if (app.got_subcommand("explain")) return Explain(request.explain);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
   if (app.got_subcommand("calibrate")) {

@@ -16,6 +16,23 @@ Json Simulated(const forecast::MemoryForecast& memory) {
   return object;
 }
 
+// The largest micro-batch, what it leaves, and what one sequence more lacks.
+Json Limit(const forecast::MicroBatchLimit& limit) {
+  const auto left = [](const forecast::MemoryForecast& memory) {
+    return (memory.capacity - memory.reserved - memory.outside).count();
+  };
+  const bool some = limit.largest > 0;
+  return Json{
+      {"micro_batch_size", limit.largest},
+      {"limited_by", limit.of_the_plan ? "plan" : "memory"},
+      {"reserved_bytes", some ? Json(limit.memory.reserved.count()) : Json()},
+      {"headroom_bytes", some ? Json(left(limit.memory)) : Json()},
+      {"one_more_lacks_bytes", limit.of_the_plan ? Json()
+                               : some            ? Json(-left(limit.beyond))
+                                                 : Json(-left(limit.memory))},
+  };
+}
+
 }  // namespace
 
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
@@ -28,6 +45,7 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
     Json entry{{"stage", stage.stage}, {"formula", std::move(formula)}};
     entry["simulated"] = stage.simulated.has_value() ? Simulated(*stage.simulated) : Json();
     if (!stage.simulated.has_value()) entry["reason"] = stage.reason;
+    if (stage.limit.has_value()) entry["max_micro_batch"] = Limit(*stage.limit);
     stages.push_back(std::move(entry));
   }
   return Text(Json{

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/forecast/micro_batch_limit.h"
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
@@ -16,6 +17,8 @@ struct StageMemory {
   // None where the framework does not have this stage, or the combination is illegal.
   std::optional<forecast::MemoryForecast> simulated;
   std::string reason;  // why there is none
+  // The largest micro-batch that fits, where that was asked for and the stage can be simulated.
+  std::optional<forecast::MicroBatchLimit> limit{};
 };
 
 struct MemoryReport {

@@ -40,6 +40,41 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
   return out + Verdict(*stage.simulated) + "\n";
 }
 
+// The largest micro-batch of each stage; empty when that was not asked for.
+std::string LimitTable(const MemoryReport& report) {
+  const bool asked = std::any_of(report.stages.begin(), report.stages.end(),
+                                 [](const StageMemory& stage) { return stage.limit.has_value(); });
+  if (!asked) return "";
+  Table table({{"largest micro-batch that fits", Align::kLeft},
+               {"sequences", Align::kRight},
+               {"left GiB", Align::kRight},
+               {"one more lacks GiB", Align::kRight}});
+  constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
+  for (const StageMemory& stage : report.stages) {
+    std::string name = fmt::format("ZeRO stage {}{}", stage.stage,
+                                   stage.stage == report.own_stage ? " (this scenario)" : "");
+    if (!stage.limit.has_value()) {
+      table.AddRow({std::move(name), "-", "-", "-"});
+      continue;
+    }
+    const forecast::MicroBatchLimit& limit = *stage.limit;
+    const auto left = [](const forecast::MemoryForecast& memory) {
+      return memory.capacity - memory.reserved - memory.outside;
+    };
+    // Offloaded states that a node has no room for are no matter of the device's memory.
+    const auto lacks = [&](const forecast::MemoryForecast& memory) -> std::string {
+      if (!memory.fits_host()) return "host memory";
+      return In(kUnit, Bytes(-left(memory).count()));
+    };
+    table.AddRow({std::move(name), limit.largest == 0 ? "none" : Grouped(limit.largest),
+                  limit.largest == 0 ? "-" : In(kUnit, left(limit.memory)),
+                  limit.of_the_plan    ? "most a plan may have"
+                  : limit.largest == 0 ? lacks(limit.memory)
+                                       : lacks(limit.beyond)});
+  }
+  return "\n" + table.ToString();
+}
+
 }  // namespace
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
@@ -61,7 +96,7 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
   for (const StageMemory& stage : report.stages) {
     out += "\n" + StageTable(stage, stage.stage == report.own_stage, UnitFor(most));
   }
-  return out;
+  return out + LimitTable(report);
 }
 
 }  // namespace stepcast::report

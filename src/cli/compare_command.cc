@@ -1,0 +1,45 @@
+#include "src/cli/compare_command.h"
+
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/forecast/forecast.h"
+#include "src/report/compare_report.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+
+Outcome Compare(const CompareOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  const auto load = [&](const std::string& file, const std::vector<std::string>& own) {
+    std::vector<std::string> set = options.set;
+    set.insert(set.end(), own.begin(), own.end());
+    return scenario::Load(file, set, cache);
+  };
+  const std::string& second = options.b.empty() ? options.a : options.b;
+  const auto a = load(options.a, options.set_a);
+  const auto b = load(second, options.set_b);
+  // The mistakes of both, but once where they are the same.
+  Diagnostics faults;
+  if (!a) faults = a.error();
+  if (!b && (a || Format(b.error()) != Format(faults))) {
+    faults.insert(faults.end(), b.error().begin(), b.error().end());
+  }
+  if (!faults.empty()) return WrongInput(faults);
+  const auto of_a = forecast::Simulate(*a);
+  if (!of_a) return WrongInput(of_a.error());
+  const auto of_b = forecast::Simulate(*b);
+  if (!of_b) return WrongInput(of_b.error());
+
+  const report::ComparedPlan first{options.a, &*a, &of_a->forecast};
+  const report::ComparedPlan other{second, &*b, &of_b->forecast};
+  Outcome outcome;
+  outcome.status = of_a->forecast.memory.fits && of_b->forecast.memory.fits ? kDone : kAnswerIsNo;
+  outcome.output = options.json ? report::CompareJson(first, other, stopwatch.Seconds())
+                                : report::CompareText(first, other);
+  outcome.messages = Warnings(*a);
+  if (std::string more = Warnings(*b); more != outcome.messages) outcome.messages += more;
+  return outcome;
+}
+
+}  // namespace stepcast::cli

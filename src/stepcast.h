@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tl/expected.hpp"
+
+// stepcast as a library: what the commands of the same names answer, as plain values. `json` is the
+// document that the command prints with --json. All functions may be called from several threads at
+// once; none writes to stdout or stderr. Times are in seconds, sizes in bytes.
+namespace stepcast::library {
+
+// A mistake in the input: what is wrong, where, and what to do about it. Lines and columns count
+// from 1; 0 where they have no meaning. Codes: docs/errors/README.md.
+struct Mistake {
+  std::string code, file;
+  int line = 0, column = 0;
+  std::string message, hint;
+};
+
+// Why there is no answer: mistakes in the input, or (never both) a sentence about what failed.
+struct Failure {
+  std::vector<Mistake> mistakes;
+  std::string reason;
+};
+
+template <typename T>
+using Answer = tl::expected<T, Failure>;
+
+// A scenario, or a plan.json: the path of a file or, where that is empty, the text of one, called
+// `title` in positions; and what --set would change.
+struct Input {
+  std::string path;
+  std::string text{};
+  std::string title = "scenario";
+  std::vector<std::string> set{};  // "KEY=VALUE"
+};
+
+struct MemoryFigures {
+  std::int64_t peak = 0, reserved = 0, outside = 0, capacity = 0;
+  bool fits = true;
+};
+
+struct Simulation {
+  double step_time = 0;
+  double tokens_per_second = 0, tokens_per_second_per_gpu = 0;
+  std::optional<double> mfu, hfu;  // none for layer lists
+  MemoryFigures memory;
+  std::vector<std::string> warnings;
+  std::string json;
+};
+Answer<Simulation> Simulate(const Input& input);
+
+struct SweepRow {
+  std::vector<std::pair<std::string, std::string>> set;
+  std::string status;  // "ok", "illegal", "does_not_fit"
+  std::string reason;
+  // None where the combination is illegal.
+  std::optional<double> step_time, tokens_per_second_per_gpu;
+  std::optional<std::int64_t> peak;
+};
+struct Sweeping {
+  std::vector<SweepRow> rows;
+  std::string json;
+};
+// `vary` as --vary takes it: "KEY=V1,V2,...".
+Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
+
+struct StageMemory {
+  int stage = 0;
+  std::optional<MemoryFigures> simulated;  // none where the framework does not have the stage
+  // Where that was asked for: the largest micro-batch that fits, 0 for none.
+  std::optional<std::int64_t> max_micro_batch;
+};
+struct StagesMemory {
+  std::vector<StageMemory> stages;
+  std::string json;
+};
+Answer<StagesMemory> Memory(const Input& input, bool max_micro_batch = false);
+
+struct Document {
+  std::string json;
+};
+Answer<Document> Compare(const Input& a, const Input& b);
+Answer<Document> Explain(const Input& input);
+
+// Writes the plan into a folder, as `simulate --emit` does.
+Answer<Document> Emit(const Input& input, const std::string& folder, bool force);
+
+}  // namespace stepcast::library
