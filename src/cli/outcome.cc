@@ -3,7 +3,9 @@
 namespace stepcast::cli {
 
 Outcome WrongInput(const Diagnostics& diagnostics) {
-  return {kWrongInput, "", Format(diagnostics)};
+  Outcome outcome{kWrongInput, "", Format(diagnostics)};
+  outcome.diagnostics = diagnostics;
+  return outcome;
 }
 
 Outcome Failed(const std::string& reason) { return {kFailed, "", "stepcast: " + reason + "\n"}; }

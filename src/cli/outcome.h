@@ -24,6 +24,8 @@ struct Outcome {
   // What is still to do when all is printed, and the status to exit with then: several processes
   // that run together end together. Null: nothing.
   std::function<ExitStatus(ExitStatus)> end{};
+  // The mistakes that `messages` tells of, with kWrongInput.
+  Diagnostics diagnostics{};
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);

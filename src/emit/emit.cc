@@ -10,6 +10,7 @@
 #include "src/emit/json_text.h"
 #include "src/emit/target.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/memory_document.h"
 #include "src/scenario/plan_file.h"
 
 namespace stepcast::emit {
@@ -49,8 +50,9 @@ bool LeavesFolder(const std::string& path) {
 tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& scenario,
                                                       const std::string& source) {
   std::vector<File> files;
+  const bool in_memory = scenario::MemoryDocument::Find(source) != nullptr;
   const std::string found = scenario::FindInput(source, "").value_or(source);
-  const std::string folder = scenario::FolderOf(found);
+  const std::string folder = in_memory ? "" : scenario::FolderOf(found);
   for (const std::string& path : NamedInputs(scenario.resolved)) {
     if (path.empty() || path.front() == '/') continue;
     const fs::path beside = fs::path(folder) / path;

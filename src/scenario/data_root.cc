@@ -1,5 +1,7 @@
 #include "src/scenario/data_root.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -27,10 +29,7 @@ bool HoldsData(const fs::path& folder) {
 // The data beside the executable. Bazel puts it into <binary>.runfiles/<workspace>; without
 // runfiles, a binary in bazel-out has the execution root above it, whose entries are links into
 // the workspace.
-std::string BuiltWith() {
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  if (error) return "";
+std::string DataBeside(const fs::path& executable) {
   for (const char* workspace : {"stepcast", "__main__"}) {
     const fs::path runfiles = fs::path(executable.string() + ".runfiles") / workspace;
     if (HoldsData(runfiles)) return runfiles.string();
@@ -40,6 +39,22 @@ std::string BuiltWith() {
     if (folder == folder.parent_path()) break;
   }
   return "";
+}
+
+std::string BuiltWith() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    if (std::string folder = DataBeside(executable); !folder.empty()) return folder;
+  }
+  // As a library inside another program (a Python module): beside the file of this code, by the
+  // name that it was loaded under, which may be a link, and by its own.
+  Dl_info info = {};
+  if (::dladdr(reinterpret_cast<const void*>(&HoldsData), &info) == 0) return "";
+  if (info.dli_fname == nullptr) return "";
+  const fs::path library = fs::absolute(info.dli_fname, error);
+  if (std::string folder = DataBeside(library); !folder.empty()) return folder;
+  return DataBeside(fs::weakly_canonical(library, error));
 }
 
 bool Exists(const std::string& path) {

@@ -9,13 +9,14 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/calibration/on_device.h"
 #include "src/calibration/find_table.h"
+#include "src/calibration/on_device.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/memory_document.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/overrides.h"
 #include "src/scenario/plan_file.h"
@@ -574,6 +575,15 @@ Result<Scenario> LoadTree(const std::optional<Node>& document, Diagnostics diagn
 
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
                       InputCache& cache) {
+  if (const auto document = MemoryDocument::Find(path)) {
+    const auto read = cache.contents().documents.Get(path, [&]() -> Result<Document> {
+      Document parsed;
+      parsed.root = ParseDocument(document->text, document->title, parsed.mistakes);
+      if (parsed.root) parsed.root = ScenarioOfPlan(*parsed.root, parsed.mistakes);
+      return parsed;
+    });
+    return LoadTree((*read)->root, (*read)->mistakes, document->title, overrides, cache.contents());
+  }
   const std::optional<std::string> found = FindInput(path, "");
   if (!found.has_value()) {
     return tl::make_unexpected(Diagnostics{

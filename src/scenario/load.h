@@ -30,7 +30,8 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// The scenario in the file at `path` (relative to the working directory, or to the data root) with
+// The scenario in the file at `path` (relative to the working directory, or to the data root; or
+// the name of a MemoryDocument) with
 // `overrides` applied in order, each a "KEY=VALUE" of `--set` (overrides.h); or every mistake of
 // every file involved, by file and position.
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
