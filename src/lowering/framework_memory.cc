@@ -37,6 +37,12 @@ void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> piec
   }
   if (parts.empty()) parts.push_back(all);
 
+  const Bytes cast_size = single ? Bytes(all * CastGradientBytesPerParameter(training)) : Bytes(0);
+  Index cast = program::kNone;
+  if (cast_size > Bytes(0)) {
+    cast = builder.AddBuffer("FP32 gradients", cast_size, Category::kWorkspace);
+    builder.Allocate(step.compute(), cast);
+  }
   struct Part {
     std::vector<Index> kernels;
     Index temporary = program::kNone;
@@ -64,11 +70,13 @@ void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> piec
       std::vector<BufferUse> own;
       if (!single || (p == 0 && i == 0) || last) own.assign(uses.begin(), uses.end());
       if (part.temporary != program::kNone) own.push_back(builder.WritesAll(part.temporary));
+      if (cast != program::kNone) own.push_back(builder.WritesAll(cast));
       if (last) builder.With(updates);
       builder.Run(step.compute(), part.kernels[i], own);
     }
     if (part.temporary != program::kNone) builder.Release(part.temporary);
   }
+  if (cast != program::kNone) builder.Release(cast);
 }
 
 }  // namespace stepcast::lowering

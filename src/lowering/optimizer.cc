@@ -80,7 +80,14 @@ std::int64_t TemporaryBytesPerParameter(const plan::Training& training) {
   if (training.optimizer_implementation == plan::OptimizerImplementation::kFused) return 0;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
   const std::int64_t root = training.optimizer == plan::Optimizer::kAdamW ? (single ? 8 : 4) : 0;
-  return root + (HasMasterWeights(training) ? 4 : 0);
+  return root + (HasMasterWeights(training) && !single ? 4 : 0);
+}
+
+std::int64_t CastGradientBytesPerParameter(const plan::Training& training) {
+  return HasMasterWeights(training) &&
+                 training.optimizer_implementation == plan::OptimizerImplementation::kSingle
+             ? 4
+             : 0;
 }
 
 }  // namespace stepcast::lowering

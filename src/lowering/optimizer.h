@@ -23,8 +23,13 @@ std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Trainin
                                   std::int64_t elements);
 
 // Bytes of temporaries per updated parameter: 4 for foreach AdamW (the square root of the second
-// moment), 8 for one that takes tensors one by one, and 4 more where gradients are cast up for the
-// master weights; 0 for fused.
+// moment), 8 for one that takes tensors one by one, and, but for the latter, 4 more where gradients
+// are cast up for the master weights; 0 for fused.
 std::int64_t TemporaryBytesPerParameter(const plan::Training& training);
+
+// An optimizer that goes one by one has all gradients cast up for the master weights first, as the
+// wrappers that keep such weights beside PyTorch's optimizers do: so many bytes a parameter, for as
+// long as it runs. 0 without master weights, and for the others.
+std::int64_t CastGradientBytesPerParameter(const plan::Training& training);
 
 }  // namespace stepcast::lowering

@@ -43,13 +43,23 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
                                               activation.bytes, Category::kActivation));
     }
-    const auto add_transient = [&](const char* phase, Bytes bytes) {
-      return bytes == Bytes(0) ? program::kNone
-                               : builder_.AddBuffer(name + "/" + phase + " temporaries", bytes,
-                                                    Category::kActivation);
+    // Blocks come one after another with the same tensors, whose memory is used again and again
+    // between the block's begin and its end: one piece stands for it. The tensors of a layer that
+    // comes once are handed out one by one, and what is between them is lost in pieces.
+    const bool once = sample[w] && sample[w]->kind != model::LayerKind::kBlock;
+    const auto add_transient = [&](const char* phase, Bytes all, std::vector<Bytes> tensors) {
+      if (!once) tensors.assign(all > Bytes(0) ? 1 : 0, all);
+      std::vector<Index> buffers;
+      for (const Bytes bytes : tensors) {
+        buffers.push_back(
+            builder_.AddBuffer(name + "/" + phase + " temporaries", bytes, Category::kActivation));
+      }
+      return buffers;
     };
-    forward_transient_.push_back(add_transient("forward", work.forward_transient));
-    backward_transient_.push_back(add_transient("backward", work.backward_transient));
+    forward_transient_.push_back(
+        add_transient("forward", work.forward_transient, work.forward_temporaries));
+    backward_transient_.push_back(
+        add_transient("backward", work.backward_transient, work.backward_temporaries));
   }
   layers_of_tensor_.assign(model().tensors.size(), 0);
   for (int index = 0; index < layers; ++index) {
@@ -157,11 +167,10 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
   technique.BeforeForward(layer);
   parameter_reads_.clear();
   technique.AppendParameterReads(layer, parameter_reads_);
-  const Index transient = forward_transient_[w];
-  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+  for (const Index buffer : forward_transient_[w]) builder_.Allocate(compute(), buffer);
   RunLayer(technique, Technique::Pass::kForward, layer, forward_kernels_[w], works_[w].forward,
            saved_[layer]);
-  if (transient != program::kNone) builder_.Release(transient);
+  for (const Index buffer : forward_transient_[w]) builder_.Release(buffer);
   offload_.AfterForward(layer);
   technique.AfterForward(layer);
 }
@@ -177,8 +186,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
   technique.AppendParameterReads(layer, parameter_reads_);
   RunLayer(technique, Technique::Pass::kRecompute, layer, recompute_kernels_[w], work.recompute,
            recomputed_[w]);
-  const Index transient = backward_transient_[w];
-  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+  for (const Index buffer : backward_transient_[w]) builder_.Allocate(compute(), buffer);
 
   // What this layer contributes to a tied tensor, until it is added to the others'.
   std::vector<Index> contributions;
@@ -209,7 +217,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     technique.AfterOperator(Technique::Pass::kBackward, layer, i);
   }
   for (const Index buffer : contributions) builder_.Release(buffer);
-  if (transient != program::kNone) builder_.Release(transient);
+  for (const Index buffer : backward_transient_[w]) builder_.Release(buffer);
   for (const Index buffer : recomputed_[w]) builder_.Release(buffer);
   for (const Index buffer : saved_[layer]) builder_.Release(buffer);
   technique.AfterBackward(layer);

@@ -107,10 +107,10 @@ class TrainingStep {
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
   std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time
-  std::vector<Index> forward_transient_, backward_transient_;
-  std::vector<std::vector<Index>> saved_;            // buffers by layer
-  std::vector<Index> labels_;                        // by layer
-  std::vector<std::int64_t> first_elements_;         // by tensor
+  std::vector<std::vector<Index>> forward_transient_, backward_transient_;  // buffers by work
+  std::vector<std::vector<Index>> saved_;                                   // buffers by layer
+  std::vector<Index> labels_;                                               // by layer
+  std::vector<std::int64_t> first_elements_;                                // by tensor
   std::vector<int> layers_of_tensor_;                // contributions to each gradient
   std::vector<Index> tied_contribution_;             // buffers by tensor; kNone: not tied
   std::vector<int> missing_;                         // of this micro-batch

@@ -432,6 +432,8 @@ class Checker {
         return request_.forward_prefetch.has_value();
       case DataParallelKey::kLimitAllGathers:
         return request_.limit_all_gathers.has_value();
+      case DataParallelKey::kUnits:
+        return request_.units.has_value();
       case DataParallelKey::kUseOrigParams:
         return request_.use_orig_params.has_value();
       case DataParallelKey::kDeepSpeed:
@@ -552,6 +554,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
   add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
   add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
+  add(request.units.has_value(), DataParallelKey::kUnits);
   add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));

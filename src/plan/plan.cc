@@ -56,6 +56,8 @@ const char* Name(Framework framework) {
   return "";
 }
 
+const char* Name(WrappedUnits units) { return units == WrappedUnits::kBlock ? "block" : "layer"; }
+
 const char* Name(BackwardPrefetch prefetch) {
   switch (prefetch) {
     case BackwardPrefetch::kPre:

@@ -57,8 +57,8 @@ struct Training {
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
-  model::Share checkpointed_blocks;  // which part of the blocks that holds for
-  bool activation_offload = false;   // what blocks keep waits for backward in the host's memory
+  model::Share checkpointed_blocks{};  // which part of the blocks that holds for
+  bool activation_offload = false;     // what blocks keep waits for backward in the host's memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
@@ -83,6 +83,10 @@ using ReshardAfterForward = std::variant<bool, std::int64_t>;
 // after that, or only when it is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 
+// What FSDP wraps: every block, and the rest as the root; or the embedding and the head as well,
+// each by itself, unless they share a tensor.
+enum class WrappedUnits : std::uint8_t { kBlock, kLayer };
+
 struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
@@ -98,6 +102,7 @@ struct DataParallel {
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
+  WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
   BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
   bool forward_prefetch = false;                                // fsdp1
   bool limit_all_gathers = true;                                // fsdp1
@@ -116,6 +121,7 @@ const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);
 const char* Name(HostWaits waits);
 const char* Name(Framework framework);
+const char* Name(WrappedUnits units);
 const char* Name(BackwardPrefetch prefetch);  // "pre"
 
 // Whether the framework is one of PyTorch's FSDP: units, gradients kept in the parameters' type.

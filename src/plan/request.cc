@@ -121,6 +121,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   if (deepspeed) data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   CompleteBuckets(request, training, data, data_parallel);
   data_parallel.prefetch = request.prefetch.value_or(1);
+  data_parallel.units = request.units.value_or(WrappedUnits::kBlock);
   // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
   const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
   data_parallel.reshard_after_forward =

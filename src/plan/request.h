@@ -54,6 +54,7 @@ struct Request {
   std::optional<bool> overlap_param_gather;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
+  std::optional<WrappedUnits> units;
   std::optional<BackwardPrefetch> backward_prefetch;
   std::optional<bool> forward_prefetch;
   std::optional<bool> limit_all_gathers;

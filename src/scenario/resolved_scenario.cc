@@ -156,6 +156,7 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kBackwardPrefetch, Text(plan::Name(data_parallel.backward_prefetch)));
   add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
   add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
+  add(plan::DataParallelKey::kUnits, Text(plan::Name(data_parallel.units)));
   add(plan::DataParallelKey::kUseOrigParams, Boolean(data_parallel.use_orig_params));
   if (data_parallel.framework == plan::Framework::kDeepSpeed) {
     add(plan::DataParallelKey::kDeepSpeed, DeepSpeed(data_parallel));

@@ -286,6 +286,9 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
   request.gradient_as_bucket_view = reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
   request.find_unused_parameters = reader.ReadBoolean("find_unused_parameters", Need::kOptional);
+  request.units = reader.ReadWord<plan::WrappedUnits>(
+      "units", Need::kOptional,
+      {{"block", plan::WrappedUnits::kBlock}, {"layer", plan::WrappedUnits::kLayer}});
   request.backward_prefetch =
       reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
                                               {{"pre", plan::BackwardPrefetch::kPre},
