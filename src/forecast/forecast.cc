@@ -320,7 +320,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   SummariseCollectives(simulated, run.forecast);
   const auto peak_of = [&](Bytes capacity) {
     return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
-                                : PeakOf(run.program, run.timeline, capacity);
+                                : PeakOf(run.program, run.timeline, capacity,
+                                         scenario.plan.software.expandable_segments);
   };
   SummariseMemory(run.program, scenario, peak_of, run.forecast);
   FillThroughput(scenario, run.forecast);
@@ -368,7 +369,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
       return timed ? PeakHandedOut(program, *run, capacity)
                    : UntimedPeaks::HandedOut(program, steps, capacity);
     }
-    return timed ? PeakOf(program, *run, capacity) : workspace_->peaks.Of(program, steps, capacity);
+    const bool expandable = scenario.plan.software.expandable_segments;
+    return timed ? PeakOf(program, *run, capacity, expandable)
+                 : workspace_->peaks.Of(program, steps, capacity, expandable);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   FillThroughput(scenario, forecast);

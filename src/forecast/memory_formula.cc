@@ -15,17 +15,30 @@ Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ran
 
 Bytes Activations(const scenario::Scenario& scenario) {
   const model::Model& model = *scenario.model;
-  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan.training));
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  const auto works = model::BuildWork(model, options);
   const auto sum = [](const std::vector<model::Activation>& activations) {
     Bytes bytes;
     for (const model::Activation& activation : activations) bytes += activation.bytes;
     return bytes;
   };
   Bytes saved, recomputed;
-  for (const model::Layer& layer : model.layers) {
-    saved += sum(works[layer.work].saved);
-    recomputed = std::max(recomputed, sum(works[layer.work].recomputed));
+  // Offloaded, two blocks' are on the device at once.
+  Bytes largest;
+  int offloaded = 0;
+  const std::vector<int> of_layers = model::WorkOfLayers(model, options);
+  for (std::size_t i = 0; i < of_layers.size(); ++i) {
+    const Bytes own = sum(works[of_layers[i]].saved);
+    recomputed = std::max(recomputed, sum(works[of_layers[i]].recomputed));
+    if (scenario.plan.training.activation_offload &&
+        model.layers[i].kind == model::LayerKind::kBlock) {
+      largest = std::max(largest, own);
+      ++offloaded;
+    } else {
+      saved += own;
+    }
   }
+  for (int i = 0; i < std::min(offloaded, 2); ++i) saved += largest;
   return saved + recomputed;
 }
 

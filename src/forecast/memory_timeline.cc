@@ -139,10 +139,11 @@ class Holdings {
  public:
   using Block = std::optional<engine::CachingAllocator::Block>;
 
-  Holdings(const Program& program, Bytes capacity)
+  Holdings(const Program& program, Bytes capacity, bool expandable)
       : program_(program),
         ledger_(program),
-        allocator_(static_cast<int>(program.streams.size()), {.capacity = capacity}),
+        allocator_(static_cast<int>(program.streams.size()),
+                   {.capacity = capacity, .expandable_segments = expandable}),
         blocks_(program.buffers.size()) {}
 
   void Allocate(Index index, std::uint16_t stream) {
@@ -331,9 +332,9 @@ MemoryPeak PeakWithin(Bytes capacity, Replay replay) {
   return peak;
 }
 
-MemoryPeak UntimedPeak(const Program& program, int steps, Bytes capacity) {
+MemoryPeak UntimedPeak(const Program& program, int steps, Bytes capacity, bool expandable) {
   return PeakWithin(capacity, [&](Bytes room) {
-    Holdings holdings(program, room);
+    Holdings holdings(program, room, expandable);
     ReplaySteps(program, steps, holdings);
     return holdings.peak();
   });
@@ -347,12 +348,13 @@ bool ReleasesAreTimed(const Program& program) {
   });
 }
 
-MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity) {
+MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity,
+                  bool expandable) {
   if (!ReleasesAreTimed(program)) {
-    return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity);
+    return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity, expandable);
   }
   return PeakWithin(capacity, [&](Bytes room) {
-    Holdings holdings(program, room);
+    Holdings holdings(program, room, expandable);
     ReplayTimeline(program, timeline, holdings);
     return holdings.peak();
   });
@@ -385,9 +387,10 @@ MemoryPeak UntimedPeaks::HandedOut(const Program& program, int steps, Bytes capa
   return peak;
 }
 
-MemoryPeak UntimedPeaks::Of(const Program& program, int steps, Bytes capacity) {
+MemoryPeak UntimedPeaks::Of(const Program& program, int steps, Bytes capacity, bool expandable) {
   key_.clear();
   key_.push_back(steps);
+  key_.push_back(expandable ? 1 : 0);
   key_.push_back(capacity.count());
   key_.push_back(static_cast<std::int64_t>(program.streams.size()));
   const auto add = [this](const std::vector<Instruction>& instructions) {
@@ -416,7 +419,7 @@ MemoryPeak UntimedPeaks::Of(const Program& program, int steps, Bytes capacity) {
   }
   const auto found = known_.find(hash);
   if (found != known_.end() && found->second.key == key_) return found->second.peak;
-  const MemoryPeak peak = UntimedPeak(program, steps, capacity);
+  const MemoryPeak peak = UntimedPeak(program, steps, capacity, expandable);
   if (words_ + key_.size() > kMostWords) {
     known_.clear();
     words_ = 0;

@@ -32,9 +32,10 @@ struct MemoryPeak {
 };
 
 // `capacity`: what the device has for the allocator's segments. Where not everything fits,
-// `reserved` is what an unlimited device would have been asked for.
+// `reserved` is what an unlimited device would have been asked for. `expandable`: its segments are
+// expandable ones.
 MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline,
-                  Bytes capacity);
+                  Bytes capacity, bool expandable = false);
 
 // The same without an allocator: `reserved` is what is handed out, and a device of that size will
 // do.
@@ -55,7 +56,8 @@ bool ReleasesAreTimed(const program::Program& program);
 class UntimedPeaks {
  public:
   // As PeakOf and PeakHandedOut over `steps` steps. Requires that releases are not timed.
-  MemoryPeak Of(const program::Program& program, int steps, Bytes capacity);
+  MemoryPeak Of(const program::Program& program, int steps, Bytes capacity,
+                bool expandable = false);
   static MemoryPeak HandedOut(const program::Program& program, int steps, Bytes capacity);
 
  private:

@@ -14,10 +14,11 @@ void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
 
-  const auto works = model::BuildWork(*scenario.model, plan::WorkOptionsOf(training));
+  const model::WorkOptions options = plan::WorkOptionsOf(training);
+  const auto works = model::BuildWork(*scenario.model, options);
   double once = 0, recomputed = 0;
-  for (const model::Layer& layer : scenario.model->layers) {
-    const model::LayerWork& work = works[layer.work];
+  for (const int index : model::WorkOfLayers(*scenario.model, options)) {
+    const model::LayerWork& work = works[index];
     for (const auto& op : work.forward) once += static_cast<double>(op.kernel.model_flops);
     for (const auto& op : work.backward) once += static_cast<double>(op.kernel.model_flops);
     for (const auto& op : work.recompute) recomputed += static_cast<double>(op.kernel.model_flops);

@@ -164,7 +164,9 @@ class Ddp final : public Technique {
                           At(optimizer_, step_.first_element(tensor), DataType::kFp32), count,
                           Elements(tensor)));
     }
-    WriteFrameworkUpdate(step_, count, uses, updates);
+    std::vector<std::int64_t> pieces;
+    for (int tensor = 0; tensor < tensors; ++tensor) pieces.push_back(Elements(tensor));
+    WriteFrameworkUpdate(step_, pieces, uses, updates);
     // zero_grad(set_to_none=True)
     for (int tensor = 0; tensor < tensors; ++tensor) {
       if (gradients_.exists(tensor)) gradients_.Release(tensor);

@@ -394,18 +394,20 @@ class Stage3 final : public Technique {
           {ModuleRunsOf(work.forward), ModuleRunsOf(work.recompute), ModuleRunsOf(work.backward)});
     }
     std::vector<Parameters> visits;
-    const auto visit = [&](const model::Layer& layer, Pass pass) {
-      for (const ModuleRun& run : runs_[layer.work][static_cast<std::size_t>(pass)]) {
+    const auto& layers = step_.model().layers;
+    const auto visit = [&](int index, Pass pass) {
+      const model::Layer& layer = layers[index];
+      for (const ModuleRun& run : runs_[step_.work_of(index)][static_cast<std::size_t>(pass)]) {
         Parameters& parameters = visits.emplace_back();
         for (const int position : run.parameters) parameters.push_back(layer.tensors[position]);
         std::sort(parameters.begin(), parameters.end());
       }
     };
-    const auto& layers = step_.model().layers;
-    for (const model::Layer& layer : layers) visit(layer, Pass::kForward);
-    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-      visit(*layer, Pass::kRecompute);
-      visit(*layer, Pass::kBackward);
+    const int count = static_cast<int>(layers.size());
+    for (int layer = 0; layer < count; ++layer) visit(layer, Pass::kForward);
+    for (int layer = count - 1; layer >= 0; --layer) {
+      visit(layer, Pass::kRecompute);
+      visit(layer, Pass::kBackward);
     }
     std::vector<std::int64_t> elements;
     std::vector<bool> persistent;
@@ -420,7 +422,7 @@ class Stage3 final : public Technique {
   }
 
   const ModuleRun* RunAt(Pass pass, int layer, std::size_t op) const {
-    const auto& runs = runs_[step_.model().layers[layer].work][static_cast<std::size_t>(pass)];
+    const auto& runs = runs_[step_.work_of(layer)][static_cast<std::size_t>(pass)];
     for (const ModuleRun& run : runs) {
       if (op >= run.first && op <= run.last && !run.parameters.empty()) {
         // Kernels without parameters may stand between a module's own.

@@ -1,5 +1,8 @@
 #include "src/lowering/framework_memory.h"
 
+#include <cstddef>
+#include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -20,27 +23,60 @@ void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> strea
   }
 }
 
-void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
+void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> pieces,
                           std::span<const BufferUse> uses,
                           std::span<const program::Effect> updates) {
   ProgramBuilder& builder = step.builder();
   const plan::Training& training = step.plan().training;
-  const Bytes temporary_size = step.model().is_layer_list()
-                                   ? Bytes(0)
-                                   : Bytes(elements * TemporaryBytesPerParameter(training));
-  Index temporary = program::kNone;
-  std::vector<BufferUse> all(uses.begin(), uses.end());
-  if (temporary_size > Bytes(0)) {
-    temporary = builder.AddBuffer("optimizer temporaries", temporary_size, Category::kWorkspace);
-    builder.Allocate(step.compute(), temporary);
-    all.push_back(builder.WritesAll(temporary));
+  const std::int64_t all = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0});
+  const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle &&
+                      !step.model().is_layer_list();
+  std::vector<std::int64_t> parts;
+  for (const std::int64_t elements : pieces) {
+    if (single && elements > 0) parts.push_back(elements);
   }
-  std::vector<Kernel> kernels = UpdateKernels(step.model(), training, elements);
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (i + 1 == kernels.size()) builder.With(updates);
-    builder.Run(step.compute(), builder.AddKernel(std::move(kernels[i])), all);
+  if (parts.empty()) parts.push_back(all);
+
+  const Bytes cast_size = single ? Bytes(all * CastGradientBytesPerParameter(training)) : Bytes(0);
+  Index cast = program::kNone;
+  if (cast_size > Bytes(0)) {
+    cast = builder.AddBuffer("FP32 gradients", cast_size, Category::kWorkspace);
+    builder.Allocate(step.compute(), cast);
   }
-  if (temporary != program::kNone) builder.Release(temporary);
+  struct Part {
+    std::vector<Index> kernels;
+    Index temporary = program::kNone;
+  };
+  std::map<std::int64_t, Part> known;  // by elements
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const auto [found, added] = known.try_emplace(parts[p]);
+    Part& part = found->second;
+    if (added) {
+      for (Kernel& kernel : UpdateKernels(step.model(), training, parts[p])) {
+        part.kernels.push_back(builder.AddKernel(std::move(kernel)));
+      }
+      const Bytes size = step.model().is_layer_list()
+                             ? Bytes(0)
+                             : Bytes(parts[p] * TemporaryBytesPerParameter(training));
+      if (size > Bytes(0)) {
+        part.temporary = builder.AddBuffer("optimizer temporaries", size, Category::kWorkspace);
+      }
+    }
+    if (part.temporary != program::kNone) builder.Allocate(step.compute(), part.temporary);
+    for (std::size_t i = 0; i < part.kernels.size(); ++i) {
+      const bool last = p + 1 == parts.size() && i + 1 == part.kernels.size();
+      // One by one, the first kernel and the last name what all of them use: stream order is
+      // between them.
+      std::vector<BufferUse> own;
+      if (!single || (p == 0 && i == 0) || last) own.assign(uses.begin(), uses.end());
+      if (part.temporary != program::kNone) own.push_back(builder.WritesAll(part.temporary));
+      if (cast != program::kNone) own.push_back(builder.WritesAll(cast));
+      if (last) builder.With(updates);
+      builder.Run(step.compute(), part.kernels[i], own);
+    }
+    if (part.temporary != program::kNone) builder.Release(part.temporary);
+  }
+  if (cast != program::kNone) builder.Release(cast);
 }
 
 }  // namespace stepcast::lowering

@@ -15,9 +15,10 @@ namespace stepcast::lowering {
 void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> streams);
 
 // The optimizer's kernels over `elements` parameters on the compute stream, with the temporaries
-// that they need while they run. `uses` are the gradients read and the states written; `updates`
-// what happens to them, said of the last kernel, which writes the parameters.
-void WriteFrameworkUpdate(TrainingStep& step, std::int64_t elements,
+// that they need while they run. `pieces` are the tensors, by elements, that make them up: an
+// optimizer that goes one by one takes them so. `uses` are the gradients read and the states
+// written; `updates` what happens to them, said of the last kernel, which writes the parameters.
+void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> pieces,
                           std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 

@@ -68,7 +68,9 @@ class Fsdp1 final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
-        wrapping_(UnitPerBlock(step.model())),
+        wrapping_(plan_.data_parallel.units == plan::WrappedUnits::kLayer
+                      ? UnitPerModule(step.model())
+                      : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         gradients_(step, compute_type_) {}
 
@@ -95,11 +97,10 @@ class Fsdp1 final : public Technique {
       AddUnit(unit);
       place_.push_back(static_cast<int>(blocks_.size()));
       if (units_.back().flat.elements == 0) continue;
-      const model::Layer& first = step_.model().layers[unit.layers.front()];
-      if (first.kind == model::LayerKind::kBlock) {
-        blocks_.push_back(index);
-      } else {
+      if (unit.root) {
         root_ = index;
+      } else {
+        blocks_.push_back(index);
       }
     }
     if (plan_.data_parallel.limit_all_gathers) limiter_.emplace(builder_, step_.compute());

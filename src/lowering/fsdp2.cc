@@ -76,7 +76,9 @@ class Fsdp2 final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
-        wrapping_(UnitPerBlock(step.model())),
+        wrapping_(plan_.data_parallel.units == plan::WrappedUnits::kLayer
+                      ? UnitPerModule(step.model())
+                      : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         gradients_(step, compute_type_) {}
 
@@ -280,7 +282,7 @@ class Fsdp2 final : public Technique {
     const Unit& unit = wrapping_.units[index];
     const std::int64_t ranks = static_cast<std::int64_t>(groups_.shard.size());
     ShardedUnit& u = units_.emplace_back();
-    u.root = model.layers[unit.layers.front()].kind != model::LayerKind::kBlock;
+    u.root = unit.root;
     u.last_layer = unit.layers.back();
     u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors

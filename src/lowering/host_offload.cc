@@ -124,7 +124,41 @@ void HostOffload::ParametersOnward(Bytes bytes) {
                GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
 }
 
+namespace {
+
+// Of one rank: what all blocks but the last keep for backward.
+std::int64_t OffloadedActivations(const scenario::Scenario& scenario) {
+  if (!scenario.plan.training.activation_offload) return 0;
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  const auto works = model::BuildWork(*scenario.model, options);
+  const std::vector<int> of_layers = model::WorkOfLayers(*scenario.model, options);
+  std::int64_t bytes = 0, last = 0;
+  for (std::size_t i = 0; i < of_layers.size(); ++i) {
+    if (scenario.model->layers[i].kind != model::LayerKind::kBlock) continue;
+    bytes += last;
+    last = 0;
+    for (const model::Activation& kept : works[of_layers[i]].saved) last += kept.bytes.count();
+  }
+  return bytes;
+}
+
+HostBytes OffloadedStates(const scenario::Scenario& scenario);
+
+}  // namespace
+
 HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
+  HostBytes bytes = OffloadedStates(scenario);
+  const std::int64_t activations = OffloadedActivations(scenario);
+  if (activations == 0) return bytes;
+  const std::int64_t ranks =
+      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+  bytes.memory += Bytes(ranks * activations);
+  return bytes;
+}
+
+namespace {
+
+HostBytes OffloadedStates(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
@@ -168,5 +202,7 @@ HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(), data);
   return {.memory = Bytes(ranks * memory), .drives = Bytes(ranks * drives)};
 }
+
+}  // namespace
 
 }  // namespace stepcast::lowering

@@ -163,7 +163,7 @@ class Megatron final : public Technique {
       uses.push_back(builder_.WritesAll(bucket.parameters));
       if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
     }
-    WriteFrameworkUpdate(step_, elements, uses, updates);
+    WriteFrameworkUpdate(step_, std::vector{elements}, uses, updates);
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (Bucket& bucket : buckets_) {
       SendGather(bucket);

@@ -42,8 +42,10 @@ std::vector<Kernel> FusedUpdate(const plan::Training& training, std::int64_t ele
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
 std::vector<Kernel> ForeachUpdate(const plan::Training& training, std::int64_t elements) {
   std::vector<Kernel> kernels;
+  const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
+  const std::string prefix = single ? "" : "foreach_";
   const auto add = [&](const char* name, std::int64_t read, std::int64_t written) {
-    kernels.push_back(MemoryKernel(std::string("foreach_") + name, elements, read, written));
+    kernels.push_back(MemoryKernel(prefix + name, elements, read, written));
   };
   if (HasMasterWeights(training)) add("cast_gradient", SizeOf(training.gradient_dtype), 4);
   if (training.optimizer == plan::Optimizer::kAdamW) {
@@ -76,8 +78,16 @@ std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Trainin
 
 std::int64_t TemporaryBytesPerParameter(const plan::Training& training) {
   if (training.optimizer_implementation == plan::OptimizerImplementation::kFused) return 0;
-  const std::int64_t root = training.optimizer == plan::Optimizer::kAdamW ? 4 : 0;
-  return root + (HasMasterWeights(training) ? 4 : 0);
+  const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
+  const std::int64_t root = training.optimizer == plan::Optimizer::kAdamW ? (single ? 8 : 4) : 0;
+  return root + (HasMasterWeights(training) && !single ? 4 : 0);
+}
+
+std::int64_t CastGradientBytesPerParameter(const plan::Training& training) {
+  return HasMasterWeights(training) &&
+                 training.optimizer_implementation == plan::OptimizerImplementation::kSingle
+             ? 4
+             : 0;
 }
 
 }  // namespace stepcast::lowering

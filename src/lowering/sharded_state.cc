@@ -48,11 +48,11 @@ program::Elements GradientShard(const TrainingStep& step, const ShardedState& st
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated) {
   ProgramBuilder& builder = step.builder();
-  std::int64_t elements = 0;
+  std::vector<std::int64_t> elements;
   std::vector<BufferUse> uses;
   std::vector<program::Effect> updates;
   for (const ShardedState* state : states) {
-    elements += state->elements;
+    elements.push_back(state->elements);
     if (state->has_gradient) uses.push_back(builder.ReadsAll(state->gradient));
     uses.push_back(builder.WritesAll(state->parameters));
     uses.push_back(builder.WritesAll(state->optimizer));

@@ -14,7 +14,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     : scenario_(scenario),
       options_(options),
       builder_(options.data_flow),
-      works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))) {
+      works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
+      work_of_layer_(
+          model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
+      offload_(builder_) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
@@ -24,8 +27,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     return kernels;
   };
   std::vector<const model::Layer*> sample(works_.size(), nullptr);
-  for (const model::Layer& layer : model().layers) {
-    if (!sample[layer.work]) sample[layer.work] = &layer;
+  const int layers = static_cast<int>(model().layers.size());
+  for (int layer = 0; layer < layers; ++layer) {
+    const model::Layer*& of_work = sample[work_of(layer)];
+    if (!of_work) of_work = &model().layers[layer];
   }
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const model::LayerWork& work = works_[w];
@@ -38,21 +43,35 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
                                               activation.bytes, Category::kActivation));
     }
-    const auto add_transient = [&](const char* phase, Bytes bytes) {
-      return bytes == Bytes(0) ? program::kNone
-                               : builder_.AddBuffer(name + "/" + phase + " temporaries", bytes,
-                                                    Category::kActivation);
+    // Blocks come one after another with the same tensors, whose memory is used again and again
+    // between the block's begin and its end: one piece stands for it. The tensors of a layer that
+    // comes once are handed out one by one, and what is between them is lost in pieces.
+    const bool once = sample[w] && sample[w]->kind != model::LayerKind::kBlock;
+    const auto add_transient = [&](const char* phase, Bytes all, std::vector<Bytes> tensors) {
+      if (!once) tensors.assign(all > Bytes(0) ? 1 : 0, all);
+      std::vector<Index> buffers;
+      for (const Bytes bytes : tensors) {
+        buffers.push_back(
+            builder_.AddBuffer(name + "/" + phase + " temporaries", bytes, Category::kActivation));
+      }
+      return buffers;
     };
-    forward_transient_.push_back(add_transient("forward", work.forward_transient));
-    backward_transient_.push_back(add_transient("backward", work.backward_transient));
+    forward_transient_.push_back(
+        add_transient("forward", work.forward_transient, work.forward_temporaries));
+    backward_transient_.push_back(
+        add_transient("backward", work.backward_transient, work.backward_temporaries));
   }
   layers_of_tensor_.assign(model().tensors.size(), 0);
-  for (const model::Layer& layer : model().layers) {
+  for (int index = 0; index < layers; ++index) {
+    const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
     auto& saved = saved_.emplace_back();
-    for (const model::Activation& activation : works_[layer.work].saved) {
+    for (const model::Activation& activation : works_[work_of(index)].saved) {
       saved.push_back(builder_.AddBuffer(layer.name + "/" + activation.name, activation.bytes,
                                          Category::kActivation));
+    }
+    if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
+      offload_.AddBlock(index, saved);
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
@@ -73,6 +92,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
+  offload_.WritePrologue();
+  if (plan().training.host_waits != plan::HostWaits::kNever) {
+    read_by_host_ = builder_.AddEvent("read by the host");
+  }
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
@@ -87,13 +110,22 @@ program::Program TrainingStep::Write(Technique& technique) {
     for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
     builder_.SetLabel(program::kNone);
     technique.EndBackward();
+    WaitOnHost(plan::HostWaits::kMicroBatch);
   }
   --micro_batch_;
+  WaitOnHost(plan::HostWaits::kUpdate);
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
   technique.WriteUpdate();
   builder_.SetLabel(program::kNone);
+  WaitOnHost(plan::HostWaits::kStep);
   return builder_.Take();
+}
+
+void TrainingStep::WaitOnHost(plan::HostWaits where) {
+  if (plan().training.host_waits != where) return;
+  builder_.Record(compute(), read_by_host_);
+  builder_.HostWait(read_by_host_);
 }
 
 void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,
@@ -130,31 +162,31 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
 }
 
 void TrainingStep::WriteForward(Technique& technique, int layer) {
-  const int w = model().layers[layer].work;
+  const int w = work_of(layer);
   builder_.SetLabel(labels_[layer]);
   technique.BeforeForward(layer);
   parameter_reads_.clear();
   technique.AppendParameterReads(layer, parameter_reads_);
-  const Index transient = forward_transient_[w];
-  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+  for (const Index buffer : forward_transient_[w]) builder_.Allocate(compute(), buffer);
   RunLayer(technique, Technique::Pass::kForward, layer, forward_kernels_[w], works_[w].forward,
            saved_[layer]);
-  if (transient != program::kNone) builder_.Release(transient);
+  for (const Index buffer : forward_transient_[w]) builder_.Release(buffer);
+  offload_.AfterForward(layer);
   technique.AfterForward(layer);
 }
 
 void TrainingStep::WriteBackward(Technique& technique, int layer) {
   const model::Layer& layer_model = model().layers[layer];
-  const int w = layer_model.work;
+  const int w = work_of(layer);
   const model::LayerWork& work = works_[w];
   builder_.SetLabel(labels_[layer]);
   technique.BeforeBackward(layer);
+  offload_.BeforeBackward(layer);
   parameter_reads_.clear();
   technique.AppendParameterReads(layer, parameter_reads_);
   RunLayer(technique, Technique::Pass::kRecompute, layer, recompute_kernels_[w], work.recompute,
            recomputed_[w]);
-  const Index transient = backward_transient_[w];
-  if (transient != program::kNone) builder_.Allocate(compute(), transient);
+  for (const Index buffer : backward_transient_[w]) builder_.Allocate(compute(), buffer);
 
   // What this layer contributes to a tied tensor, until it is added to the others'.
   std::vector<Index> contributions;
@@ -185,7 +217,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     technique.AfterOperator(Technique::Pass::kBackward, layer, i);
   }
   for (const Index buffer : contributions) builder_.Release(buffer);
-  if (transient != program::kNone) builder_.Release(transient);
+  for (const Index buffer : backward_transient_[w]) builder_.Release(buffer);
   for (const Index buffer : recomputed_[w]) builder_.Release(buffer);
   for (const Index buffer : saved_[layer]) builder_.Release(buffer);
   technique.AfterBackward(layer);

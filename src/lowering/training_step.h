@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/lowering/activation_offload.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
 #include "src/model/model.h"
@@ -64,6 +65,7 @@ class TrainingStep {
   const model::Model& model() const { return *scenario_.model; }
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
+  int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   int rank() const { return options_.rank; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
@@ -86,6 +88,8 @@ class TrainingStep {
                     std::vector<program::BufferUse>& uses);
 
  private:
+  // The training loop reads a value of the device.
+  void WaitOnHost(plan::HostWaits where);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
   void RunLayer(Technique& technique, Technique::Pass pass, int layer,
@@ -97,13 +101,16 @@ class TrainingStep {
   const LowerOptions options_;
   ProgramBuilder builder_;
   std::vector<model::LayerWork> works_;
+  std::vector<int> work_of_layer_;
+  ActivationOffload offload_;
+  Index read_by_host_ = program::kNone;  // event
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
   std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time
-  std::vector<Index> forward_transient_, backward_transient_;
-  std::vector<std::vector<Index>> saved_;            // buffers by layer
-  std::vector<Index> labels_;                        // by layer
-  std::vector<std::int64_t> first_elements_;         // by tensor
+  std::vector<std::vector<Index>> forward_transient_, backward_transient_;  // buffers by work
+  std::vector<std::vector<Index>> saved_;                                   // buffers by layer
+  std::vector<Index> labels_;                                               // by layer
+  std::vector<std::int64_t> first_elements_;                                // by tensor
   std::vector<int> layers_of_tensor_;                // contributions to each gradient
   std::vector<Index> tied_contribution_;             // buffers by tensor; kNone: not tied
   std::vector<int> missing_;                         // of this micro-batch

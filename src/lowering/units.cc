@@ -32,6 +32,15 @@ Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   return result;
 }
 
+// The layers whose label is the number of layers make up the root.
+Units GroupWithRoot(const model::Model& model, const std::vector<int>& label) {
+  Units units = Group(model, label);
+  for (Unit& unit : units.units) {
+    unit.root = label[unit.layers.front()] == static_cast<int>(model.layers.size());
+  }
+  return units;
+}
+
 }  // namespace
 
 Units UnitPerLayer(const model::Model& model) {
@@ -58,7 +67,23 @@ Units UnitPerBlock(const model::Model& model) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     if (model.layers[i].kind == model::LayerKind::kBlock) label[i] = static_cast<int>(i);
   }
-  return Group(model, label);
+  return GroupWithRoot(model, label);
+}
+
+Units UnitPerModule(const model::Model& model) {
+  const int root = static_cast<int>(model.layers.size());
+  std::vector<int> users(model.tensors.size(), 0);
+  for (const model::Layer& layer : model.layers) {
+    for (const int tensor : layer.tensors) ++users[tensor];
+  }
+  std::vector<int> label(model.layers.size());
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const auto& tensors = model.layers[i].tensors;
+    const bool shares =
+        std::any_of(tensors.begin(), tensors.end(), [&](int tensor) { return users[tensor] > 1; });
+    label[i] = shares ? root : static_cast<int>(i);
+  }
+  return GroupWithRoot(model, label);
 }
 
 }  // namespace stepcast::lowering

@@ -14,6 +14,7 @@ struct Unit {
   std::vector<int> layers;   // ascending; forward needs it from the first to the last of them
   std::vector<int> tensors;  // owned, registration order
   std::int64_t elements = 0;
+  bool root = false;  // all that is in no unit of its own: UnitPerBlock, UnitPerModule
 };
 
 struct Units {
@@ -27,5 +28,9 @@ Units UnitPerLayer(const model::Model& model);
 // PyTorch's usual wrapping, `fully_shard` on every block and then on the model: every block a unit,
 // all the rest (embedding, final norm, head) the root unit.
 Units UnitPerBlock(const model::Model& model);
+
+// Embedding, blocks and head each a unit, as torchtitan and Galvatron wrap; layers that share a
+// tied tensor make up the root unit, for a unit's parameters are its own.
+Units UnitPerModule(const model::Model& model);
 
 }  // namespace stepcast::lowering

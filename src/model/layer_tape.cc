@@ -73,10 +73,20 @@ void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes, std::vec
                        .parameters = std::move(parameters)});
 }
 
+namespace {
+
+Bytes Sum(const std::vector<Bytes>& tensors) {
+  Bytes sum;
+  for (const Bytes bytes : tensors) sum += bytes;
+  return sum;
+}
+
+}  // namespace
+
 template <typename Counted>
-Bytes LayerTape::Peak(std::span<const Use> uses, Counted counted, Values pinned_from_start,
-                      Values pinned_to_end) const {
-  if (uses.empty()) return Bytes();
+std::vector<Bytes> LayerTape::Peak(std::span<const Use> uses, Counted counted,
+                                   Values pinned_from_start, Values pinned_to_end) const {
+  if (uses.empty()) return {};
   const int end = static_cast<int>(uses.size());
   struct Life {
     int first = -1;
@@ -100,12 +110,22 @@ Bytes LayerTape::Peak(std::span<const Use> uses, Counted counted, Values pinned_
     change[lives[v].first] += variables_[v].bytes;
     change[lives[v].last + 1] -= variables_[v].bytes;
   }
-  Bytes alive, peak;
+  Bytes alive, most;
+  int peak = 0;
   for (int i = 0; i < end; ++i) {
     alive += change[i];
-    peak = std::max(peak, alive);
+    if (alive <= most) continue;
+    most = alive;
+    peak = i;
   }
-  return peak;
+  std::vector<Bytes> tensors;
+  for (std::size_t v = 0; v < lives.size(); ++v) {
+    const bool there = lives[v].first >= 0 && lives[v].first <= peak && lives[v].last >= peak;
+    if (there && variables_[v].bytes > Bytes() && counted(static_cast<Value>(v))) {
+      tensors.push_back(variables_[v].bytes);
+    }
+  }
+  return tensors;
 }
 
 LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
@@ -209,19 +229,19 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     return [this, &index](Value v) { return index[v] < 0 && input_ != v; };
   };
   const std::span<const Use> uses = forward_uses_;
-  work.forward_transient =
+  work.forward_temporaries =
       output ? Peak(uses, passing(saved), {}, {*output}) : Peak(uses, passing(saved), {}, {});
   const auto any = [](Value) { return true; };
   const Value input_gradient = input_ ? variables_[*input_].gradient : kNoValue;
   const std::span<const Use> backward_uses = backward_uses_;
   if (output_gradient && input_gradient != kNoValue) {
-    work.backward_transient = Peak(backward_uses, any, {*output_gradient}, {input_gradient});
+    work.backward_temporaries = Peak(backward_uses, any, {*output_gradient}, {input_gradient});
   } else if (output_gradient) {
-    work.backward_transient = Peak(backward_uses, any, {*output_gradient}, {});
+    work.backward_temporaries = Peak(backward_uses, any, {*output_gradient}, {});
   } else if (input_gradient != kNoValue) {
-    work.backward_transient = Peak(backward_uses, any, {}, {input_gradient});
+    work.backward_temporaries = Peak(backward_uses, any, {}, {input_gradient});
   } else {
-    work.backward_transient = Peak(backward_uses, any, {}, {});
+    work.backward_temporaries = Peak(backward_uses, any, {}, {});
   }
   if (!work.recompute.empty()) {
     // What passes by while the forward runs again, beside the gradient that waits for it. Operands
@@ -230,10 +250,15 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
       const int writer = variables_[v].writer;
       return writer >= again.first && writer < again.second && recomputed[v] < 0 && saved[v] < 0;
     };
-    const Bytes waiting = output_gradient ? variables_[*output_gradient].bytes : Bytes();
-    const Bytes peak = Peak(uses.subspan(again.first, again.second - again.first), passes, {}, {});
-    work.backward_transient = std::max(work.backward_transient, peak + waiting);
+    std::vector<Bytes> peak =
+        Peak(uses.subspan(again.first, again.second - again.first), passes, {}, {});
+    if (output_gradient && variables_[*output_gradient].bytes > Bytes()) {
+      peak.push_back(variables_[*output_gradient].bytes);
+    }
+    if (Sum(peak) > Sum(work.backward_temporaries)) work.backward_temporaries = std::move(peak);
   }
+  work.forward_transient = Sum(work.forward_temporaries);
+  work.backward_transient = Sum(work.backward_temporaries);
   return work;
 }
 

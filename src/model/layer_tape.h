@@ -96,11 +96,12 @@ class LayerTape {
   static constexpr Value kNoValue = -1;
 
   static Use UseOf(Values reads, Values writes);
-  // The most bytes of `counted` values alive at once while operators [first, last) run. A value
-  // lives from its first to its last use there; `pinned` ones from first use to the end.
+  // The `counted` values that are alive when they have the most bytes while the operators of `uses`
+  // run. A value lives from its first to its last use there; `pinned` ones from first use to the
+  // end.
   template <typename Counted>
-  Bytes Peak(std::span<const Use> uses, Counted counted, Values pinned_from_start,
-             Values pinned_to_end) const;
+  std::vector<Bytes> Peak(std::span<const Use> uses, Counted counted, Values pinned_from_start,
+                          Values pinned_to_end) const;
 
   DataType element_;
   bool fuses_sums_;

@@ -29,6 +29,7 @@ struct WorkOptions {
   std::int64_t sequence_length = 1;   // tokens
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
+  Share checkpointed_blocks{};  // the others keep everything
   Attention attention = Attention::kFlash;
   // Full recomputation ends as soon as everything that backward needs is there again: the last
   // matrix product of a block and its residual are not run twice (torch.utils.checkpoint without
@@ -76,6 +77,9 @@ struct LayerWork {
   // among them: where those live is the technique's business.
   Bytes forward_transient;
   Bytes backward_transient;
+  // The same tensor by tensor, as they are at the height: an allocator hands out each by itself.
+  std::vector<Bytes> forward_temporaries{};
+  std::vector<Bytes> backward_temporaries{};
 };
 
 }  // namespace stepcast::model

@@ -84,6 +84,20 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
   return works;
 }
 
+std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options) {
+  const bool some = options.checkpointing != Checkpointing::kNone &&
+                    !options.checkpointed_blocks.all() && !model.is_layer_list();
+  std::vector<int> works;
+  works.reserve(model.layers.size());
+  std::int64_t block = 0;
+  for (const Layer& layer : model.layers) {
+    const bool plain =
+        some && layer.kind == LayerKind::kBlock && !options.checkpointed_blocks.Has(block++);
+    works.push_back(plain ? kPlainBlock : layer.work);
+  }
+  return works;
+}
+
 Time GivenOptimizerStep(const Model& model) {
   const auto* list = std::get_if<LayerList>(&model.source);
   return list == nullptr ? Time() : list->optimizer_step;

@@ -32,9 +32,13 @@ struct Model {
 Model Build(std::string name, const Architecture& architecture);
 Model Build(std::string name, const LayerList& list);
 
-// The work of each distinct layer for one micro-batch, indexed by Layer::work. A layer list
+// The work of each distinct layer for one micro-batch, indexed as WorkOfLayers says. A layer list
 // ignores the batch: its times and activations are those of one micro-batch as given.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
+
+// Which of them each layer does: Layer::work, but for blocks that are not checkpointed while others
+// are.
+std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options);
 
 // What the optimizer adds to a step of a layer list: its given time for all parameters on one
 // device; zero for an architecture (the update is then priced as a kernel).

@@ -16,6 +16,18 @@ enum class Checkpointing : std::uint8_t {
   kSelectiveOp,
 };
 
+// Which of the blocks: a part of them, evenly spaced. Of blocks numbered from 1, those where
+// i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two of three
+// (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py).
+struct Share {
+  std::int64_t part = 1, of = 1;  // 1 <= part <= of
+  bool all() const { return part == of; }
+  // Whether the block with that number from 0 is one of them.
+  bool Has(std::int64_t block) const {
+    return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);
+  }
+};
+
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.
 // The fused forms differ in speed alone:
 //   kFlash    FlashAttention-2 (arXiv 2307.08691), what PyTorch's scaled_dot_product_attention runs

@@ -200,6 +200,11 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture,
   works.push_back(EmbeddingWork(architecture, options));
   works.push_back(Block(architecture, options).Work());
   works.push_back(HeadWork(architecture, options));
+  if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
+    WorkOptions plain = options;
+    plain.checkpointing = Checkpointing::kNone;
+    works.push_back(Block(architecture, plain).Work());
+  }
   return works;
 }
 

@@ -24,6 +24,8 @@ const char* Name(DataParallelKey key) {
       return "gradient_as_bucket_view";
     case DataParallelKey::kFindUnusedParameters:
       return "find_unused_parameters";
+    case DataParallelKey::kUnits:
+      return "units";
     case DataParallelKey::kBackwardPrefetch:
       return "backward_prefetch";
     case DataParallelKey::kForwardPrefetch:
@@ -49,13 +51,14 @@ bool Has(Framework framework, DataParallelKey key) {
     case Framework::kFsdp2:
       return key == DataParallelKey::kPrefetch || key == DataParallelKey::kReshardAfterForward ||
              key == DataParallelKey::kAccumulateUnsharded ||
-             key == DataParallelKey::kShardGroupSize;
+             key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kUnits;
     case Framework::kMegatron:
       return key == DataParallelKey::kOverlap || key == DataParallelKey::kBucketSize ||
              key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kOverlapParamGather;
     case Framework::kFsdp1:
       return key == DataParallelKey::kAccumulateUnsharded ||
-             key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kBackwardPrefetch ||
+             key == DataParallelKey::kShardGroupSize || key == DataParallelKey::kUnits ||
+             key == DataParallelKey::kBackwardPrefetch ||
              key == DataParallelKey::kForwardPrefetch || key == DataParallelKey::kLimitAllGathers ||
              key == DataParallelKey::kUseOrigParams;
     case Framework::kDeepSpeed:
@@ -90,6 +93,7 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     case DataParallelKey::kOverlapParamGather:
     case DataParallelKey::kGradientAsBucketView:
     case DataParallelKey::kFindUnusedParameters:
+    case DataParallelKey::kUnits:
     case DataParallelKey::kBackwardPrefetch:
     case DataParallelKey::kForwardPrefetch:
     case DataParallelKey::kLimitAllGathers:

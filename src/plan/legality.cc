@@ -22,6 +22,7 @@ class Checker {
     CheckDevices();
     CheckBatch();
     CheckFramework();
+    CheckLoop();
     CheckKeys();
     CheckBuckets();
     CheckShards();
@@ -232,6 +233,36 @@ class Checker {
     }
   }
 
+  void CheckLoop() {
+    const bool one_by_one = Is(Framework::kDdp) || Is(Framework::kFsdp1) || Is(Framework::kFsdp2);
+    if (request_.framework && !one_by_one &&
+        request_.optimizer_implementation == OptimizerImplementation::kSingle) {
+      Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
+          fmt::format("{} does not update tensor by tensor, and optimizer_implementation is single",
+                      plan::Name(*request_.framework)),
+          "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
+    }
+    if (request_.checkpointed_blocks && !request_.checkpointed_blocks->all() &&
+        request_.activation_checkpointing.value_or(model::Checkpointing::kNone) ==
+            model::Checkpointing::kNone) {
+      Add("training.checkpointed_blocks", "plan.no-checkpoints",
+          fmt::format("nothing is recomputed, and checkpointed_blocks is {}/{}",
+                      request_.checkpointed_blocks->part, request_.checkpointed_blocks->of),
+          "write activation_checkpointing: full, selective or selective_op, or leave it out");
+    }
+    if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
+      Add("training.activation_offload", "plan.no-host-memory",
+          "activation_offload is true, and the cluster's topology does not say what memory its "
+          "hosts have",
+          "add node.host with memory and memory_bandwidth to the topology");
+    }
+    if (request_.expandable_segments.value_or(false) && Is(Framework::kReference)) {
+      Add("software.expandable_segments", "plan.no-allocator",
+          "reference has no caching allocator, and expandable_segments is true",
+          "leave expandable_segments out, or choose the framework that runs");
+    }
+  }
+
   void CheckMegatron() {
     if (request_.zero_stage.value_or(0) > 1) {
       Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
@@ -401,6 +432,8 @@ class Checker {
         return request_.forward_prefetch.has_value();
       case DataParallelKey::kLimitAllGathers:
         return request_.limit_all_gathers.has_value();
+      case DataParallelKey::kUnits:
+        return request_.units.has_value();
       case DataParallelKey::kUseOrigParams:
         return request_.use_orig_params.has_value();
       case DataParallelKey::kDeepSpeed:
@@ -521,6 +554,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
   add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
   add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
+  add(request.units.has_value(), DataParallelKey::kUnits);
   add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));

@@ -18,6 +18,22 @@ const char* Name(OptimizerImplementation implementation) {
       return "fused";
     case OptimizerImplementation::kForeach:
       return "foreach";
+    case OptimizerImplementation::kSingle:
+      return "single";
+  }
+  return "";
+}
+
+const char* Name(HostWaits waits) {
+  switch (waits) {
+    case HostWaits::kNever:
+      return "never";
+    case HostWaits::kStep:
+      return "step";
+    case HostWaits::kUpdate:
+      return "update";
+    case HostWaits::kMicroBatch:
+      return "micro_batch";
   }
   return "";
 }
@@ -39,6 +55,8 @@ const char* Name(Framework framework) {
   }
   return "";
 }
+
+const char* Name(WrappedUnits units) { return units == WrappedUnits::kBlock ? "block" : "layer"; }
 
 const char* Name(BackwardPrefetch prefetch) {
   switch (prefetch) {
@@ -63,6 +81,7 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .sequence_length = training.sequence_length,
           .compute = training.precision,
           .checkpointing = training.activation_checkpointing,
+          .checkpointed_blocks = training.checkpointed_blocks,
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,

@@ -17,9 +17,14 @@
 namespace stepcast::plan {
 
 enum class Optimizer : std::uint8_t { kAdamW, kSgd };
-// How the framework runs the update (mechanics: one kernel over all tensors, or the multi-tensor
-// chain that needs a temporary copy).
-enum class OptimizerImplementation : std::uint8_t { kFused, kForeach };
+// How the framework runs the update: one kernel over all tensors, the multi-tensor chain that needs
+// a temporary copy of them all, or that chain for one tensor after the other.
+enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
+
+// Where the training loop reads a value from the device (a loss, a norm, a counter of steps), so
+// that the host waits until all that was issued on the compute stream is done: nowhere, at the end
+// of each step, before each update, or after the backward of each micro-batch.
+enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch };
 
 enum class Framework : std::uint8_t { kReference, kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron };
 
@@ -36,6 +41,8 @@ inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30};
 struct Software {
   Version torch = kNewestTorch;
   Version nccl = kNewestNccl;
+  // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (engine/caching_allocator.h).
+  bool expandable_segments = false;
 };
 
 struct Training {
@@ -50,10 +57,13 @@ struct Training {
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
+  model::Share checkpointed_blocks{};  // which part of the blocks that holds for
+  bool activation_offload = false;     // what blocks keep waits for backward in the host's memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
-  bool compile = false;       // memory-bound kernels are fused: model::WorkOptions
+  bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
+  HostWaits host_waits = HostWaits::kNever;
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
 };
 
@@ -73,6 +83,10 @@ using ReshardAfterForward = std::variant<bool, std::int64_t>;
 // after that, or only when it is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 
+// What FSDP wraps: every block, and the rest as the root; or the embedding and the head as well,
+// each by itself, unless they share a tensor.
+enum class WrappedUnits : std::uint8_t { kBlock, kLayer };
+
 struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
@@ -88,6 +102,7 @@ struct DataParallel {
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
+  WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
   BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
   bool forward_prefetch = false;                                // fsdp1
   bool limit_all_gathers = true;                                // fsdp1
@@ -104,7 +119,9 @@ struct Plan {
 
 const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);
+const char* Name(HostWaits waits);
 const char* Name(Framework framework);
+const char* Name(WrappedUnits units);
 const char* Name(BackwardPrefetch prefetch);  // "pre"
 
 // Whether the framework is one of PyTorch's FSDP: units, gradients kept in the parameters' type.

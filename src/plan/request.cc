@@ -53,6 +53,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       has_fused_update ? OptimizerImplementation::kFused : OptimizerImplementation::kForeach);
   training.activation_checkpointing =
       request.activation_checkpointing.value_or(model::Checkpointing::kNone);
+  training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
+  training.activation_offload = request.activation_offload.value_or(false);
   training.attention = request.attention.value_or(model::Attention::kFlash);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
@@ -61,6 +63,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.loss.value_or(training.compile                            ? model::Loss::kFused
                             : request.framework == Framework::kMegatron ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
+  training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   training.step_barrier = request.step_barrier.value_or(false);
   return training;
 }
@@ -118,6 +121,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   if (deepspeed) data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   CompleteBuckets(request, training, data, data_parallel);
   data_parallel.prefetch = request.prefetch.value_or(1);
+  data_parallel.units = request.units.value_or(WrappedUnits::kBlock);
   // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
   const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
   data_parallel.reshard_after_forward =
@@ -163,8 +167,8 @@ Plan Complete(const Request& request, std::int64_t devices) {
   plan.parallelism = {*data, request.tensor.value_or(1), request.pipeline.value_or(1),
                       request.context.value_or(1), request.expert.value_or(1)};
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  plan.software = {request.torch.value_or(Software().torch),
-                   request.nccl.value_or(Software().nccl)};
+  plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
+                   request.expandable_segments.value_or(false)};
   return plan;
 }
 

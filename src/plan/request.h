@@ -27,10 +27,13 @@ struct Request {
   std::optional<Optimizer> optimizer;
   std::optional<OptimizerImplementation> optimizer_implementation;
   std::optional<model::Checkpointing> activation_checkpointing;
+  std::optional<model::Share> checkpointed_blocks;
+  std::optional<bool> activation_offload;
   std::optional<model::Attention> attention;
   std::optional<bool> checkpoint_early_stop;
   std::optional<bool> compile;
   std::optional<model::Loss> loss;
+  std::optional<HostWaits> host_waits;
   std::optional<bool> step_barrier;
 
   std::optional<std::int64_t> data;
@@ -51,6 +54,7 @@ struct Request {
   std::optional<bool> overlap_param_gather;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
+  std::optional<WrappedUnits> units;
   std::optional<BackwardPrefetch> backward_prefetch;
   std::optional<bool> forward_prefetch;
   std::optional<bool> limit_all_gathers;
@@ -59,6 +63,7 @@ struct Request {
 
   std::optional<Version> torch;
   std::optional<Version> nccl;
+  std::optional<bool> expandable_segments;
 
   // Ranks that hold one replica: the product of the axes other than data.
   std::int64_t ranks_per_replica() const {

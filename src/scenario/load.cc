@@ -535,6 +535,7 @@ class Loader {
           "training.{} has no effect on a layer list, whose times and activations are given", key));
     };
     warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
+    warn(file.request.checkpointed_blocks.has_value(), "checkpointed_blocks");
     warn(file.request.attention.has_value(), "attention");
     warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
     warn(file.request.compile.has_value(), "compile");

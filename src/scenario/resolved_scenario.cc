@@ -82,10 +82,17 @@ Mapping Training(const plan::Training& training, bool layer_times_given) {
         training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
       mapping.emplace_back("checkpoint_early_stop", Boolean(training.checkpoint_early_stop));
     }
+    if (training.activation_checkpointing != model::Checkpointing::kNone) {
+      const model::Share& share = training.checkpointed_blocks;
+      mapping.emplace_back("checkpointed_blocks",
+                           Text(share.all() ? "all" : fmt::format("{}/{}", share.part, share.of)));
+    }
     mapping.emplace_back("attention", Text(model::Name(training.attention)));
     mapping.emplace_back("compile", Boolean(training.compile));
     mapping.emplace_back("loss", Text(model::Name(training.loss)));
   }
+  mapping.emplace_back("activation_offload", Boolean(training.activation_offload));
+  mapping.emplace_back("host_waits", Text(plan::Name(training.host_waits)));
   mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
   return mapping;
 }
@@ -149,6 +156,7 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kBackwardPrefetch, Text(plan::Name(data_parallel.backward_prefetch)));
   add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
   add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
+  add(plan::DataParallelKey::kUnits, Text(plan::Name(data_parallel.units)));
   add(plan::DataParallelKey::kUseOrigParams, Boolean(data_parallel.use_orig_params));
   if (data_parallel.framework == plan::Framework::kDeepSpeed) {
     add(plan::DataParallelKey::kDeepSpeed, DeepSpeed(data_parallel));
@@ -210,8 +218,12 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   root.emplace_back("model", sources.model);
   root.emplace_back("cluster", Resolved{Cluster(scenario, sources)});
   if (sources.calibration.has_value()) root.emplace_back("calibration", *sources.calibration);
-  root.emplace_back("software", Resolved{Mapping{{"torch", VersionText(plan.software.torch)},
-                                                 {"nccl", VersionText(plan.software.nccl)}}});
+  Mapping software{{"torch", VersionText(plan.software.torch)},
+                   {"nccl", VersionText(plan.software.nccl)}};
+  if (plan.data_parallel.framework != plan::Framework::kReference) {
+    software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
+  }
+  root.emplace_back("software", Resolved{std::move(software)});
   Mapping communication;
   if (!scenario.nccl_algo.empty())
     communication.emplace_back("nccl_algo", Text(scenario.nccl_algo));

@@ -111,7 +111,39 @@ std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> number
 void ReadSoftware(MappingReader& reader, plan::Request& request) {
   request.torch = ToVersion(reader.ReadVersion("torch", Need::kOptional));
   request.nccl = ToVersion(reader.ReadVersion("nccl", Need::kOptional));
+  request.expandable_segments = reader.ReadBoolean("expandable_segments", Need::kOptional);
   reader.Finish();
+}
+
+// `checkpointed_blocks`: `all`, or a part such as 1/2.
+void ReadShare(MappingReader& reader, plan::Request& request) {
+  const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
+  if (!text) return;
+  if (*text == "all") {
+    request.checkpointed_blocks = model::Share();
+    return;
+  }
+  constexpr std::int64_t kMost = 1000;
+  model::Share share{0, 0};
+  std::int64_t* number = &share.part;
+  bool good = true;
+  for (const char c : *text) {
+    if (c == '/' && number == &share.part && share.part > 0) {
+      number = &share.of;
+    } else if (c >= '0' && c <= '9' && *number <= kMost) {
+      *number = *number * 10 + (c - '0');
+    } else {
+      good = false;
+    }
+  }
+  if (good && share.part >= 1 && share.part <= share.of && share.of <= kMost) {
+    request.checkpointed_blocks = share;
+    return;
+  }
+  reader.Report("checkpointed_blocks", "input.not-a-part",
+                fmt::format("{} needs all, or a part such as 1/2: '{}'",
+                            Quoted(reader.PathOf("checkpointed_blocks")), *text),
+                "write all, or k/n with 1 <= k <= n <= 1000; 1/k is every k-th block");
 }
 
 void ReadTraining(MappingReader& reader, plan::Request& request) {
@@ -142,13 +174,16 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
   request.optimizer_implementation = reader.ReadWord<plan::OptimizerImplementation>(
       "optimizer_implementation", Need::kOptional,
       {{"fused", plan::OptimizerImplementation::kFused},
-       {"foreach", plan::OptimizerImplementation::kForeach}});
+       {"foreach", plan::OptimizerImplementation::kForeach},
+       {"single", plan::OptimizerImplementation::kSingle}});
   request.activation_checkpointing =
       reader.ReadWord<model::Checkpointing>("activation_checkpointing", Need::kOptional,
                                             {{"none", model::Checkpointing::kNone},
                                              {"selective", model::Checkpointing::kSelective},
                                              {"selective_op", model::Checkpointing::kSelectiveOp},
                                              {"full", model::Checkpointing::kFull}});
+  ReadShare(reader, request);
+  request.activation_offload = reader.ReadBoolean("activation_offload", Need::kOptional);
   request.attention = reader.ReadWord<model::Attention>("attention", Need::kOptional,
                                                         {{"flash", model::Attention::kFlash},
                                                          {"flash1", model::Attention::kFlash1},
@@ -160,6 +195,12 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
                                               {{"eager", model::Loss::kEager},
                                                {"in_place", model::Loss::kInPlace},
                                                {"fused", model::Loss::kFused}});
+  request.host_waits =
+      reader.ReadWord<plan::HostWaits>("host_waits", Need::kOptional,
+                                       {{"never", plan::HostWaits::kNever},
+                                        {"step", plan::HostWaits::kStep},
+                                        {"update", plan::HostWaits::kUpdate},
+                                        {"micro_batch", plan::HostWaits::kMicroBatch}});
   request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
   reader.Finish();
 }
@@ -245,6 +286,9 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
   request.gradient_as_bucket_view = reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
   request.find_unused_parameters = reader.ReadBoolean("find_unused_parameters", Need::kOptional);
+  request.units = reader.ReadWord<plan::WrappedUnits>(
+      "units", Need::kOptional,
+      {{"block", plan::WrappedUnits::kBlock}, {"layer", plan::WrappedUnits::kLayer}});
   request.backward_prefetch =
       reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
                                               {{"pre", plan::BackwardPrefetch::kPre},
