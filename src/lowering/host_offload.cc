@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/lowering/deepspeed_buckets.h"
+#include "src/lowering/host_work.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -66,7 +67,8 @@ void HostOffload::ToDevice(StreamId stream, Bytes bytes,
 }
 
 Index HostOffload::GivenKernel(const char* name, Time time) {
-  return builder_.AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time});
+  return builder_.AddKernel(
+      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
 }
 
 Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
@@ -124,7 +126,9 @@ void HostOffload::ParametersOnward(Bytes bytes) {
                GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
 }
 
-HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
+namespace {
+
+HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
@@ -167,6 +171,17 @@ HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   }
   const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(), data);
   return {.memory = Bytes(ranks * memory), .drives = Bytes(ranks * drives)};
+}
+
+}  // namespace
+
+HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
+  HostBytes bytes = OffloadedBytesOfNode(scenario);
+  const auto& saving = scenario.plan.training.checkpoint_saving;
+  if (saving && saving->mode == plan::CheckpointMode::kAsync) {
+    bytes.memory += CheckpointBytesOf(scenario).of_node;
+  }
+  return bytes;
 }
 
 }  // namespace stepcast::lowering

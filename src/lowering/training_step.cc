@@ -14,6 +14,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     : scenario_(scenario),
       options_(options),
       builder_(options.data_flow),
+      host_work_(scenario, builder_),
       works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
@@ -73,6 +74,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
+  host_work_.WritePrologue();
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
@@ -80,6 +82,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   for (micro_batch_ = 0; micro_batch_ < plan().training.gradient_accumulation; ++micro_batch_) {
     builder_.SetMicroBatch(micro_batch_);
     builder_.SetPhase(Phase::kForward);
+    host_work_.BeginMicroBatch(micro_batch_);
     technique.BeginForward();
     for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
     builder_.SetPhase(Phase::kBackward);
@@ -87,11 +90,13 @@ program::Program TrainingStep::Write(Technique& technique) {
     for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
     builder_.SetLabel(program::kNone);
     technique.EndBackward();
+    host_work_.EndMicroBatch();
   }
   --micro_batch_;
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
   technique.WriteUpdate();
+  host_work_.EndStep();
   builder_.SetLabel(program::kNone);
   return builder_.Take();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
 #include "src/model/model.h"
@@ -96,6 +97,7 @@ class TrainingStep {
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
   ProgramBuilder builder_;
+  HostWork host_work_;
   std::vector<model::LayerWork> works_;
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
