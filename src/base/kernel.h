@@ -10,12 +10,12 @@
 namespace stepcast {
 
 enum class KernelKind : std::uint8_t {
-  kGemm,           // m x n x k, `batch` of them; compute-bound when large
-  kAttention,      // fused (flash) attention core
+  kGemm,               // m x n x k, `batch` of them; compute-bound when large
+  kAttention,          // fused (flash) attention core
   kAttentionGradient,  // its backward: five products where forward has two
-  kMemoryBound,    // normalisation, activation, residual, rotary, softmax, loss, copies, casts
-  kOptimizer,      // parameter update: memory-bound, over parameters and optimizer states
-  kGiven,          // its time is an input: layer lists
+  kMemoryBound,        // normalisation, activation, residual, rotary, softmax, loss, copies, casts
+  kOptimizer,          // parameter update: memory-bound, over parameters and optimizer states
+  kGiven,              // its time is an input: layer lists
 };
 
 // What one device kernel computes: the vocabulary that the model room writes, programs carry and
@@ -24,12 +24,14 @@ struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  std::int64_t batch = 1;              // kGemm: independent products
-  std::int64_t m = 0, n = 0, k = 0;    // kGemm; zero otherwise
-  std::int64_t flops = 0;              // what the device executes (causal attention: half)
-  std::int64_t model_flops = 0;        // what MFU counts: matrix products, full attention; else 0
-  Bytes read{}, written{};                 // device memory traffic if every operand crosses once
-  Time given{};                          // kGiven: the time; else zero
+  std::int64_t batch = 1;            // kGemm: independent products
+  std::int64_t m = 0, n = 0, k = 0;  // kGemm; zero otherwise
+  std::int64_t flops = 0;            // what the device executes (causal attention: half)
+  std::int64_t model_flops = 0;      // what MFU counts: matrix products, full attention; else 0
+  Bytes read{}, written{};           // device memory traffic if every operand crosses once
+  Time given{};                      // kGiven: the time; else zero
+  // kGiven: work of the host's CPUs or drives, which the device's other work does not share with.
+  bool on_host = false;
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;

@@ -27,7 +27,7 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
   bool attention_forward = false;
   bool attention_backward = false;
   bool tiles_taken = false;
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     const auto at = static_cast<std::size_t>(type);
     const bool products = !kernels.gemm_surface[at].empty() || !kernels.gemm_tiling[at].empty();
     fill(fmt::format("gemm.{}", Name(type)), products, defaults.gemm[at], kernels.gemm[at]);

@@ -92,15 +92,15 @@ struct GemmSurface {
 // instead where they exist. Each holds what an operation adds to its stream, start-up included. A
 // measured section may leave efficiencies out; they are then zero (Complete() fills them).
 struct KernelCosts {
-  std::array<GemmEfficiency, 4> gemm;       // by DataType
-  double attention_forward_efficiency = 0;  // of the peak of the data type
+  std::array<GemmEfficiency, kDataTypeCount> gemm;  // by DataType
+  double attention_forward_efficiency = 0;          // of the peak of the data type
   double attention_backward_efficiency = 0;
-  double memory_efficiency = 0;     // achieved part of the device memory bandwidth
+  double memory_efficiency = 0;  // achieved part of the device memory bandwidth
   // What a thread block takes per token to add up 32 columns over tokens: it waits for the memory's
   // latency, not its bandwidth. Zero: not known, bandwidth rules.
   Time token_sum_time;
-  std::array<GemmTiling, 4> gemm_tiling;         // by DataType
-  std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
+  std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
+  std::array<AttentionEfficiency, 3> attention;        // by generation of FlashAttention, less one
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
   // over the typical time. A step waits for the slowest (cost/slowest_device.h).
@@ -109,10 +109,11 @@ struct KernelCosts {
   Time launch;             // host time to issue one kernel (eager)
   Time collective_launch;  // host time to issue one collective
 
-  std::array<GemmSurface, 4> gemm_surface;                                     // by DataType
-  std::array<WorkCurve, 4> attention_forward_curve, attention_backward_curve;  // by DataType
-  Curve memory_curve;     // memory-bound kernels
-  Curve optimizer_curve;  // the optimizer's
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;  // by DataType
+  std::array<WorkCurve, kDataTypeCount> attention_forward_curve,
+      attention_backward_curve;  // by DataType
+  Curve memory_curve;            // memory-bound kernels
+  Curve optimizer_curve;         // the optimizer's
   // Something was measured: efficiencies may then be missing.
   bool measured() const;
 };

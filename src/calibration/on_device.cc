@@ -49,7 +49,7 @@ std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& 
     CheckTraffic(kernels.memory_curve, "memory_curve", sheet.memory_bandwidth, faults);
     CheckTraffic(kernels.optimizer_curve, "optimizer_curve", sheet.memory_bandwidth, faults);
   }
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     const auto at = static_cast<std::size_t>(type);
     CheckWork(kernels.attention_forward_curve[at],
               fmt::format("kernels.attention_forward_curve.{}", Name(type)), sheet.peak[at],

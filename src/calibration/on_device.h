@@ -12,8 +12,8 @@ namespace stepcast::calibration {
 // What a data sheet says of the device that a profile is used for.
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
-  std::array<FlopRate, 4> peak;  // by DataType; zero: none
-  bool separate = true;          // a host launches its kernels (not host-cpu)
+  std::array<FlopRate, kDataTypeCount> peak;  // by DataType; zero: none
+  bool separate = true;                       // a host launches its kernels (not host-cpu)
 };
 
 // Figures that this device cannot have, though another may:

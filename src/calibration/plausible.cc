@@ -62,7 +62,7 @@ class Checker {
 };
 
 void CheckTilings(const KernelCosts& kernels, Checker& checker) {
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     const GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
     if (tiling.empty()) continue;
     const std::string field = fmt::format("kernels.gemm.{}", Name(type));
@@ -109,7 +109,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
 }
 
 void CheckKernels(const KernelCosts& kernels, Checker& checker) {
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     const GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm == GemmEfficiency()) continue;
     const std::string field = fmt::format("kernels.gemm.{}", Name(type));
@@ -217,7 +217,7 @@ void CheckSurface(const GemmSurface& surface, const std::string& field, Checker&
 }
 
 void CheckMeasuredKernels(const KernelCosts& kernels, Checker& checker) {
-  for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+  for (DataType type : kDataTypes) {
     const auto at = static_cast<std::size_t>(type);
     if (!kernels.gemm_surface[at].empty()) {
       CheckSurface(kernels.gemm_surface[at], fmt::format("kernels.gemm_surface.{}", Name(type)),

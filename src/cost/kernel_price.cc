@@ -130,7 +130,7 @@ Demand PriceGivenKernel(const Kernel& kernel) {
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;
-  ShareOf(demand, Resource::kCompute) = 1;
+  if (!kernel.on_host) ShareOf(demand, Resource::kCompute) = 1;
   return demand;
 }
 

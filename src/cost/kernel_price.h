@@ -24,7 +24,8 @@
 //   kOptimizer
 // Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of
 // 32 columns for each multiprocessor, when there are more.
-//   kGiven         the time itself is the price: no latency, no roofline, any device or none
+//   kGiven         the time itself is the price: no latency, no roofline, any device or none; takes
+//                  all multiprocessors, unless the host does it
 //
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
 // data type, `batch` of them as one product with batch x m rows; the curve of attention over flops;

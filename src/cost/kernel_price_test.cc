@@ -190,6 +190,16 @@ TEST_F(KernelPriceTest, GivenTimeIsExact) {
   }
 }
 
+TEST_F(KernelPriceTest, WhatTheHostDoesTakesNothingOfTheDevice) {
+  Kernel kernel;
+  kernel.kind = KernelKind::kGiven;
+  kernel.given = Milliseconds(3);
+  kernel.on_host = true;
+  const Demand demand = PriceGivenKernel(kernel);
+  EXPECT_EQ(demand.work, Milliseconds(3));
+  EXPECT_DOUBLE_EQ(Share(demand, Resource::kCompute), 0);
+}
+
 TEST_F(KernelPriceTest, SaysWhyThereIsNoPrice) {
   Kernel kernel = Gemm(1'000'000, Bytes(0), Bytes(0));
   kernel.data_type = DataType::kFp8;  // no peak

@@ -195,6 +195,7 @@ const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& sha
   if (found != communicators_.end()) return found->second;
   nccl::Communicator communicator = FindCommunicator(NodeOf(shape), shape.nodes, setting_.version);
   communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
+  if (!setting_.multicast) communicator.nvls_channels = 0;
   return communicators_
       .emplace(shape,
                Communicator{nccl::CommunicatorModel(communicator, setting_.overrides),

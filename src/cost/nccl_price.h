@@ -81,7 +81,8 @@ struct NcclSetting {
   std::span<const std::shared_ptr<const calibration::CurveFile>> curves;
   nccl::Version version = nccl::Version::kV230;
   nccl::Overrides overrides;
-  bool collnet = false;  // cards may let the fabric's switches reduce (NCCL_COLLNET_ENABLE)
+  bool multicast = true;  // the driver lets NVSwitch multicast, which NVLS takes
+  bool collnet = false;   // cards may let the fabric's switches reduce (NCCL_COLLNET_ENABLE)
 };
 
 // Keeps what it has found out about groups; one for each thread.

@@ -12,6 +12,7 @@ namespace stepcast::cost {
 // `collective_law`.
 //
 // software.nccl: the newest known release that is not newer; 2.21 for those before it.
+// software.driver: from 530 on (CUDA 12.1) there is multicast through NVSwitch.
 // cluster.collective_algorithm: `ring` allows rings alone, `tree` trees for all-reduce; where
 // communication.nccl_algo is given, that counts instead.
 std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario);

@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "src/lowering/comm_hook.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
@@ -52,14 +54,18 @@ class Ddp final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         views_(plan_.data_parallel.gradient_as_bucket_view),
-        gradients_(step, plan_.training.gradient_dtype) {}
+        gradients_(step, plan_.training.gradient_dtype),
+        clipping_(step),
+        hook_(step) {}
 
   void WritePrologue() override {
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    clipping_.WritePrologue(kNone);
     AddParameters();
     if (Autocasts()) AddCasts();
+    if (communicator_ != kNone) hook_.WritePrologue(reduction_, communicator_);
     AddBuckets();
     if (plan_.data_parallel.find_unused_parameters && communicator_ != kNone) AddUsageMap();
   }
@@ -104,8 +110,10 @@ class Ddp final : public Technique {
     gradients_.Complete(tensor);
     if (!step_.last_micro_batch() || communicator_ == kNone) return;
     ReducerBucket& bucket = buckets_[parameter.bucket];
-    builder_.With(Scaled(1.0 / static_cast<double>(plan_.parallelism.data),
-                         Move(SlotPlace(tensor), gradients_.place(tensor), Elements(tensor))));
+    // A communication hook divides for itself.
+    const double ranks = hook_.active() ? 1 : static_cast<double>(plan_.parallelism.data);
+    builder_.With(
+        Scaled(1.0 / ranks, Move(SlotPlace(tensor), gradients_.place(tensor), Elements(tensor))));
     builder_.Run(step_.compute(), parameter.copy_in,
                  {builder_.ReadsAll(gradients_.buffer(tensor)),
                   Writes(bucket.buffer, parameter.offset, parameter.size)});
@@ -127,8 +135,10 @@ class Ddp final : public Technique {
       builder_.Communicate(reduction_, usage_map_, {builder_.WritesAll(usage_buffer_)});
       builder_.Record(reduction_, usage_event_);
     }
-    for (const ReducerBucket& bucket : buckets_) {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const ReducerBucket& bucket = buckets_[i];
       builder_.Wait(step_.compute(), bucket.reduced);
+      if (hook_.active()) hook_.Release(i);
       if (views_) continue;
       for (const int tensor : bucket.tensors) {
         const Parameter& parameter = parameters_[tensor];
@@ -145,24 +155,23 @@ class Ddp final : public Technique {
 
   void WriteUpdate() override {
     std::vector<BufferUse> uses;
-    const int tensors = static_cast<int>(parameters_.size());
+    const int tensors = Tensors();
     for (int tensor = 0; tensor < tensors; ++tensor) {
       if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
     }
     if (views_) {
       for (const ReducerBucket& bucket : buckets_) uses.push_back(builder_.ReadsAll(bucket.buffer));
     }
+    const std::int64_t count = step_.model().parameter_count();
+    ClipGradients(uses, count);
     uses.push_back(builder_.WritesAll(optimizer_));
     uses.push_back(builder_.WritesAll(parameters_buffer_));
-    const std::int64_t count = step_.model().parameter_count();
     std::vector<program::Effect> updates;
     for (int tensor = 0; builder_.describes_data_flow() && tensor < tensors; ++tensor) {
-      AppendJoined(
-          updates,
-          OptimizerUpdate(ParameterPlace(tensor),
-                          gradients_.exists(tensor) ? gradients_.place(tensor) : SlotPlace(tensor),
-                          At(optimizer_, step_.first_element(tensor), DataType::kFp32), count,
-                          Elements(tensor)));
+      AppendJoined(updates,
+                   OptimizerUpdate(ParameterPlace(tensor), GradientPlace(tensor),
+                                   At(optimizer_, step_.first_element(tensor), DataType::kFp32),
+                                   count, Elements(tensor)));
     }
     std::vector<std::int64_t> pieces;
     for (int tensor = 0; tensor < tensors; ++tensor) pieces.push_back(Elements(tensor));
@@ -174,15 +183,27 @@ class Ddp final : public Technique {
   }
 
  private:
+  // Where a gradient is at the end of the step.
+  program::Elements GradientPlace(int tensor) const {
+    return gradients_.exists(tensor) ? gradients_.place(tensor) : SlotPlace(tensor);
+  }
+
+  void ClipGradients(const std::vector<BufferUse>& gradients, std::int64_t count) {
+    std::vector<ClippedRange> ranges;
+    for (int tensor = 0; builder_.describes_data_flow() && tensor < Tensors(); ++tensor) {
+      if (Elements(tensor) > 0) ranges.push_back({GradientPlace(tensor), Elements(tensor)});
+    }
+    clipping_.Write(Tensors(), count, plan_.training.gradient_dtype, gradients, ranges);
+  }
+
   // Parameters are kept in a larger type than kernels compute in: torch.autocast.
   bool Autocasts() const {
     return SizeOf(plan_.training.parameter_dtype) > SizeOf(ComputeType()) &&
            !step_.model().is_layer_list();
   }
-  DataType ComputeType() const {
-    return plan_.training.precision == DataType::kFp8 ? DataType::kBf16 : plan_.training.precision;
-  }
+  DataType ComputeType() const { return plan::ComputeType(plan_.training.precision); }
 
+  int Tensors() const { return static_cast<int>(parameters_.size()); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   program::Elements ParameterPlace(int tensor) const {
     return At(parameters_buffer_, step_.first_element(tensor), plan_.training.parameter_dtype);
@@ -269,6 +290,7 @@ class Ddp final : public Technique {
                                                   .communicator = communicator_,
                                                   .bytes = size,
                                                   .data_type = type});
+      hook_.AddBucket(bucket.buffer, tensors.tensors, type);
       bucket.ready = builder_.AddEvent(name + " ready");
       bucket.reduced = builder_.AddEvent(name + " reduced");
       bucket.tensors = tensors.tensors;
@@ -303,6 +325,10 @@ class Ddp final : public Technique {
   void LaunchInOrder() {
     while (next_bucket_ < buckets_.size() && full_[next_bucket_]) {
       const ReducerBucket& bucket = buckets_[next_bucket_++];
+      if (hook_.active()) {
+        hook_.Run(next_bucket_ - 1, bucket.reduced);
+        continue;
+      }
       builder_.Wait(reduction_, bucket.ready);
       const auto values = At(bucket.buffer, 0, plan_.training.gradient_dtype);
       builder_.With(
@@ -323,6 +349,8 @@ class Ddp final : public Technique {
   std::vector<Bytes> parameter_offset_;
   std::vector<Parameter> parameters_;  // by tensor
   LocalGradients gradients_;
+  GradientClipping clipping_;
+  CommHook hook_;
   std::vector<CastWeights> casts_;  // by layer; empty without autocast
   std::vector<ReducerBucket> buckets_;
   std::vector<bool> full_;

@@ -159,17 +159,18 @@ class DeepSpeed final : public Technique {
       sources.push_back(builder_.ReadsAll(kept_));
     }
     update_->CheckOverflow(compute, held_.tensors, held_.elements, sources);
-    update_->TakeNorm(held_.tensors, held_.elements, sources);
-    std::vector<program::Effect> moves, updates;
+    std::vector<program::Effect> moves, updates, squares;
     ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
       const std::int64_t offset = OwnOffset(tensor, first);
       const DataType kept = plan_.training.gradient_dtype;
       const program::Elements source =
           stage_ == 0 ? Further(gradients_.place(tensor), first) : At(kept_, offset, kept);
+      squares.push_back(update_->SquaresOf(source, elements, stage_ == 0 ? Ranks() : 1));
       AppendJoined(moves, Move(At(group_.flat, offset, kept), source, elements));
       AppendJoined(updates, update_->UpdateOf(group_, Further(ParameterPlace(tensor), first),
                                               offset, elements));
     });
+    update_->TakeNorm(held_.tensors, held_.elements, sources, squares, true);
     update_->Flatten(group_, sources, moves);
     if (stage_ == 0) {
       for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {

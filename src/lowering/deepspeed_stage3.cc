@@ -225,9 +225,17 @@ class Stage3 final : public Technique {
       return;
     }
     update_->CheckOverflow(reduce_stream_, 1, part_elements_, {builder_.ReadsAll(flat_gradients_)});
+    bool first = true;
     for (const SubGroup& group : sub_groups_) {
+      std::vector<program::Effect> squares;
+      for (const int t : group.tensors) {
+        const PartitionedTensor& tensor = tensors_[t];
+        if (!builder_.describes_data_flow() || tensor.own == 0) continue;
+        squares.push_back(
+            update_->SquaresOf(At(flat_gradients_, tensor.offset, kept_in_), tensor.own, 1));
+      }
       update_->TakeNorm(static_cast<std::int64_t>(group.tensors.size()), group.update.elements,
-                        {GradientsOf(group)});
+                        {GradientsOf(group)}, squares, std::exchange(first, false));
     }
     for (const SubGroup& group : sub_groups_) {
       std::vector<program::Effect> moves, updates;

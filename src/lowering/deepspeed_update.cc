@@ -76,9 +76,10 @@ void DeepSpeedUpdate::AddState(const UpdateGroup& group, std::int64_t offset, st
   AddOptimizerState(step_, StatesOf(group, offset), group.elements, first, count);
 }
 
-void DeepSpeedUpdate::AgreeOnScalar() {
+void DeepSpeedUpdate::AgreeOnScalar(std::span<const program::Effect> then) {
   if (all_reduce_ == kNone) return;
   builder_.With(Collected(At(scalar_, 0, DataType::kFp32), At(scalar_, 0, DataType::kFp32), 1));
+  builder_.With(then);
   builder_.Communicate(step_.compute(), all_reduce_, {builder_.WritesAll(scalar_)});
 }
 
@@ -99,9 +100,21 @@ void DeepSpeedUpdate::CheckOverflow(StreamId stream, std::int64_t tensors, std::
   builder_.HostWait(reduced_);
 }
 
+program::Effect DeepSpeedUpdate::SquaresOf(const program::Elements& source, std::int64_t elements,
+                                           std::int64_t copies) const {
+  return Squares(At(scalar_, 0, DataType::kFp32), source, elements, true,
+                 1.0 / static_cast<double>(copies));
+}
+
 void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
-                               const std::vector<BufferUse>& uses) {
+                               const std::vector<BufferUse>& uses,
+                               std::span<const program::Effect> squares, bool first) {
   if (tensors == 0) return;
+  // Said of the first kernel, and of what comes last. This rank may have none of the elements.
+  const bool clips = training_.gradient_clipping.has_value();
+  const program::Elements latest = At(scalar_, 0, DataType::kFp32);
+  const program::Elements sum = At(scalar_, 1, DataType::kFp32);
+  const program::Effect add = first ? Move(sum, latest, 1) : Added(Move(sum, latest, 1));
   // Each tensor is cast to FP64 first.
   const std::int64_t each = (elements + tensors - 1) / tensors;
   const Index cast = MemoryKernel("cast_to_fp64", each, SizeOf(training_.gradient_dtype), 8);
@@ -111,11 +124,17 @@ void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
     builder_.Allocate(step_.compute(), wide);
     std::vector<BufferUse> all = uses;
     all.push_back(builder_.WritesAll(wide));
+    if (tensor == 0 && clips) {
+      all.push_back(builder_.WritesAll(scalar_));
+      builder_.With(Squares(latest, latest, 0, false));
+      builder_.With(squares);
+    }
     builder_.Run(step_.compute(), cast, all);
+    if (tensor + 1 == tensors && clips && all_reduce_ == kNone) builder_.With(add);
     builder_.Run(step_.compute(), norm, {builder_.ReadsAll(wide), builder_.WritesAll(scalar_)});
     builder_.Release(wide);
   }
-  AgreeOnScalar();
+  AgreeOnScalar(clips ? std::span(&add, 1) : std::span<const program::Effect>());
 }
 
 void DeepSpeedUpdate::Flatten(const UpdateGroup& group, std::vector<BufferUse> uses,
@@ -136,7 +155,16 @@ void DeepSpeedUpdate::Flatten(const UpdateGroup& group, std::vector<BufferUse> u
 void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUse>& parameters,
                             std::span<const program::Effect> updates) {
   const StreamId compute = step_.compute();
-  builder_.Run(compute, group.unscale, {builder_.WritesAll(group.gradients)});
+  std::vector<BufferUse> unscaled = {builder_.WritesAll(group.gradients)};
+  if (training_.gradient_clipping) {
+    // The factor that undoes the loss scale brings the norm down, too.
+    const Index factor = MemoryKernel("clip_factor", 1, 4, 4);
+    for (int i = 0; i < 4; ++i) builder_.Run(compute, factor, {builder_.WritesAll(scalar_)});
+    unscaled.push_back(builder_.ReadsAll(scalar_));
+    builder_.With(Clipped(At(group.gradients, 0, DataType::kFp32), At(scalar_, 1, DataType::kFp32),
+                          group.elements, *training_.gradient_clipping));
+  }
+  builder_.Run(compute, group.unscale, unscaled);
   const Bytes temporary_size = step_.model().is_layer_list()
                                    ? Bytes(0)
                                    : Bytes(group.elements * TemporaryBytesPerParameter(fp32_));

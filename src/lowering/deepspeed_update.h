@@ -38,11 +38,17 @@ class DeepSpeedUpdate {
   // `stream`; all ranks agree, and the host waits for the answer.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // All ranks agree on one number, on the compute stream.
-  void AgreeOnScalar();
-  // The norm of all gradients: of these tensors, then over all ranks.
+  // All ranks agree on one number, on the compute stream; `then` is done with it.
+  void AgreeOnScalar(std::span<const program::Effect> then = {});
+  // The norm of all gradients: of these tensors, then over all ranks. `squares`, of the model's
+  // elements among them, are made with SquaresOf; they count with what calls before in this step
+  // brought, if this is not the `first`.
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
-                const std::vector<program::BufferUse>& uses);
+                const std::vector<program::BufferUse>& uses,
+                std::span<const program::Effect> squares, bool first);
+  // The squares of elements that `copies` ranks have.
+  program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
+                            std::int64_t copies) const;
 
   // Puts the group's gradients behind one another; `moves` fill group.flat from what `uses` names.
   // What held them may then be released.
@@ -67,7 +73,7 @@ class DeepSpeedUpdate {
   // The optimizer sees FP32 alone.
   plan::Training fp32_;
   Index communicator_;
-  Index scalar_ = program::kNone;      // buffer
+  Index scalar_ = program::kNone;      // buffer: two FP32 numbers, the latest and the sum
   Index reduced_ = program::kNone;     // event
   Index all_reduce_ = program::kNone;  // collective
 };

@@ -47,6 +47,23 @@ Effect Collected(Elements target, Elements source, std::int64_t elements) {
       .kind = EffectKind::kCollective, .target = target, .source = source, .elements = elements};
 }
 
+Effect Squares(Elements number, Elements source, std::int64_t elements, bool add, double scale) {
+  return {.kind = EffectKind::kSquares,
+          .add = add,
+          .target = number,
+          .source = source,
+          .elements = elements,
+          .scale = scale};
+}
+
+Effect Clipped(Elements target, Elements squares, std::int64_t elements, double limit) {
+  return {.kind = EffectKind::kClip,
+          .target = target,
+          .source = squares,
+          .elements = elements,
+          .scale = limit};
+}
+
 Effect OptimizerUpdate(Elements parameters, Elements gradients, Elements states,
                        std::int64_t stride, std::int64_t elements) {
   return {.kind = EffectKind::kUpdate,

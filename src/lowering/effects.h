@@ -30,6 +30,13 @@ program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t 
 program::Effect Collected(program::Elements target, program::Elements source,
                           std::int64_t elements);
 
+// number = (or +=, if `add`) scale x the sum of the squares of `elements` elements.
+program::Effect Squares(program::Elements number, program::Elements source, std::int64_t elements,
+                        bool add, double scale = 1);
+// target brought down to a norm of `limit`; `squares`: the square of the norm that it has.
+program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
+                        double limit);
+
 // `states`: FP32 arrays, `stride` elements after one another.
 program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
                                 program::Elements states, std::int64_t stride,

@@ -9,6 +9,7 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/flat_parameter.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/process_groups.h"
@@ -72,7 +73,8 @@ class Fsdp1 final : public Technique {
                       ? UnitPerModule(step.model())
                       : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
-        gradients_(step, compute_type_) {}
+        gradients_(step, compute_type_),
+        clipping_(step) {}
 
   void WritePrologue() override {
     pre_unshard_stream_ = builder_.AddStream("pre-unshard");
@@ -85,6 +87,7 @@ class Fsdp1 final : public Technique {
       final_stream_ = builder_.AddStream("all-reduce");
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    clipping_.WritePrologue(shard_channel_.communicator);
     compute_issued_ = builder_.AddEvent("compute issued");
     shard_cast_ = builder_.AddEvent("shard cast");
     gradients_joined_ = builder_.AddEvent("gradients joined");
@@ -170,11 +173,23 @@ class Fsdp1 final : public Technique {
     for (FlatUnit& u : units_) states.push_back(&u.state);
     std::vector<StreamId> streams = {post_backward_stream_};
     if (final_stream_ != post_backward_stream_) streams.push_back(final_stream_);
-    WriteShardedUpdate(step_, states, streams, updated_);
+    WriteShardedUpdate(step_, states, streams, updated_, clipping_, GradientTensors());
     if (limiter_) limiter_->Finish();
   }
 
  private:
+  // Tensors that this rank has gradients of: flat parameters, or of the original ones those that
+  // reach into its part.
+  std::int64_t GradientTensors() const {
+    std::int64_t tensors = 0;
+    for (const FlatUnit& u : units_) {
+      if (u.flat.elements == 0) continue;
+      const auto in_unit = static_cast<std::int64_t>(u.tensors.size());
+      tensors +=
+          plan_.data_parallel.use_orig_params ? 1 + (in_unit - 1 + ranks() - 1) / ranks() : 1;
+    }
+    return tensors;
+  }
   bool ReshardsAfterForward() const { return plan_.data_parallel.zero_stage == 3; }
   bool Synchronises() const {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
@@ -534,6 +549,7 @@ class Fsdp1 final : public Technique {
   Index reduce_scattered_ = kNone, reduced_ = kNone, updated_ = kNone;
   std::vector<FlatUnit> units_;  // as wrapping_.units
   LocalGradients gradients_;
+  GradientClipping clipping_;
   std::optional<RateLimiter> limiter_;
   std::vector<int> blocks_;  // units with parameters but the root, in forward order
   std::vector<int> place_;   // in blocks_, by unit

@@ -8,6 +8,7 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/process_groups.h"
@@ -80,7 +81,8 @@ class Fsdp2 final : public Technique {
                       ? UnitPerModule(step.model())
                       : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
-        gradients_(step, compute_type_) {}
+        gradients_(step, compute_type_),
+        clipping_(step) {}
 
   void WritePrologue() override {
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
@@ -94,6 +96,7 @@ class Fsdp2 final : public Technique {
       kept_communicator_ = builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *ranks));
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    clipping_.WritePrologue(communicator_);
     compute_issued_ = builder_.AddEvent("compute issued");
     copy_in_done_ = builder_.AddEvent("copy-in done");
     gradients_copied_ = builder_.AddEvent("gradients copied in");
@@ -200,7 +203,8 @@ class Fsdp2 final : public Technique {
     for (ShardedUnit& u : units_) states.push_back(&u.state);
     std::vector<StreamId> streams = {reduce_stream_};
     if (post_reduce_stream_ != reduce_stream_) streams.push_back(post_reduce_stream_);
-    WriteShardedUpdate(step_, states, streams, updated_);
+    WriteShardedUpdate(step_, states, streams, updated_, clipping_,
+                       static_cast<std::int64_t>(step_.model().tensors.size()));
   }
 
  private:
@@ -624,6 +628,7 @@ class Fsdp2 final : public Technique {
   Index updated_ = kNone;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
   LocalGradients gradients_;
+  GradientClipping clipping_;
   std::vector<Index> held_outputs_;  // reduced shards that the all-reduce stream still uses
   std::vector<int> blocks_;          // units with parameters but the root, in forward order
   int root_ = -1;

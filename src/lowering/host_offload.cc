@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/lowering/deepspeed_buckets.h"
+#include "src/lowering/host_work.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -66,7 +67,8 @@ void HostOffload::ToDevice(StreamId stream, Bytes bytes,
 }
 
 Index HostOffload::GivenKernel(const char* name, Time time) {
-  return builder_.AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time});
+  return builder_.AddKernel(
+      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
 }
 
 Time HostOffload::AtRate(Bytes bytes, Bandwidth of_node) const {
@@ -142,23 +144,7 @@ std::int64_t OffloadedActivations(const scenario::Scenario& scenario) {
   return bytes;
 }
 
-HostBytes OffloadedStates(const scenario::Scenario& scenario);
-
-}  // namespace
-
-HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
-  HostBytes bytes = OffloadedStates(scenario);
-  const std::int64_t activations = OffloadedActivations(scenario);
-  if (activations == 0) return bytes;
-  const std::int64_t ranks =
-      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
-  bytes.memory += Bytes(ranks * activations);
-  return bytes;
-}
-
-namespace {
-
-HostBytes OffloadedStates(const scenario::Scenario& scenario) {
+HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
@@ -204,5 +190,17 @@ HostBytes OffloadedStates(const scenario::Scenario& scenario) {
 }
 
 }  // namespace
+
+HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
+  HostBytes bytes = OffloadedBytesOfNode(scenario);
+  const std::int64_t ranks =
+      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+  bytes.memory += Bytes(ranks * OffloadedActivations(scenario));
+  const auto& saving = scenario.plan.training.checkpoint_saving;
+  if (saving && saving->mode == plan::CheckpointMode::kAsync) {
+    bytes.memory += CheckpointBytesOf(scenario).of_node;
+  }
+  return bytes;
+}
 
 }  // namespace stepcast::lowering

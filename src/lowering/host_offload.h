@@ -55,7 +55,8 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// What one node must hold for its ranks, in memory and on its drives; nothing without offload.
+// What one node must hold for its ranks, in memory and on its drives: states that are offloaded,
+// and a checkpoint that is being written while training goes on.
 struct HostBytes {
   Bytes memory, drives;
 };

@@ -14,7 +14,8 @@ namespace stepcast::lowering {
 
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  return !deepspeed.offloads() && !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
+  return plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
+         !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
 }
 
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {

@@ -15,7 +15,7 @@ namespace stepcast::lowering {
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
-// executed: not where states are on the host, or what is sent is quantised.
+// executed: not where states are on the host, or what is sent is quantised or of low rank.
 bool DescribesValues(const plan::Plan& plan);
 
 // The process groups of the program of `rank`, in the order of `program`, which is that of any

@@ -11,6 +11,7 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
@@ -64,7 +65,8 @@ class Megatron final : public Technique {
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         distributed_(plan_.data_parallel.zero_stage == 1),
-        gathers_in_forward_(plan_.data_parallel.overlap_param_gather) {}
+        gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
+        clipping_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("nccl data");
@@ -77,6 +79,7 @@ class Megatron final : public Technique {
       communicator_ = builder_.AddCommunicator("data", groups_.data);
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
     AssignBuckets();
     for (std::size_t i = 0; i < buckets_.size(); ++i) AddBucket(static_cast<int>(i));
     AddSmallGradients();
@@ -156,13 +159,23 @@ class Megatron final : public Technique {
     std::int64_t elements = 0;
     std::vector<BufferUse> uses;
     std::vector<program::Effect> updates;
+    std::vector<BufferUse> gradients;
+    std::vector<ClippedRange> clipped;
     for (const Bucket& bucket : buckets_) {
       elements += bucket.shard.length();
-      uses.push_back(builder_.ReadsAll(bucket.gradients));
+      gradients.push_back(builder_.ReadsAll(bucket.gradients));
+      uses.push_back(gradients.back());
       uses.push_back(builder_.WritesAll(bucket.optimizer));
       uses.push_back(builder_.WritesAll(bucket.parameters));
-      if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
+      if (!builder_.describes_data_flow()) continue;
+      AppendUpdates(bucket, updates);
+      ForEachOwnPiece(bucket, [&](int tensor, std::int64_t first, std::int64_t count,
+                                  std::int64_t /*in_part*/) {
+        clipped.push_back({Further(GradientPlace(tensor), first), count});
+      });
     }
+    clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),
+                    gradients, clipped);
     WriteFrameworkUpdate(step_, std::vector{elements}, uses, updates);
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (Bucket& bucket : buckets_) {
@@ -397,6 +410,7 @@ class Megatron final : public Technique {
   Index zero_ = kNone;
   std::vector<Bucket> buckets_;        // in launch order
   std::vector<Parameter> parameters_;  // by tensor
+  GradientClipping clipping_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "src/lowering/program_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -94,7 +95,9 @@ void ProgramBuilder::EmitWithUses(Opcode opcode, StreamId stream, Index operand,
 }
 
 void ProgramBuilder::With(const program::Effect& effect) {
-  if (describes_data_flow_ && effect.elements > 0) pending_.push_back(effect);
+  // Squares of nothing are zero, which is something.
+  const bool says_something = effect.elements > 0 || effect.kind == program::EffectKind::kSquares;
+  if (describes_data_flow_ && says_something) pending_.push_back(effect);
 }
 
 void ProgramBuilder::With(std::span<const program::Effect> effects) {
@@ -115,6 +118,11 @@ program::Program ProgramBuilder::Take() {
 
 void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUse> uses) {
   EmitWithUses(Opcode::kKernel, stream, kernel, uses);
+}
+
+void ProgramBuilder::RunOnHost(std::string name, Time duration) {
+  Emit(Opcode::kHostTask, 0,
+       Append(program_.host_tasks, {.name = std::move(name), .duration = duration}));
 }
 
 void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,

@@ -55,6 +55,8 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
+  // The host is busy for so long.
+  void RunOnHost(std::string name, Time duration);
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective,

@@ -11,6 +11,7 @@
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/fair_shares.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
@@ -81,7 +82,8 @@ class Reference final : public Technique {
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
-        written_type_(plan::WrittenGradientType(plan_.training)) {}
+        written_type_(plan::WrittenGradientType(plan_.training)),
+        clipping_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("communication");
@@ -95,6 +97,7 @@ class Reference final : public Technique {
         replica_stream_ = builder_.AddStream("replica communication");
       }
     }
+    clipping_.WritePrologue(stage_ == 0 ? kNone : communicator_);
     AddBuckets();
     AddParameterGroups();
     AddPieces();
@@ -204,6 +207,7 @@ class Reference final : public Technique {
   }
 
   void WriteUpdate() override {
+    if (clipping_.clips()) ClipGradients();
     if (!sharded_parameters_ && stage_ > 0 && data_parallel_.overlap) {
       // In the order of the next forward, so that its first layers wait least.
       for (auto bucket = static_cast<int>(buckets_.size()) - 1; bucket >= 0; --bucket) {
@@ -751,6 +755,25 @@ class Reference final : public Technique {
   }
 
   // Updates this rank's part of the buckets, as one chain of kernels.
+  // The norm is of all gradients: nothing is updated before all are reduced.
+  void ClipGradients() {
+    std::int64_t elements = 0;
+    std::vector<BufferUse> gradients;
+    std::vector<ClippedRange> ranges;
+    for (const GradientBucket& bucket : buckets_) {
+      builder_.Wait(step_.compute(), bucket.reduced);
+      elements += bucket.shard.length();
+      gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
+      if (!builder_.describes_data_flow()) continue;
+      ForEachOwnPiece(bucket, [&](int /*tensor*/, const Piece& own) {
+        ranges.push_back(
+            {Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)), own.elements});
+      });
+    }
+    clipping_.Write(static_cast<std::int64_t>(step_.model().tensors.size()), elements,
+                    plan_.training.gradient_dtype, gradients, ranges);
+  }
+
   void Update(std::span<const int> buckets) {
     std::int64_t elements = 0;
     std::vector<BufferUse> uses;
@@ -802,6 +825,7 @@ class Reference final : public Technique {
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
   const DataType written_type_;  // of what backward writes
+  GradientClipping clipping_;
 
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;

@@ -46,23 +46,34 @@ program::Elements GradientShard(const TrainingStep& step, const ShardedState& st
 }
 
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
-                        std::span<const StreamId> gradient_streams, Index updated) {
+                        std::span<const StreamId> gradient_streams, Index updated,
+                        GradientClipping& clipping, std::int64_t gradient_tensors) {
   ProgramBuilder& builder = step.builder();
   std::vector<std::int64_t> elements;
   std::vector<BufferUse> uses;
   std::vector<program::Effect> updates;
+  std::vector<BufferUse> gradients;
+  std::vector<ClippedRange> clipped;
   for (const ShardedState* state : states) {
     elements.push_back(state->elements);
-    if (state->has_gradient) uses.push_back(builder.ReadsAll(state->gradient));
+    if (state->has_gradient) {
+      gradients.push_back(builder.ReadsAll(state->gradient));
+      uses.push_back(gradients.back());
+    }
     uses.push_back(builder.WritesAll(state->parameters));
     uses.push_back(builder.WritesAll(state->optimizer));
     for (const ShardPart& part : state->parts) {
+      if (part.elements > 0) {
+        clipped.push_back({Further(GradientShard(step, *state), part.offset), part.elements});
+      }
       AppendJoined(updates, OptimizerUpdate(Further(ParameterShard(step, *state), part.offset),
                                             Further(GradientShard(step, *state), part.offset),
                                             At(state->optimizer, part.offset, DataType::kFp32),
                                             state->elements, part.elements));
     }
   }
+  clipping.Write(gradient_tensors, elements, step.plan().training.parameter_dtype, gradients,
+                 clipped);
   WriteFrameworkUpdate(step, elements, uses, updates);
   builder.Record(step.compute(), updated);
   for (const StreamId stream : gradient_streams) builder.Wait(stream, updated);

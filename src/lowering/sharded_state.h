@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/training_step.h"
 
 // What a rank keeps of a unit whose states are sharded: its part of the parameters, of the
@@ -37,9 +38,11 @@ ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::i
 program::Elements ParameterShard(const TrainingStep& step, const ShardedState& state);
 program::Elements GradientShard(const TrainingStep& step, const ShardedState& state);
 
-// The framework's update of all shards. `gradient_streams` made the gradients: they wait for the
+// The framework's update of all shards; before it, their gradients are clipped, which the framework
+// has in `gradient_tensors` tensors. `gradient_streams` made the gradients: they wait for the
 // update before the gradients are released (zero_grad(set_to_none=True)); `updated` carries it.
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
-                        std::span<const StreamId> gradient_streams, Index updated);
+                        std::span<const StreamId> gradient_streams, Index updated,
+                        GradientClipping& clipping, std::int64_t gradient_tensors);
 
 }  // namespace stepcast::lowering

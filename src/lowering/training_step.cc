@@ -14,6 +14,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     : scenario_(scenario),
       options_(options),
       builder_(options.data_flow),
+      host_work_(scenario, builder_),
       works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
       work_of_layer_(
           model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
@@ -96,6 +97,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   if (plan().training.host_waits != plan::HostWaits::kNever) {
     read_by_host_ = builder_.AddEvent("read by the host");
   }
+  host_work_.WritePrologue();
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
@@ -103,6 +105,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   for (micro_batch_ = 0; micro_batch_ < plan().training.gradient_accumulation; ++micro_batch_) {
     builder_.SetMicroBatch(micro_batch_);
     builder_.SetPhase(Phase::kForward);
+    host_work_.BeginMicroBatch(micro_batch_);
     technique.BeginForward();
     for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
     builder_.SetPhase(Phase::kBackward);
@@ -111,12 +114,14 @@ program::Program TrainingStep::Write(Technique& technique) {
     builder_.SetLabel(program::kNone);
     technique.EndBackward();
     WaitOnHost(plan::HostWaits::kMicroBatch);
+    host_work_.EndMicroBatch();
   }
   --micro_batch_;
   WaitOnHost(plan::HostWaits::kUpdate);
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
   technique.WriteUpdate();
+  host_work_.EndStep();
   builder_.SetLabel(program::kNone);
   WaitOnHost(plan::HostWaits::kStep);
   return builder_.Take();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
+#include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
 #include "src/model/model.h"
@@ -100,6 +101,7 @@ class TrainingStep {
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
   ProgramBuilder builder_;
+  HostWork host_work_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;

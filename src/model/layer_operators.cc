@@ -44,6 +44,7 @@ struct LayerOperators::Core {
 };
 
 DataType ActivationType(DataType compute) {
+  if (compute == DataType::kTf32) return DataType::kFp32;
   return compute == DataType::kFp8 ? DataType::kBf16 : compute;
 }
 

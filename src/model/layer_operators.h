@@ -137,7 +137,8 @@ class LayerOperators {
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 
-// The type of activations and of all kernels but matrix products: the compute type, or bf16 in fp8.
+// The type of activations and of all kernels but matrix products: the compute type, or bf16 in fp8,
+// fp32 in tf32.
 DataType ActivationType(DataType compute);
 
 }  // namespace stepcast::model

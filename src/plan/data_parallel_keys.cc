@@ -26,6 +26,10 @@ const char* Name(DataParallelKey key) {
       return "find_unused_parameters";
     case DataParallelKey::kUnits:
       return "units";
+    case DataParallelKey::kCommHook:
+      return "comm_hook";
+    case DataParallelKey::kPowerSgd:
+      return "powersgd";
     case DataParallelKey::kBackwardPrefetch:
       return "backward_prefetch";
     case DataParallelKey::kForwardPrefetch:
@@ -43,11 +47,13 @@ const char* Name(DataParallelKey key) {
 bool Has(Framework framework, DataParallelKey key) {
   switch (framework) {
     case Framework::kReference:
-      return key != DataParallelKey::kDeepSpeed;
+      return key != DataParallelKey::kDeepSpeed && key != DataParallelKey::kCommHook &&
+             key != DataParallelKey::kPowerSgd;
     case Framework::kDdp:
       return key == DataParallelKey::kBucketSize || key == DataParallelKey::kFirstBucketSize ||
              key == DataParallelKey::kGradientAsBucketView ||
-             key == DataParallelKey::kFindUnusedParameters;
+             key == DataParallelKey::kFindUnusedParameters || key == DataParallelKey::kCommHook ||
+             key == DataParallelKey::kPowerSgd;
     case Framework::kFsdp2:
       return key == DataParallelKey::kPrefetch || key == DataParallelKey::kReshardAfterForward ||
              key == DataParallelKey::kAccumulateUnsharded ||
@@ -94,6 +100,8 @@ bool HasEffect(Framework framework, int zero_stage, DataParallelKey key) {
     case DataParallelKey::kGradientAsBucketView:
     case DataParallelKey::kFindUnusedParameters:
     case DataParallelKey::kUnits:
+    case DataParallelKey::kCommHook:
+    case DataParallelKey::kPowerSgd:
     case DataParallelKey::kBackwardPrefetch:
     case DataParallelKey::kForwardPrefetch:
     case DataParallelKey::kLimitAllGathers:

@@ -27,6 +27,8 @@ class Checker {
     CheckBuckets();
     CheckShards();
     CheckReshard();
+    CheckCommHook();
+    CheckHostWork();
     return std::move(violations_);
   }
 
@@ -50,6 +52,7 @@ class Checker {
   void CheckVersions() {
     CheckVersion("torch", request_.torch, kOldestTorch, kNewestTorch);
     CheckVersion("nccl", request_.nccl, kOldestNccl, kNewestNccl);
+    CheckVersion("driver", request_.driver, kOldestDriver, {kNewestDriver.major, 999});
     // FullyShardedDataParallel left its prototype in PyTorch 1.12. PyTorch 2.4 is the first release
     // that lists fully_shard per parameter (as a prototype).
     if (Is(Framework::kFsdp1)) CheckFirstVersion(Framework::kFsdp1, {1, 12});
@@ -283,8 +286,7 @@ class Checker {
   // Parameters in the type of the computation, no autocast; main gradients are reduced as they are.
   void CheckMegatronTypes() {
     if (!request_.precision) return;
-    const DataType kept =
-        *request_.precision == DataType::kFp8 ? DataType::kBf16 : *request_.precision;
+    const DataType kept = ComputeType(*request_.precision);
     if (request_.parameter_dtype && *request_.parameter_dtype != kept) {
       Add("training.parameter_dtype", "plan.dtype-not-of-framework",
           fmt::format("megatron keeps parameters in the type that it computes in, {}, and "
@@ -311,12 +313,10 @@ class Checker {
     }
   }
 
-  // A communication hook that compresses is not modelled, so DDP reduces what it computed.
+  // DDP reduces what it computed; what its communication hooks send is their affair.
   void CheckDdpTypes() {
-    const std::optional<DataType> parameters = request_.parameter_dtype ? request_.parameter_dtype
-                                               : request_.precision == DataType::kFp8
-                                                   ? std::optional(DataType::kBf16)
-                                                   : request_.precision;
+    std::optional<DataType> parameters = request_.parameter_dtype;
+    if (!parameters && request_.precision) parameters = ComputeType(*request_.precision);
     if (!parameters) return;
     const std::pair<const char*, std::optional<DataType>> types[] = {
         {"gradient_dtype", request_.gradient_dtype}, {"reduce_dtype", request_.reduce_dtype}};
@@ -379,8 +379,7 @@ class Checker {
   // themselves).
   void CheckDeepSpeedTypes() {
     if (!request_.precision) return;
-    const DataType computes =
-        *request_.precision == DataType::kFp8 ? DataType::kBf16 : *request_.precision;
+    const DataType computes = ComputeType(*request_.precision);
     const auto refuse = [&](const char* key, DataType type, std::string_view rule,
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
@@ -426,6 +425,10 @@ class Checker {
         return request_.gradient_as_bucket_view.has_value();
       case DataParallelKey::kFindUnusedParameters:
         return request_.find_unused_parameters.has_value();
+      case DataParallelKey::kCommHook:
+        return request_.comm_hook.has_value();
+      case DataParallelKey::kPowerSgd:
+        return request_.powersgd.has_value();
       case DataParallelKey::kBackwardPrefetch:
         return request_.backward_prefetch.has_value();
       case DataParallelKey::kForwardPrefetch:
@@ -509,6 +512,54 @@ class Checker {
         "use a divisor, such as the GPUs of a node, or true or false");
   }
 
+  // A hook that casts makes nothing smaller than it is; PowerSGD multiplies matrices in their own
+  // type and needs two steps before its first (torch's PowerSGDState refuses less).
+  void CheckCommHook() {
+    if (!Is(Framework::kDdp)) return;
+    const CommHook hook = request_.comm_hook.value_or(CommHook::kNone);
+    if (request_.powersgd && hook != CommHook::kPowerSgd) {
+      Add("data_parallel.powersgd", "plan.comm-hook",
+          fmt::format("powersgd is given, and comm_hook is {}", plan::Name(hook)),
+          "write comm_hook: powerSGD, or remove powersgd");
+    }
+    std::optional<DataType> gradients = request_.parameter_dtype;
+    if (!gradients && request_.precision) gradients = ComputeType(*request_.precision);
+    const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
+    if (casts && gradients && SizeOf(*gradients) <= 2) {
+      Add("data_parallel.comm_hook", "plan.comm-hook",
+          fmt::format("{} halves gradients in fp32, and ddp's are in parameter_dtype {}",
+                      plan::Name(hook), Name(*gradients)),
+          "write parameter_dtype: fp32, or comm_hook: none");
+    }
+    if (hook != CommHook::kPowerSgd) return;
+    if (request_.powersgd && request_.powersgd->start_iteration.value_or(2) < 2) {
+      Add("data_parallel.powersgd.start_powerSGD_iter", "plan.comm-hook",
+          fmt::format(
+              "PowerSGD begins after DDP has rebuilt its buckets, start_powerSGD_iter is {}",
+              *request_.powersgd->start_iteration),
+          "use at least 2");
+    }
+  }
+
+  void CheckHostWork() {
+    if (const auto& loading = request_.data_loading) {
+      if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
+        Add("training.data_loading.prefetch", "plan.data-loading",
+            fmt::format("prefetch is {} and workers is 0: without workers nothing is made ahead",
+                        loading->prefetch),
+            "write workers: 1 or more, or leave prefetch out");
+      }
+    }
+    const auto& saving = request_.checkpoint_saving;
+    if (saving && saving->mode == CheckpointMode::kAsync && facts_.host_memory &&
+        !*facts_.host_memory) {
+      Add("training.checkpoint_saving.mode", "plan.no-host-memory",
+          "checkpoint_saving is async, and the cluster's topology does not say what memory its "
+          "hosts have",
+          "add node.host with memory and memory_bandwidth to the topology, or write mode: sync");
+    }
+  }
+
   const Request& request_;
   const Facts& facts_;
   bool axes_supported_ = true;
@@ -551,6 +602,8 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
   add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
   add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
+  add(request.comm_hook.has_value(), DataParallelKey::kCommHook);
+  add(request.powersgd.has_value(), DataParallelKey::kPowerSgd);
   add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
   add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
   add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);

@@ -16,6 +16,7 @@ namespace stepcast::plan {
 // The oldest versions whose rules are known; the newest are the defaults (plan.h).
 inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
+inline constexpr Version kOldestDriver{450, 0};
 
 // A micro-batch has at most this many tokens, and at most so many pairs of tokens attend to each
 // other in it; a step has at most so many micro-batches, and of a model's layers and tensors at
@@ -37,7 +38,8 @@ struct Facts {
   std::string device = "the device";          // the GPU type's name
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
   std::optional<bool> host_memory, nvme;
-  std::array<bool, 4> computes = {true, true, true, true};  // by DataType: it has such a peak
+  std::array<bool, kDataTypeCount> computes = {true, true, true, true,
+                                               true};  // by DataType: it has such a peak
 };
 
 struct Violation {

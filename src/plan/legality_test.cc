@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/base/time.h"
 
 namespace stepcast::plan {
 namespace {
@@ -320,6 +321,85 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
     EXPECT_EQ(violations[0].message, bad.message);
     EXPECT_FALSE(violations[0].hint.empty());
   }
+}
+
+TEST(Check, KeepsCommunicationHooksToDdp) {
+  const auto codes = [](const std::function<void(Request&)>& change) {
+    Request request = Legal();
+    request.framework = Framework::kDdp;
+    request.parameter_dtype = DataType::kFp32;
+    change(request);
+    std::vector<std::string> found;
+    for (const Violation& violation : Check(request, EightDevices())) {
+      found.push_back(violation.code + " " + violation.key);
+    }
+    return found;
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(codes([](Request& r) { r.comm_hook = CommHook::kFp16Compress; }), Codes{});
+  EXPECT_EQ(codes([](Request& r) {
+              r.comm_hook = CommHook::kPowerSgd;
+              r.powersgd = PowerSgdRequest{.rank = 4, .start_iteration = 2};
+            }),
+            Codes{});
+  EXPECT_EQ(codes([](Request& r) {
+              r.framework = Framework::kFsdp2;
+              r.zero_stage = 3;
+              r.comm_hook = CommHook::kBf16Compress;
+            }),
+            Codes{"plan.key-not-of-framework data_parallel.comm_hook"});
+  EXPECT_EQ(codes([](Request& r) {
+              r.parameter_dtype = DataType::kBf16;
+              r.comm_hook = CommHook::kBf16Compress;
+            }),
+            Codes{"plan.comm-hook data_parallel.comm_hook"});
+  EXPECT_EQ(codes([](Request& r) { r.powersgd.emplace(); }),
+            Codes{"plan.comm-hook data_parallel.powersgd"});
+  EXPECT_EQ(codes([](Request& r) {
+              r.comm_hook = CommHook::kPowerSgd;
+              r.powersgd = PowerSgdRequest{.start_iteration = 1};
+            }),
+            Codes{"plan.comm-hook data_parallel.powersgd.start_powerSGD_iter"});
+}
+
+TEST(Check, HostWorkNeedsWhatItTakes) {
+  Request request = Legal();
+  request.data_loading = DataLoading{.time = Milliseconds(3), .prefetch = 4};
+  Facts facts = EightDevices();
+  ASSERT_EQ(Check(request, facts).size(), 1u);
+  EXPECT_EQ(Check(request, facts)[0].code, "plan.data-loading");
+  request.data_loading->workers = 1;
+  EXPECT_TRUE(Check(request, facts).empty());
+
+  request.checkpoint_saving = CheckpointSaving{.every = 100, .mode = CheckpointMode::kAsync};
+  facts.host_memory = false;
+  ASSERT_EQ(Check(request, facts).size(), 1u);
+  EXPECT_EQ(Check(request, facts)[0].code, "plan.no-host-memory");
+  EXPECT_EQ(Check(request, facts)[0].key, "training.checkpoint_saving.mode");
+  facts.host_memory = true;
+  EXPECT_TRUE(Check(request, facts).empty());
+  facts.host_memory = false;
+  request.checkpoint_saving->mode = CheckpointMode::kSync;
+  EXPECT_TRUE(Check(request, facts).empty());
+}
+
+TEST(Check, KnowsDriversAndTf32) {
+  Request request = Legal();
+  request.driver = Version{418, 40};
+  ASSERT_EQ(Check(request, EightDevices()).size(), 1u);
+  EXPECT_EQ(Check(request, EightDevices())[0].key, "software.driver");
+  request.driver = Version{570, 86};
+  request.precision = DataType::kTf32;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  // It is fp32 that megatron keeps then.
+  request.framework = Framework::kMegatron;
+  request.parameter_dtype = DataType::kFp32;
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  EXPECT_EQ(Complete(request, 8).training.gradient_dtype, DataType::kFp32);
+  Facts volta = EightDevices();
+  volta.computes[static_cast<std::size_t>(DataType::kTf32)] = false;
+  ASSERT_EQ(Check(request, volta).size(), 1u);
+  EXPECT_EQ(Check(request, volta)[0].code, "plan.precision-not-of-device");
 }
 
 TEST(Check, FindsSeveralAtOnce) {

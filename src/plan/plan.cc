@@ -70,6 +70,16 @@ const char* Name(BackwardPrefetch prefetch) {
   return "";
 }
 
+const char* Name(CheckpointMode mode) {
+  switch (mode) {
+    case CheckpointMode::kSync:
+      return "sync";
+    case CheckpointMode::kAsync:
+      return "async";
+  }
+  return "";
+}
+
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
   const std::int64_t moments = training.optimizer == Optimizer::kAdamW ? 2 : 1;
   const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;

@@ -10,7 +10,9 @@
 #include "src/base/data_type.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
+#include "src/plan/comm_hook.h"
 #include "src/plan/deepspeed.h"
+#include "src/plan/host_work.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
@@ -36,11 +38,12 @@ struct Version {
 };
 
 // The newest versions whose rules are known.
-inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30};
+inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30}, kNewestDriver{580, 0};
 
 struct Software {
   Version torch = kNewestTorch;
   Version nccl = kNewestNccl;
+  Version driver = kNewestDriver;  // NVIDIA's: 570.86 is {570, 86}
   // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (engine/caching_allocator.h).
   bool expandable_segments = false;
 };
@@ -64,6 +67,10 @@ struct Training {
   model::Loss loss = model::Loss::kEager;
   bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
   HostWaits host_waits = HostWaits::kNever;
+  // The largest norm of all gradients together: they are scaled down to it before the update.
+  std::optional<double> gradient_clipping;
+  std::optional<DataLoading> data_loading;
+  std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
 };
 
@@ -103,6 +110,8 @@ struct DataParallel {
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
   WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
+  CommHook comm_hook = CommHook::kNone;                         // ddp
+  PowerSgd powersgd;                                            // ddp with that hook
   BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
   bool forward_prefetch = false;                                // fsdp1
   bool limit_all_gathers = true;                                // fsdp1
@@ -129,8 +138,10 @@ constexpr bool IsFsdp(Framework framework) {
   return framework == Framework::kFsdp1 || framework == Framework::kFsdp2;
 }
 
-// The type in which kernels read parameters and write gradients: 16 bits beside 8-bit products.
+// The type in which kernels read parameters and write gradients: 16 bits beside 8-bit products, 32
+// beside those that round to TF32.
 constexpr DataType ComputeType(DataType precision) {
+  if (precision == DataType::kTf32) return DataType::kFp32;
   return precision == DataType::kFp8 ? DataType::kBf16 : precision;
 }
 

@@ -33,7 +33,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
           : *request.global_batch_size / (training.micro_batch_size * data);
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
   training.precision = *request.precision;
-  // Matrix products alone run in 8 bits; nothing is kept or reduced in them.
+  // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
   const DataType kept = ComputeType(training.precision);
   training.parameter_dtype = request.parameter_dtype.value_or(kept);
   training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
@@ -65,6 +65,9 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                                                                         : model::Loss::kEager);
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   training.step_barrier = request.step_barrier.value_or(false);
+  training.gradient_clipping = request.gradient_clipping;
+  training.data_loading = request.data_loading;
+  training.checkpoint_saving = request.checkpoint_saving;
   return training;
 }
 
@@ -142,6 +145,8 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
   data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
   data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
+  data_parallel.comm_hook = request.comm_hook.value_or(CommHook::kNone);
+  data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   CompleteFsdp1(request, data_parallel);
   return data_parallel;
 }
@@ -168,6 +173,7 @@ Plan Complete(const Request& request, std::int64_t devices) {
                       request.context.value_or(1), request.expert.value_or(1)};
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
+                   request.driver.value_or(Software().driver),
                    request.expandable_segments.value_or(false)};
   return plan;
 }

@@ -35,6 +35,9 @@ struct Request {
   std::optional<model::Loss> loss;
   std::optional<HostWaits> host_waits;
   std::optional<bool> step_barrier;
+  std::optional<double> gradient_clipping;
+  std::optional<DataLoading> data_loading;
+  std::optional<CheckpointSaving> checkpoint_saving;
 
   std::optional<std::int64_t> data;
   std::optional<std::int64_t> tensor;
@@ -55,6 +58,8 @@ struct Request {
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
   std::optional<WrappedUnits> units;
+  std::optional<CommHook> comm_hook;
+  std::optional<PowerSgdRequest> powersgd;
   std::optional<BackwardPrefetch> backward_prefetch;
   std::optional<bool> forward_prefetch;
   std::optional<bool> limit_all_gathers;
@@ -64,6 +69,7 @@ struct Request {
   std::optional<Version> torch;
   std::optional<Version> nccl;
   std::optional<bool> expandable_segments;
+  std::optional<Version> driver;
 
   // Ranks that hold one replica: the product of the axes other than data.
   std::int64_t ranks_per_replica() const {

@@ -40,6 +40,12 @@ enum class EffectKind : std::uint8_t {
   // behind the other, each `state_stride` elements after the last: the master copy (only if the
   // target's type is shorter than FP32), then the first and, for AdamW, the second moment.
   kUpdate,
+  // target, one FP32 number, = (or +=, if `add`) scale x the sum of the squares of `elements`
+  // elements of the source; zero of none.
+  kSquares,
+  // target = what it is, times the factor that brings a norm down to `scale`; source is one FP32
+  // number, the square of the norm.
+  kClip,
   // A collective over the instruction's communicator, sizes as NCCL counts them, with `elements` of
   // the collective's whole size:
   //   all-reduce       elements in source -> elements in target
@@ -58,12 +64,12 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};                // kUpdate
-  std::int64_t state_stride = 0;    // kUpdate, elements
+  Elements states{};              // kUpdate
+  std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
-  std::int64_t first_element = 0;   // kGradient
-  double scale = 1;                 // kGradient, kMove
-  std::int64_t block = 0;           // kMove; `elements` when it is contiguous
+  std::int64_t first_element = 0;                     // kGradient
+  double scale = 1;                                   // kGradient, kMove, kSquares, kClip
+  std::int64_t block = 0;                             // kMove; `elements` when it is contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };
 

@@ -94,7 +94,8 @@ class Check {
   }
 
   void Report(const Effect& effect, std::string_view what) {
-    constexpr std::string_view kNames[] = {"gradient", "move", "update", "collective"};
+    constexpr std::string_view kNames[] = {"gradient", "move",     "update",
+                                           "squares",  "clipping", "collective"};
     sentences_.push_back(fmt::format(
         "step[{}] {}: its {} of {} elements {}", position_, Describe(program_, *instruction_),
         kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
@@ -118,7 +119,7 @@ class Check {
     }
     for (const Effect& effect : effects) {
       const bool of_kernels =
-          effect.kind == EffectKind::kGradient || effect.kind == EffectKind::kUpdate;
+          effect.kind != EffectKind::kMove && effect.kind != EffectKind::kCollective;
       if (of_kernels && instruction_->opcode != Opcode::kKernel) {
         Report(effect, "belongs to no kernel");
       }
@@ -159,7 +160,7 @@ class Check {
   }
 
   void CheckEffect(const Effect& effect) {
-    if (effect.elements <= 0) {
+    if (effect.elements < 0 || (effect.elements == 0 && effect.kind != EffectKind::kSquares)) {
       Report(effect, "is empty");
       return;
     }
@@ -184,10 +185,24 @@ class Check {
           Report(effect, "has states that are not FP32 arrays behind one another");
         }
         return;
+      case EffectKind::kSquares:
+        CheckRange(effect, "writes", effect.target, 1, true);
+        CheckRange(effect, "reads", effect.source, effect.elements, false);
+        CheckNumber(effect, effect.target);
+        return;
+      case EffectKind::kClip:
+        CheckRange(effect, "writes", effect.target, effect.elements, true);
+        CheckRange(effect, "reads", effect.source, 1, false);
+        CheckNumber(effect, effect.source);
+        return;
       case EffectKind::kCollective:
         if (instruction_->opcode == Opcode::kCollective) CheckCollective(effect);
         return;
     }
+  }
+
+  void CheckNumber(const Effect& effect, const Elements& number) {
+    if (number.type != DataType::kFp32) Report(effect, "has a norm that is not FP32");
   }
 
   void CheckMove(const Effect& effect) {

@@ -90,6 +90,25 @@ TEST(DataFlowValidator, TakesAMoveInPlace) {
   EXPECT_FALSE(ValidateDataFlow(sample.test.program()).empty());
 }
 
+// The first kernel writes all of the copy, and reads the parameters.
+TEST(DataFlowValidator, ChecksNormsAndClipping) {
+  Sample sample;
+  std::vector<Effect>& effects = sample.test.program().data_flow.effects;
+  const Elements copy = effects[1].target, parameters = effects[0].source;
+  effects[1] = {.kind = EffectKind::kSquares, .target = copy, .source = parameters, .elements = 8};
+  EXPECT_TRUE(ValidateDataFlow(sample.test.program()).empty());
+  effects[1].elements = 0;  // zero, which is something to write
+  EXPECT_TRUE(ValidateDataFlow(sample.test.program()).empty());
+  effects[1].target = parameters;  // only read
+  EXPECT_EQ(ValidateDataFlow(sample.test.program()).size(), 1u);
+  effects[1] = {.kind = EffectKind::kClip, .target = copy, .source = parameters, .elements = 8};
+  EXPECT_TRUE(ValidateDataFlow(sample.test.program()).empty());
+  effects[1].source.type = DataType::kBf16;  // a norm is FP32
+  EXPECT_EQ(ValidateDataFlow(sample.test.program()).size(), 1u);
+  effects[1] = {.kind = EffectKind::kClip, .target = parameters, .source = copy, .elements = 8};
+  EXPECT_EQ(ValidateDataFlow(sample.test.program()).size(), 1u);
+}
+
 TEST(DataFlowValidator, ExtentsEndBehindTheLastElement) {
   const Effect move = Sample().test.program().data_flow.effects[1];
   EXPECT_EQ(TargetExtent(move), 10);

@@ -20,9 +20,6 @@ using calibration::Curve;
 using calibration::KernelCosts;
 using Row = std::vector<std::string>;
 
-constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
-                                   DataType::kFp8};
-
 std::string QuotedText(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -98,8 +95,8 @@ void WriteSurfaces(const KernelCosts& kernels, Writer& writer) {
   }
 }
 
-void WriteWork(std::string_view key, const std::array<calibration::WorkCurve, 4>& curves,
-               Writer& writer) {
+void WriteWork(std::string_view key,
+               const std::array<calibration::WorkCurve, kDataTypeCount>& curves, Writer& writer) {
   if (!Any(curves)) return;
   writer.Entry(1, "{}:  # flops, time", key);
   for (DataType type : kDataTypes) {

@@ -22,9 +22,6 @@ using calibration::Calibration;
 using calibration::CollectiveTable;
 using calibration::Neighbour;
 
-constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
-                                   DataType::kFp8};
-
 constexpr IntegerRange kGroupSize{1, 10'000'000};
 
 // How plausible.h names a key that the file nests.
@@ -248,7 +245,8 @@ std::optional<std::int64_t> ReadCount(const Node& node, Diagnostics& diagnostics
 }
 
 void ReadWorkCurves(MappingReader& section, std::string_view key,
-                    std::array<calibration::WorkCurve, 4>& curves, Diagnostics& diagnostics) {
+                    std::array<calibration::WorkCurve, kDataTypeCount>& curves,
+                    Diagnostics& diagnostics) {
   auto by_type = section.ReadMapping(key, Need::kOptional);
   if (!by_type) return;
   for (DataType type : kDataTypes) {

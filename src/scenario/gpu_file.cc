@@ -55,7 +55,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   const auto power = reader.ReadInteger("power_limit_watts", Need::kOptional, {1, 100'000});
   if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
     bool any = false;
-    for (DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8}) {
+    for (DataType type : kDataTypes) {
       const auto rate = peak->ReadFlopRate(Name(type), Need::kOptional, Zero::kRefused);
       if (rate) gpu.peak[static_cast<std::size_t>(type)] = *rate;
       any = any || peak->Has(Name(type));

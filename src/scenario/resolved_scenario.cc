@@ -63,6 +63,22 @@ Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   return cluster;
 }
 
+Resolved DataLoading(const plan::DataLoading& loading) {
+  Mapping mapping;
+  mapping.emplace_back("time", Text(ExactTime(loading.time)));
+  mapping.emplace_back("workers", Integer(loading.workers));
+  if (loading.workers > 0) mapping.emplace_back("prefetch", Integer(loading.prefetch));
+  mapping.emplace_back("pin_memory", Boolean(loading.pin_memory));
+  if (loading.bytes) mapping.emplace_back("bytes", Text(ExactBytes(*loading.bytes)));
+  return {std::move(mapping)};
+}
+
+Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
+  return {Mapping{{"every", Integer(saving.every)},
+                  {"mode", Text(plan::Name(saving.mode))},
+                  {"bandwidth", Text(ExactBandwidth(saving.bandwidth))}}};
+}
+
 Mapping Training(const plan::Training& training, bool layer_times_given) {
   Mapping mapping;
   mapping.emplace_back("sequence_length", Integer(training.sequence_length));
@@ -93,6 +109,15 @@ Mapping Training(const plan::Training& training, bool layer_times_given) {
   }
   mapping.emplace_back("activation_offload", Boolean(training.activation_offload));
   mapping.emplace_back("host_waits", Text(plan::Name(training.host_waits)));
+  if (training.gradient_clipping) {
+    mapping.emplace_back("gradient_clipping", Text(fmt::format("{}", *training.gradient_clipping)));
+  }
+  if (training.data_loading) {
+    mapping.emplace_back("data_loading", DataLoading(*training.data_loading));
+  }
+  if (training.checkpoint_saving) {
+    mapping.emplace_back("checkpoint_saving", CheckpointSaving(*training.checkpoint_saving));
+  }
   mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
   return mapping;
 }
@@ -118,6 +143,14 @@ Resolved DeepSpeed(const plan::DataParallel& data_parallel) {
     mapping.emplace_back(setting.key, Text(plan::Name(data_parallel.deepspeed.*setting.value)));
   }
   return {std::move(mapping)};
+}
+
+Resolved PowerSgd(const plan::PowerSgd& powersgd) {
+  return {Mapping{{"matrix_approximation_rank", Integer(powersgd.rank)},
+                  {"start_powerSGD_iter", Integer(powersgd.start_iteration)},
+                  {"min_compression_rate", Text(fmt::format("{}", powersgd.min_compression_rate))},
+                  {"use_error_feedback", Boolean(powersgd.error_feedback)},
+                  {"warm_start", Boolean(powersgd.warm_start)}}};
 }
 
 Mapping DataParallel(const Scenario& scenario) {
@@ -153,6 +186,10 @@ Mapping DataParallel(const Scenario& scenario) {
   add(plan::DataParallelKey::kOverlapParamGather, Boolean(data_parallel.overlap_param_gather));
   add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
   add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
+  add(plan::DataParallelKey::kCommHook, Text(plan::Name(data_parallel.comm_hook)));
+  if (data_parallel.comm_hook == plan::CommHook::kPowerSgd) {
+    add(plan::DataParallelKey::kPowerSgd, PowerSgd(data_parallel.powersgd));
+  }
   add(plan::DataParallelKey::kBackwardPrefetch, Text(plan::Name(data_parallel.backward_prefetch)));
   add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
   add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
@@ -219,7 +256,8 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   root.emplace_back("cluster", Resolved{Cluster(scenario, sources)});
   if (sources.calibration.has_value()) root.emplace_back("calibration", *sources.calibration);
   Mapping software{{"torch", VersionText(plan.software.torch)},
-                   {"nccl", VersionText(plan.software.nccl)}};
+                   {"nccl", VersionText(plan.software.nccl)},
+                   {"driver", VersionText(plan.software.driver)}};
   if (plan.data_parallel.framework != plan::Framework::kReference) {
     software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
   }

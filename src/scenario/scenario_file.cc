@@ -112,6 +112,7 @@ void ReadSoftware(MappingReader& reader, plan::Request& request) {
   request.torch = ToVersion(reader.ReadVersion("torch", Need::kOptional));
   request.nccl = ToVersion(reader.ReadVersion("nccl", Need::kOptional));
   request.expandable_segments = reader.ReadBoolean("expandable_segments", Need::kOptional);
+  request.driver = ToVersion(reader.ReadVersion("driver", Need::kOptional));
   reader.Finish();
 }
 
@@ -146,7 +147,42 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
                 "write all, or k/n with 1 <= k <= n <= 1000; 1/k is every k-th block");
 }
 
-void ReadTraining(MappingReader& reader, plan::Request& request) {
+// `gradient_clipping`: a norm, or the word `none`.
+void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("gradient_clipping", Need::kOptional, "a norm such as 1.0, or none");
+  if (!node.has_value()) return;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "none") return;
+  request.gradient_clipping = ReadDecimal(*node, {1e-6, 1e6}, diagnostics);
+}
+
+void ReadDataLoading(MappingReader& reader, plan::Request& request) {
+  plan::DataLoading loading;
+  loading.time = reader.ReadTime("time", Need::kRequired, Zero::kAllowed).value_or(Time());
+  loading.workers =
+      reader.ReadInteger("workers", Need::kOptional, {0, 4096}).value_or(loading.workers);
+  loading.prefetch =
+      reader.ReadInteger("prefetch", Need::kOptional, {1, 4096}).value_or(loading.prefetch);
+  loading.pin_memory =
+      reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
+  loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
+  reader.Finish();
+  if (!reader.failed()) request.data_loading = loading;
+}
+
+void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
+  const auto every = reader.ReadInteger("every", Need::kRequired, {1, 1'000'000'000});
+  const auto mode = reader.ReadWord<plan::CheckpointMode>(
+      "mode", Need::kOptional,
+      {{"sync", plan::CheckpointMode::kSync}, {"async", plan::CheckpointMode::kAsync}});
+  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
+  reader.Finish();
+  if (!every || !bandwidth || reader.failed()) return;
+  request.checkpoint_saving = {
+      .every = *every, .mode = mode.value_or(plan::CheckpointMode::kSync), .bandwidth = *bandwidth};
+}
+
+void ReadTraining(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
   request.sequence_length = reader.ReadInteger("sequence_length", Need::kRequired, kTokens);
   request.micro_batch_size = reader.ReadInteger("micro_batch_size", Need::kRequired, kSequences);
   request.gradient_accumulation =
@@ -164,6 +200,7 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
                                                 {{"bf16", DataType::kBf16},
                                                  {"fp16", DataType::kFp16},
                                                  {"fp32", DataType::kFp32},
+                                                 {"tf32", DataType::kTf32},
                                                  {"fp8", DataType::kFp8}});
   request.parameter_dtype = ReadKeptType(reader, "parameter_dtype");
   request.gradient_dtype = ReadKeptType(reader, "gradient_dtype");
@@ -201,6 +238,13 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
                                         {"step", plan::HostWaits::kStep},
                                         {"update", plan::HostWaits::kUpdate},
                                         {"micro_batch", plan::HostWaits::kMicroBatch}});
+  ReadGradientClipping(reader, request, diagnostics);
+  if (auto loading = reader.ReadMapping("data_loading", Need::kOptional)) {
+    ReadDataLoading(*loading, request);
+  }
+  if (auto saving = reader.ReadMapping("checkpoint_saving", Need::kOptional)) {
+    ReadCheckpointSaving(*saving, request);
+  }
   request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
   reader.Finish();
 }
@@ -264,6 +308,19 @@ void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
+// The state of PyTorch's PowerSGD hook, by its own names.
+void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
+  plan::PowerSgdRequest& powersgd = request.powersgd.emplace();
+  powersgd.rank = reader.ReadInteger("matrix_approximation_rank", Need::kOptional, {1, 65'536});
+  powersgd.start_iteration =
+      reader.ReadInteger("start_powerSGD_iter", Need::kOptional, {0, 1'000'000'000});
+  powersgd.min_compression_rate =
+      reader.ReadDecimal("min_compression_rate", Need::kOptional, {0, 1e9});
+  powersgd.error_feedback = reader.ReadBoolean("use_error_feedback", Need::kOptional);
+  powersgd.warm_start = reader.ReadBoolean("warm_start", Need::kOptional);
+  reader.Finish();
+}
+
 void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
   if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
     request.zero_stage = static_cast<int>(*stage);
@@ -289,6 +346,15 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   request.units = reader.ReadWord<plan::WrappedUnits>(
       "units", Need::kOptional,
       {{"block", plan::WrappedUnits::kBlock}, {"layer", plan::WrappedUnits::kLayer}});
+  request.comm_hook =
+      reader.ReadWord<plan::CommHook>("comm_hook", Need::kOptional,
+                                      {{"none", plan::CommHook::kNone},
+                                       {"fp16_compress", plan::CommHook::kFp16Compress},
+                                       {"bf16_compress", plan::CommHook::kBf16Compress},
+                                       {"powerSGD", plan::CommHook::kPowerSgd}});
+  if (auto powersgd = reader.ReadMapping("powersgd", Need::kOptional)) {
+    ReadPowerSgd(*powersgd, request);
+  }
   request.backward_prefetch =
       reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
                                               {{"pre", plan::BackwardPrefetch::kPre},
@@ -322,7 +388,7 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
     ReadCommunication(*communication, file, diagnostics);
   }
   if (auto training = reader.ReadMapping("training", Need::kRequired)) {
-    ReadTraining(*training, file.request);
+    ReadTraining(*training, file.request, diagnostics);
   }
   if (auto parallelism = reader.ReadMapping("parallelism", Need::kOptional)) {
     ReadParallelism(*parallelism, file.request);

@@ -4,6 +4,7 @@
 
 #include "src/model/model.h"
 #include "src/plan/plan.h"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -39,6 +40,12 @@ DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
     default:
       return training.parameter_dtype;
   }
+}
+
+// The type in which gradients are when they are clipped: DeepSpeed has cast them up by then.
+DataType TypeClipped(const scenario::Scenario& scenario) {
+  const bool wide = scenario.plan.data_parallel.framework == Framework::kDeepSpeed;
+  return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 
 }  // namespace
@@ -83,8 +90,19 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
         }
       }
     }
+    std::vector<float> means;
+    for (const double sum : sums)
+      means.push_back(static_cast<float>(sum / (ranks * micro_batches)));
+    if (training.gradient_clipping) {
+      const float squares = static_cast<float>(
+          values::SumOfSquares(means.data(), static_cast<std::int64_t>(means.size())));
+      const float factor =
+          values::ClipFactor(squares, static_cast<float>(*training.gradient_clipping));
+      const DataType type = TypeClipped(scenario);
+      for (float& mean : means) mean = Rounded(values::Multiply(factor, mean), type);
+    }
     for (std::int64_t e = 0; e < count; ++e) {
-      const auto mean = static_cast<float>(sums[e] / (ranks * micro_batches));
+      const float mean = means[e];
       weights.masters[e] =
           training.optimizer == plan::Optimizer::kAdamW
               ? values::Updated(values::AdamWOf(step + 1), weights.masters[e], mean, &moments[e],

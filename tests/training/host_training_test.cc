@@ -114,6 +114,23 @@ std::vector<Case> Cases(int ranks) {
     cases.push_back({kTied, "precision: bf16, gradient_accumulation: 1", plan});
     cases.push_back({kTied, "precision: fp32, gradient_accumulation: 2", plan});
   }
+  // Clipped gradients, hooks, and what the host does on the way.
+  const std::string clips = "precision: bf16, gradient_accumulation: 2, gradient_clipping: 1";
+  for (const char* plan :
+       {"zero_stage: 0, framework: ddp", "zero_stage: 2, framework: reference",
+        "zero_stage: 3, framework: fsdp1", "zero_stage: 3, framework: fsdp2",
+        "zero_stage: 1, framework: megatron", "zero_stage: 2, framework: deepspeed"}) {
+    cases.push_back({kTied, clips, plan});
+  }
+  for (const char* hook : {"fp16_compress", "bf16_compress"}) {
+    cases.push_back({kTied, "precision: tf32, gradient_accumulation: 2",
+                     fmt::format("zero_stage: 0, framework: ddp, comm_hook: {}", hook)});
+  }
+  cases.push_back(
+      {kTied,
+       "precision: bf16, gradient_accumulation: 2, data_loading: {time: 10 us, workers: "
+       "1}, checkpoint_saving: {every: 10, bandwidth: 1 GB/s}",
+       "zero_stage: 3, framework: fsdp2"});
   return cases;
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/program/data_flow_validator.h"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -114,6 +115,10 @@ void Interpreter::Run(int rank, const Effect& effect, const Instruction& instruc
       return Move(rank, effect);
     case EffectKind::kUpdate:
       return Update(rank, effect);
+    case EffectKind::kSquares:
+      return Squares(rank, effect);
+    case EffectKind::kClip:
+      return Clip(rank, effect);
     case EffectKind::kCollective:
       STEPCAST_CHECK(false, "an instruction has one collective");
   }
@@ -158,6 +163,28 @@ void Interpreter::Move(int rank, const Effect& effect) {
                                                         static_cast<float>(effect.scale), from));
       }
     });
+  });
+}
+
+void Interpreter::Squares(int rank, const Effect& effect) {
+  auto* const number = reinterpret_cast<float*>(Place(rank, effect.target, 1));
+  values::WithStorageType(effect.source.type, [&](auto type) {
+    const auto* const source =
+        reinterpret_cast<decltype(type)*>(Place(rank, effect.source, effect.elements));
+    *number = values::StoredSquares(*number, effect.add, static_cast<float>(effect.scale),
+                                    values::SumOfSquares(source, effect.elements));
+  });
+}
+
+void Interpreter::Clip(int rank, const Effect& effect) {
+  const float squares = *reinterpret_cast<float*>(Place(rank, effect.source, 1));
+  const float factor = values::ClipFactor(squares, static_cast<float>(effect.scale));
+  values::WithStorageType(effect.target.type, [&](auto type) {
+    auto* const target =
+        reinterpret_cast<decltype(type)*>(Place(rank, effect.target, effect.elements));
+    for (std::int64_t i = 0; i < effect.elements; ++i) {
+      target[i] = values::Clipped(target[i], factor);
+    }
   });
 }
 

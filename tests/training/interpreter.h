@@ -37,6 +37,8 @@ class Interpreter {
   void Run(int rank, const program::Effect& effect, const program::Instruction& instruction);
   void Gradient(int rank, const program::Effect& effect, int micro_batch);
   void Move(int rank, const program::Effect& effect);
+  void Squares(int rank, const program::Effect& effect);
+  void Clip(int rank, const program::Effect& effect);
   void Update(int rank, const program::Effect& effect);
   // `effects`: each rank's effect of the collective.
   void Communicate(std::size_t instruction, const std::vector<program::Effect>& effects);

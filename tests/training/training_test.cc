@@ -247,7 +247,12 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   }
   for (const char* types : {"bf16, parameter_dtype: fp32", "fp16", "fp8, parameter_dtype: fp32",
                             "bf16, optimizer_implementation: fused"}) {
-    for (const char* more : {"", ", gradient_as_bucket_view: true"}) {
+    // What a hook sends are small integers, which 16 bits hold.
+    const bool wide = std::string(types).find("fp32") != std::string::npos;
+    for (const char* more : {"", ", gradient_as_bucket_view: true", ", comm_hook: fp16_compress",
+                             ", comm_hook: bf16_compress, bucket_size: 64 B, "
+                             "gradient_as_bucket_view: true"}) {
+      if (!wide && std::string(more).find("hook") != std::string::npos) continue;
       ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 2", types),
                      fmt::format("framework: ddp, zero_stage: 0{}", more));
     }
@@ -260,6 +265,28 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
       for (const char* framework : {"fsdp1", "fsdp2"}) {
         ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 4", types),
                        fmt::format("framework: {}, zero_stage: 3{}", framework, more));
+      }
+    }
+  }
+}
+
+// The norm is one of all gradients, wherever they are. Gradients have a norm of about 20: a limit
+// of 1 scales them down, one of 1000 leaves them alone. The norm of small integers' means is exact
+// in any order, and so is the factor.
+TEST(Training, EveryPlanClipsGradientsAsPlainDataParallelism) {
+  for (const char* limit : {"1", "1000"}) {
+    for (const char* model : {kLayers, kTied}) {
+      for (const char* types : {"bf16", "bf16, parameter_dtype: fp32"}) {
+        for (const std::string& plan : DataParallelPlans(4)) {
+          const bool one_type = plan.find("megatron") != std::string::npos ||
+                                plan.find("deepspeed") != std::string::npos;
+          if (one_type && std::string(types) != "bf16") continue;
+          ExpectSameBits(model, 4,
+                         fmt::format("precision: {}, gradient_accumulation: 2, "
+                                     "gradient_clipping: {}",
+                                     types, limit),
+                         plan);
+        }
       }
     }
   }

@@ -26,6 +26,7 @@ Attempt<std::string> MakeId() {
 ncclDataType_t NcclType(DataType type) {
   switch (type) {
     case DataType::kFp32:
+    case DataType::kTf32:
       return ncclFloat32;
     case DataType::kBf16:
       return ncclBfloat16;

@@ -2,6 +2,7 @@
 
 #include "src/runtime/cuda/effects.h"
 #include "src/runtime/cuda/packs.cuh"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"
@@ -132,6 +133,35 @@ __global__ void InitialValuesKernel(To* target, std::int64_t elements, std::int6
   }
 }
 
+// One block, so that the sum is always added up in the same order; its threads take as many packs
+// each as keep memory busy.
+constexpr int kSumThreads = 1024;
+
+template <typename From>
+__global__ void SquaresKernel(float* target, const From* source, std::int64_t elements, bool add,
+                              float scale) {
+  __shared__ double sums[kSumThreads];
+  double sum = 0;
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < elements; i += kSumThreads) {
+    sum += values::Square(source[i]);
+  }
+  sums[threadIdx.x] = sum;
+  for (int half = kSumThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) *target = values::StoredSquares(*target, add, scale, sums[0]);
+}
+
+template <typename T>
+__global__ void ClipKernel(T* target, const float* squares, std::int64_t elements, float limit) {
+  const float factor = values::ClipFactor(*squares, limit);
+  for (std::int64_t i = FirstItem(); i < elements; i += ItemStride()) {
+    target[i] = values::Clipped(target[i], factor);
+  }
+}
+
 template <typename To, typename From, GradientRule kRule>
 void StartGradient(const GradientWork& w, const StepSource& step, cudaStream_t stream) {
   const auto start = [&](auto count) {
@@ -232,6 +262,24 @@ cudaError_t LaunchUpdate(const UpdateWork& work, const StepSource& step, cudaStr
         StartUpdate<Parameter, Gradient>(work, values::SgdOf(), step, stream);
       }
     });
+  });
+  return cudaGetLastError();
+}
+
+cudaError_t LaunchSquares(const SquaresWork& work, cudaStream_t stream) {
+  WithStorageType(work.source_type, [&](auto from) {
+    SquaresKernel<decltype(from)><<<1, kSumThreads, 0, stream>>>(
+        work.target, static_cast<const decltype(from)*>(work.source), work.elements, work.add,
+        work.scale);
+  });
+  return cudaGetLastError();
+}
+
+cudaError_t LaunchClip(const ClipWork& work, cudaStream_t stream) {
+  if (work.elements <= 0) return cudaSuccess;
+  WithStorageType(work.target_type, [&](auto to) {
+    ClipKernel<decltype(to)><<<BlocksFor(work.elements), kThreads, 0, stream>>>(
+        static_cast<decltype(to)*>(work.target), work.squares, work.elements, work.limit);
   });
   return cudaGetLastError();
 }

@@ -62,6 +62,25 @@ struct UpdateWork {
 };
 cudaError_t LaunchUpdate(const UpdateWork& work, const StepSource& step, cudaStream_t stream);
 
+struct SquaresWork {
+  float* target = nullptr;
+  const void* source = nullptr;
+  DataType source_type = DataType::kFp32;
+  std::int64_t elements = 0;
+  bool add = false;
+  float scale = 1;
+};
+cudaError_t LaunchSquares(const SquaresWork& work, cudaStream_t stream);
+
+struct ClipWork {
+  void* target = nullptr;
+  const float* squares = nullptr;
+  DataType target_type = DataType::kFp32;
+  std::int64_t elements = 0;
+  float limit = 1;
+};
+cudaError_t LaunchClip(const ClipWork& work, cudaStream_t stream);
+
 // Parameters at the start: element i gets the initial value of model element first_element + i.
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,
                                 std::int64_t first_element, std::uint64_t seed,

@@ -598,6 +598,23 @@ Attempt<void> GpuDevice::LaunchEffect(const Effect& effect, OperationId operatio
                             .adamw = program_.data_flow.adamw},
                            step, stream);
       break;
+    case EffectKind::kSquares:
+      error = LaunchSquares({.target = reinterpret_cast<float*>(At(effect.target)),
+                             .source = At(effect.source),
+                             .source_type = effect.source.type,
+                             .elements = effect.elements,
+                             .add = effect.add,
+                             .scale = static_cast<float>(effect.scale)},
+                            stream);
+      break;
+    case EffectKind::kClip:
+      error = LaunchClip({.target = At(effect.target),
+                          .squares = reinterpret_cast<const float*>(At(effect.source)),
+                          .target_type = effect.target.type,
+                          .elements = effect.elements,
+                          .limit = static_cast<float>(effect.scale)},
+                         stream);
+      break;
     case EffectKind::kCollective:
       STEPCAST_CHECK(false, "only a collective communicates");
   }

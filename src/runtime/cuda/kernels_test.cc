@@ -19,6 +19,7 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/cuda/products.h"
 #include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -119,6 +120,47 @@ TEST_P(Effects, MovesAreBitExact) {
       EXPECT_EQ(target.Bytes(), Narrowed(expected, to_type)) << "block " << block << " add " << add;
     }
   }
+}
+
+// Squares of small integers add up exactly in any order.
+TEST_P(Effects, ClippingIsBitExact) {
+  STEPCAST_NEEDS_A_GPU();
+  const auto [to_type, from_type] = GetParam();
+  std::vector<float> integers;
+  for (std::int64_t i = 0; i < 100'003; ++i) integers.push_back(static_cast<float>(i % 9 - 4));
+  const std::vector<std::byte> bytes = Narrowed(integers, from_type);
+  Array source(bytes);
+  double sum = 0;
+  for (const float value : integers) sum += static_cast<double>(value) * value;
+  Array number(Narrowed(std::vector<float>{7.0f}, DataType::kFp32));
+  auto* const squares = reinterpret_cast<float*>(number.at());
+  for (const bool add : {false, true}) {
+    ASSERT_EQ(LaunchSquares({.target = squares,
+                             .source = source.at(),
+                             .source_type = from_type,
+                             .elements = static_cast<std::int64_t>(integers.size()),
+                             .add = add,
+                             .scale = 0.5f},
+                            nullptr),
+              cudaSuccess);
+  }
+  const float whole = 2 * (0.5f * static_cast<float>(sum));
+  EXPECT_EQ(Widened(number.Bytes(), DataType::kFp32), std::vector<float>{whole});
+
+  const std::vector<float> given = Widened(Narrowed(Numbers(kCount, 1), to_type), to_type);
+  Array target(Narrowed(given, to_type));
+  ASSERT_EQ(LaunchClip({.target = target.at(),
+                        .squares = squares,
+                        .target_type = to_type,
+                        .elements = kCount,
+                        .limit = 10.0f},
+                       nullptr),
+            cudaSuccess);
+  std::vector<float> clipped;
+  for (const float value : given) {
+    clipped.push_back(values::Multiply(values::ClipFactor(whole, 10.0f), value));
+  }
+  EXPECT_EQ(target.Bytes(), Narrowed(clipped, to_type));
 }
 
 TEST_P(Effects, GradientsAreBitExact) {

@@ -32,11 +32,15 @@ Index IndexOf(std::vector<T>& distinct, const T& value) {
 
 // Device memory that an effect reads and writes.
 Bytes ReadBy(const Effect& effect) {
+  if (effect.kind == EffectKind::kClip) return BytesOf(effect.elements, effect.target.type);
   Bytes read = BytesOf(effect.elements, effect.source.type);
-  if (effect.add) read += BytesOf(effect.elements, effect.target.type);
+  if (effect.add && effect.kind != EffectKind::kSquares)
+    read += BytesOf(effect.elements, effect.target.type);
   return read;
 }
-Bytes WrittenBy(const Effect& effect) { return BytesOf(effect.elements, effect.target.type); }
+Bytes WrittenBy(const Effect& effect) {
+  return BytesOf(effect.kind == EffectKind::kSquares ? 1 : effect.elements, effect.target.type);
+}
 
 Bytes UpdateBytes(const Effect& effect, bool adamw, bool written) {
   const bool has_master = SizeOf(effect.target.type) < SizeOf(DataType::kFp32);
@@ -56,7 +60,7 @@ ProductLayout LayoutOf(std::string_view name) {
 
 DataType OutputType(const Kernel& kernel) {
   const std::int64_t elements = kernel.batch * kernel.m * kernel.n;
-  if (kernel.data_type == DataType::kFp32 || kernel.written >= BytesOf(elements, DataType::kFp32)) {
+  if (SizeOf(kernel.data_type) == 4 || kernel.written >= BytesOf(elements, DataType::kFp32)) {
     return DataType::kFp32;
   }
   return kernel.data_type == DataType::kFp16 ? DataType::kFp16 : DataType::kBf16;
@@ -357,7 +361,7 @@ class Planner {
   const Program& program_;
   GradientRule gradients_;
   LaunchPlan plan_;
-  std::array<Walk, 4> inputs_{};
+  std::array<Walk, kDataTypeCount> inputs_{};
   std::vector<Walk> outputs_;
   Index first_effect_ = 0, last_effect_ = 0;  // of the instruction in hand
 };

@@ -77,7 +77,7 @@ struct LaunchPlan {
   std::vector<Attention> attentions;
   std::vector<Work> prologue, step;  // by instruction
   DataType traffic_type = DataType::kFp32;
-  std::array<Bytes, 4> inputs{};  // sizes of the arenas that are read, by data type
+  std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that are read, by data type
   std::vector<Bytes> outputs;     // of those that are written, by stream
   std::vector<bool> multiplies;   // by stream: products run on it
   Bytes host;                     // the largest copy from or to the host

@@ -13,6 +13,7 @@ namespace {
 cudaDataType_t CudaType(DataType type) {
   switch (type) {
     case DataType::kFp32:
+    case DataType::kTf32:
       return CUDA_R_32F;
     case DataType::kBf16:
       return CUDA_R_16BF;
@@ -97,8 +98,9 @@ Attempt<void> Products::Prepare(const Product& p) {
   Plan& plan = plans_.emplace_back();
   plan.product = p;
   const char* doing = "describing a matrix product";
-  STEPCAST_TRY(
-      Check(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), doing));
+  const cublasComputeType_t compute =
+      p.input == DataType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  STEPCAST_TRY(Check(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), doing));
   const bool forward = p.layout == ProductLayout::kForward;
   const bool weight = p.layout == ProductLayout::kWeightGradient;
   const cublasOperation_t turn_a = forward ? CUBLAS_OP_T : CUBLAS_OP_N;

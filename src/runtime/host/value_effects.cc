@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/runtime/host/wide_loops.h"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -138,6 +139,28 @@ void Update(const BoundEffect& bound, const EffectContext& context) {
   });
 }
 
+void AddSquares(const BoundEffect& bound) {
+  const Effect& effect = bound.effect;
+  values::WithStorageType(effect.source.type, [&](auto storage) {
+    auto* number = As<float>(bound.target);
+    *number = values::StoredSquares(
+        *number, effect.add, static_cast<float>(effect.scale),
+        values::SumOfSquares(As<decltype(storage)>(bound.source), effect.elements));
+  });
+}
+
+void Clip(const BoundEffect& bound) {
+  const Effect& effect = bound.effect;
+  const float factor =
+      values::ClipFactor(*As<float>(bound.source), static_cast<float>(effect.scale));
+  values::WithStorageType(effect.target.type, [&](auto storage) {
+    auto* target = As<decltype(storage)>(bound.target);
+    for (std::int64_t i = 0; i < effect.elements; ++i) {
+      target[i] = values::Clipped(target[i], factor);
+    }
+  });
+}
+
 }  // namespace
 
 void Apply(const BoundEffect& bound, const EffectContext& context) {
@@ -148,6 +171,10 @@ void Apply(const BoundEffect& bound, const EffectContext& context) {
       return Move(bound);
     case EffectKind::kUpdate:
       return Update(bound, context);
+    case EffectKind::kSquares:
+      return AddSquares(bound);
+    case EffectKind::kClip:
+      return Clip(bound);
     case EffectKind::kCollective:
       break;
   }
@@ -175,6 +202,8 @@ void ReadValues(const std::byte* source, DataType type, std::int64_t count, floa
 }
 
 std::int64_t BytesMoved(const program::Effect& effect) {
+  if (effect.kind == EffectKind::kSquares) return effect.elements * SizeOf(effect.source.type);
+  if (effect.kind == EffectKind::kClip) return 2 * effect.elements * SizeOf(effect.target.type);
   const auto bytes = [&](const program::Elements& elements) {
     return elements.buffer == program::kNone ? 0 : effect.elements * SizeOf(elements.type);
   };

@@ -85,10 +85,12 @@ decltype(auto) WithStorageType(DataType type, Function&& function) {
     case DataType::kFp16:
       return std::forward<Function>(function)(Fp16{});
     case DataType::kFp32:
+    case DataType::kTf32:
     case DataType::kFp8:
       break;
   }
-  STEPCAST_CHECK(type == DataType::kFp32, "values are stored in fp32, bf16 or fp16");
+  STEPCAST_CHECK(SizeOf(type) == SizeOf(DataType::kFp32),
+                 "values are stored in fp32, bf16 or fp16");
   return std::forward<Function>(function)(0.0f);
 }
 

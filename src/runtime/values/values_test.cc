@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/data_type.h"
+#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -216,6 +217,21 @@ TEST(Optimizers, SgdAccumulatesMomentum) {
   EXPECT_FLOAT_EQ(parameter, 1 - 1e-3f * 2);
   UpdateRange(SgdOf(), &parameter, &gradient, states, 1, 1);
   EXPECT_FLOAT_EQ(parameter, 1 - 1e-3f * 2 - 1e-3f * (0.9f * 2 + 2));
+}
+
+// 9 + 16 + 144 = 169, whose root is 13: a limit of 6.5 halves what is there, one of 20 leaves it.
+TEST(Clipping, BringsTheNormDownToTheLimit) {
+  const std::vector<Bf16> gradients = {FromFp32<Bf16>(3), FromFp32<Bf16>(-4), FromFp32<Bf16>(12)};
+  const double sum = SumOfSquares(gradients.data(), 3);
+  EXPECT_EQ(sum, 169);
+  EXPECT_EQ(SumOfSquares(gradients.data(), 0), 0);
+  EXPECT_EQ(StoredSquares(std::numeric_limits<float>::quiet_NaN(), false, 0.5f, sum), 84.5f);
+  EXPECT_EQ(StoredSquares(1.0f, true, 1.0f, sum), 170.0f);
+  EXPECT_NEAR(ClipFactor(169.0f, 6.5f), 0.5, 1e-6);
+  EXPECT_LT(ClipFactor(169.0f, 6.5f) * 13.0f, 6.5f + 1e-6f);
+  EXPECT_EQ(ClipFactor(169.0f, 20.0f), 1.0f);
+  EXPECT_EQ(ClipFactor(0.0f, 1.0f), 1.0f);
+  EXPECT_EQ(ToFp32(Clipped(gradients[2], 0.5f)), 6.0f);
 }
 
 // With a shorter type the master copy is what is updated, and the parameter is its rounded value.

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/lowering/training_step.h"
+
+// `training.gradient_clipping`: all gradients together are scaled down to a largest norm before the
+// update. How frameworks do it:
+//  * torch.nn.utils.clip_grad_norm_ (ddp, fsdp2; torch/nn/utils/clip_grad.py): since torch 2.0 one
+//    multi-tensor kernel takes the norms of all tensors, before that one kernel a tensor; the norms
+//    are stacked and a norm taken of those; fsdp2's DTensors then add up over the ranks that share
+//    the gradients. The gradients are multiplied whether or not the norm is too large, so that the
+//    host need not know it.
+//  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): tensor by tensor; the sum of squares is
+//    all-reduced. Before torch 2.0 the host read the norm (`if clip_coef < 1`).
+//  * Megatron-LM (megatron/core/optimizer/clip_grads.py @ 0293807e): a multi-tensor norm of the
+//  main
+//    gradients of this rank, summed over the ranks, which the host reads (.item()) before it
+//    decides whether to scale; here it always does.
+// DeepSpeed takes the norm in any case and multiplies while it unscales (deepspeed_update.h).
+// `reference` does what the textbook says: one pass for the norm, one for the product.
+namespace stepcast::lowering {
+
+// Gradients that stand for the same number of elements of the model.
+struct ClippedRange {
+  program::Elements place{};
+  std::int64_t elements = 0;
+};
+
+class GradientClipping {
+ public:
+  explicit GradientClipping(TrainingStep& step) : step_(step), builder_(step.builder()) {}
+
+  // Whether the plan asks for it; nothing below does anything otherwise.
+  bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
+
+  // Prologue. `communicator`: the ranks among which the gradients are shared out; kNone where this
+  // one has them all.
+  void WritePrologue(Index communicator);
+
+  // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together
+  // `elements` elements in `type`; `ranges` are those of the model among them, where the data flow
+  // is described.
+  void Write(std::int64_t tensors, std::int64_t elements, DataType type,
+             std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
+
+ private:
+  bool TensorByTensor() const;
+  bool HostReadsNorm() const;
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  Index squares_ = program::kNone;     // buffer: one FP32 number
+  Index all_reduce_ = program::kNone;  // collective
+  Index known_ = program::kNone;       // event
+};
+
+}  // namespace stepcast::lowering

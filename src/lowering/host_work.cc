@@ -1,0 +1,138 @@
+#include "src/lowering/host_work.h"
+
+#include <algorithm>
+
+namespace stepcast::lowering {
+
+using program::Category;
+using program::CopyDirection;
+using program::kNone;
+
+namespace {
+
+constexpr StreamId kCompute = program::Program::kComputeStream;
+
+std::int64_t Quotient(std::int64_t dividend, std::int64_t divisor) {
+  return (dividend + divisor - 1) / divisor;
+}
+
+// Two 64-bit integers a token, what is read and what should come out; nothing is known of what a
+// layer list reads.
+Bytes InputBytes(const scenario::Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  if (training.data_loading->bytes) return *training.data_loading->bytes;
+  if (scenario.model->is_layer_list()) return {};
+  return Bytes(2 * 8 * training.micro_batch_size * training.sequence_length);
+}
+
+// Whether a save finds a rank's part of the parameters, of the optimizer's states, or all of them.
+bool SharesParameters(const plan::DataParallel& data_parallel) {
+  return data_parallel.zero_stage == 3 || plan::IsFsdp(data_parallel.framework);
+}
+bool SharesStates(const plan::DataParallel& data_parallel) { return data_parallel.zero_stage >= 1; }
+
+}  // namespace
+
+HostWork::HostWork(const scenario::Scenario& scenario, ProgramBuilder& builder)
+    : scenario_(scenario), training_(scenario.plan.training), builder_(builder) {}
+
+Index HostWork::Given(const char* name, Time time) {
+  return builder_.AddKernel(
+      {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
+}
+
+void HostWork::WritePrologue() {
+  if (const auto& loading = training_.data_loading) {
+    if (loading->workers > 0) {
+      loader_ = builder_.AddStream("data loading");
+      load_ = Given("load_micro_batch",
+                    Picoseconds(Quotient(loading->time.picoseconds(), loading->workers)));
+      for (std::int64_t m = 0; m < training_.gradient_accumulation; ++m) {
+        loaded_.push_back(builder_.AddEvent("micro-batch loaded"));
+      }
+    }
+    const Bytes input = InputBytes(scenario_);
+    if (input > Bytes(0)) {
+      input_ = builder_.AddBuffer("input", input, Category::kActivation);
+      copied_ = builder_.AddEvent("input copied");
+    }
+  }
+  if (const auto& saving = training_.checkpoint_saving) {
+    if (saving->mode == plan::CheckpointMode::kAsync) {
+      writer_ = builder_.AddStream("checkpoint writing");
+      written_ = builder_.AddEvent("checkpoint written");
+    }
+  }
+}
+
+void HostWork::BeginMicroBatch(std::int64_t micro_batch) {
+  const auto& loading = training_.data_loading;
+  if (!loading) return;
+  if (loading->workers == 0) {
+    builder_.RunOnHost("load_micro_batch", loading->time);
+  } else {
+    // This one was asked for when the one `ahead` before it was taken. More than a step's are never
+    // needed ahead: a step takes as many as are asked for in it.
+    const std::int64_t count = training_.gradient_accumulation;
+    const std::int64_t ahead = std::min(count, loading->workers * loading->prefetch);
+    builder_.HostWait(loaded_[(micro_batch - ahead + count) % count]);
+    builder_.Run(loader_, load_, {});
+    builder_.Record(loader_, loaded_[micro_batch]);
+  }
+  if (input_ == kNone) return;
+  builder_.Allocate(kCompute, input_);
+  const program::BufferUse written = builder_.WritesAll(input_);
+  builder_.Copy(kCompute,
+                {.direction = CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(input_)},
+                {&written, 1});
+  if (loading->pin_memory) return;
+  builder_.Record(kCompute, copied_);
+  builder_.HostWait(copied_);
+}
+
+void HostWork::EndMicroBatch() {
+  if (input_ != kNone) builder_.Release(input_);
+}
+
+void HostWork::EndStep() {
+  const auto& saving = training_.checkpoint_saving;
+  if (!saving) return;
+  const CheckpointBytes bytes = CheckpointBytesOf(scenario_);
+  const Bytes copied(Quotient(bytes.of_rank.count(), saving->every));
+  __extension__ using Wide = __int128;
+  const Wide rate = static_cast<Wide>(saving->bandwidth.bytes_per_second()) * saving->every;
+  const Time writing = Picoseconds(static_cast<std::int64_t>(
+      (static_cast<Wide>(bytes.of_node.count()) * 1'000'000'000'000 + rate - 1) / rate));
+  const bool async = saving->mode == plan::CheckpointMode::kAsync;
+  if (async) builder_.Wait(kCompute, written_);
+  builder_.Copy(kCompute, {.direction = CopyDirection::kDeviceToHost, .bytes = copied}, {});
+  const Index write = Given("write_checkpoint", writing);
+  if (!async) {
+    builder_.Run(kCompute, write, {});
+    return;
+  }
+  builder_.WaitForStream(writer_, kCompute, written_);
+  builder_.Run(writer_, write, {});
+  builder_.Record(writer_, written_);
+}
+
+CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const std::int64_t count = scenario.model->parameter_count();
+  const std::int64_t shards = data_parallel.shard_group_size;
+  const std::int64_t ranks =
+      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), shards);  // of the node, that save
+  // Whole ones by the first rank alone.
+  std::int64_t of_rank = 0, of_node = 0;
+  const auto add = [&](std::int64_t each, bool shared) {
+    const std::int64_t part = each * (shared ? Quotient(count, shards) : count);
+    of_rank += part;
+    of_node += shared ? ranks * part : part;
+  };
+  add(SizeOf(training.parameter_dtype), SharesParameters(data_parallel));
+  add(plan::OptimizerBytesPerParameter(training), SharesStates(data_parallel));
+  return {.of_rank = Bytes(of_rank), .of_node = Bytes(of_node)};
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,63 @@
+// What the shipped data sheets and calibration profiles must have in common.
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "src/base/data_type.h"
+#include "src/calibration/calibration.h"
+#include "src/scenario/calibration_file.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/gpu_file.h"
+#include "src/topology/gpu.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr const char* kGpus[] = {
+    "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "h100-sxm", "h100-pcie",
+    "h800-sxm",       "h200",          "b200",          "gb200",          "l40s",     "mi300x"};
+
+std::string PathOf(const std::string& folder, const std::string& name) {
+  return FindInput(folder + name + ".yaml", "").value_or("");
+}
+
+// A type has figures for matrix products where the data sheet states its peak, and nowhere else.
+TEST(ShippedProfiles, CoverWhatTheDeviceComputesIn) {
+  for (const std::string name : kGpus) {
+    const auto gpu = LoadGpu(PathOf("topologies/gpus/", name));
+    const auto profile = LoadCalibration(PathOf("calibration/", name));
+    ASSERT_TRUE(gpu.has_value() && profile.has_value()) << name;
+    EXPECT_FALSE(profile->provenance.empty()) << name;
+    ASSERT_TRUE(profile->kernels.has_value()) << name;
+    for (const DataType type : kDataTypes) {
+      const auto at = static_cast<std::size_t>(type);
+      const bool known = !profile->kernels->gemm_tiling[at].empty() ||
+                         profile->kernels->gemm[at].max_efficiency > 0;
+      EXPECT_EQ(known, gpu->PeakOf(type) > FlopRate()) << name << " " << Name(type);
+    }
+  }
+}
+
+// Tensor cores of all these take half as many bits twice as fast, to rounding: FP8, 16 bits, TF32.
+TEST(ShippedProfiles, TensorCoresTakeHalfTheBitsTwiceAsFast) {
+  for (const std::string name : kGpus) {
+    const auto gpu = LoadGpu(PathOf("topologies/gpus/", name));
+    ASSERT_TRUE(gpu.has_value()) << name;
+    const auto rate = [&](DataType type) {
+      return static_cast<double>(gpu->PeakOf(type).flops_per_second());
+    };
+    for (const auto& [narrow, wide] : {std::pair(DataType::kFp8, DataType::kBf16),
+                                       std::pair(DataType::kBf16, DataType::kTf32)}) {
+      if (rate(narrow) == 0 || rate(wide) == 0) continue;
+      EXPECT_NEAR(rate(narrow) / rate(wide), 2, 0.03) << name << " " << Name(narrow);
+    }
+    if (rate(DataType::kTf32) > 0) {
+      EXPECT_GT(rate(DataType::kTf32), rate(DataType::kFp32)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
