@@ -39,6 +39,13 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   return {};
 }
 
+bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+            program::Program& program) {
+  Resizing resizing{.program = &program, .works = &works};
+  Lower(scenario, {.resizing = &resizing});
+  return resizing.same;
+}
+
 std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
                                             const program::Program& program, int rank) {
   const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);

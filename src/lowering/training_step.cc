@@ -13,14 +13,21 @@ using program::Phase;
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
-      builder_(options.data_flow),
-      works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))) {
+      builder_(options.data_flow, options.resizing),
+      own_works_(
+          options.resizing != nullptr
+              ? std::vector<model::LayerWork>()
+              : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
+      works_(options.resizing != nullptr ? *options.resizing->works : own_works_) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
   const auto add_kernels = [this](const auto& operators) {
     std::vector<Index> kernels;
-    for (const auto& op : operators) kernels.push_back(builder_.AddKernel(op.kernel));
+    kernels.reserve(operators.size());
+    for (const auto& op : operators) {
+      kernels.push_back(builder_.resizes() ? builder_.SameKernel() : builder_.AddKernel(op.kernel));
+    }
     return kernels;
   };
   std::vector<const model::Layer*> sample(works_.size(), nullptr);
@@ -35,13 +42,15 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     backward_kernels_.push_back(add_kernels(work.backward));
     auto& recomputed = recomputed_.emplace_back();
     for (const model::Activation& activation : work.recomputed) {
-      recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
-                                              activation.bytes, Category::kActivation));
+      recomputed.push_back(builder_.AddBuffer(
+          builder_.Named(name, builder_.Named("/", activation.name) + " (recomputed)"),
+          activation.bytes, Category::kActivation));
     }
     const auto add_transient = [&](const char* phase, Bytes bytes) {
-      return bytes == Bytes(0) ? program::kNone
-                               : builder_.AddBuffer(name + "/" + phase + " temporaries", bytes,
-                                                    Category::kActivation);
+      return bytes == Bytes(0)
+                 ? program::kNone
+                 : builder_.AddBuffer(builder_.Named(name + "/", phase) + " temporaries", bytes,
+                                      Category::kActivation);
     };
     forward_transient_.push_back(add_transient("forward", work.forward_transient));
     backward_transient_.push_back(add_transient("backward", work.backward_transient));
@@ -50,9 +59,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   for (const model::Layer& layer : model().layers) {
     labels_.push_back(builder_.AddLabel(layer.name));
     auto& saved = saved_.emplace_back();
+    saved.reserve(works_[layer.work].saved.size());
     for (const model::Activation& activation : works_[layer.work].saved) {
-      saved.push_back(builder_.AddBuffer(layer.name + "/" + activation.name, activation.bytes,
-                                         Category::kActivation));
+      saved.push_back(
+          builder_.AddBuffer(builder_.Named(layer.name, builder_.Named("/", activation.name)),
+                             activation.bytes, Category::kActivation));
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
@@ -64,7 +75,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone
-            : builder_.AddBuffer(tensor.name + ".grad (tied)",
+            : builder_.AddBuffer(builder_.Named(tensor.name, ".grad (tied)"),
                                  BytesOf(tensor.elements, plan().training.precision),
                                  Category::kGradient));
   }

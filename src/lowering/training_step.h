@@ -96,7 +96,8 @@ class TrainingStep {
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
   ProgramBuilder builder_;
-  std::vector<model::LayerWork> works_;
+  const std::vector<model::LayerWork> own_works_;  // empty while resizing
+  const std::vector<model::LayerWork>& works_;
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
   std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time

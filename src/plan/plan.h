@@ -36,6 +36,7 @@ inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30};
 struct Software {
   Version torch = kNewestTorch;
   Version nccl = kNewestNccl;
+  friend bool operator==(const Software&, const Software&) = default;
 };
 
 struct Training {
@@ -55,6 +56,7 @@ struct Training {
   model::Loss loss = model::Loss::kEager;
   bool compile = false;       // memory-bound kernels are fused: model::WorkOptions
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
+  friend bool operator==(const Training&, const Training&) = default;
 };
 
 struct Parallelism {
@@ -63,6 +65,7 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
 // What happens to a unit's full parameters after its forward.
@@ -93,6 +96,7 @@ struct DataParallel {
   bool limit_all_gathers = true;                                // fsdp1
   bool use_orig_params = false;                                 // fsdp1
   DeepSpeed deepspeed;                                          // deepspeed
+  friend bool operator==(const DataParallel&, const DataParallel&) = default;
 };
 
 struct Plan {
