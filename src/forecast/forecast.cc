@@ -14,6 +14,7 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/prepared_programs.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
@@ -26,6 +27,7 @@
 namespace stepcast::forecast {
 namespace {
 
+using program::Index;
 using program::Opcode;
 using program::Program;
 using program::Timeline;
@@ -328,9 +330,64 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 }
 
 struct Forecaster::Workspace {
+  PreparedPrograms programs;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
+  Timeline extended;
 };
+
+namespace {
+
+// Whether the step that all later ones repeat shows when the last of them changes memory, though
+// nothing comes after that: nothing of the next step begins before the last change is over.
+bool ShowsMemoryOfLast(const Program& program, const Timeline& timeline, std::uint32_t repeated) {
+  Time next = Time::Max();
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step > repeated) next = std::min(next, record.start);
+  }
+  for (const program::MemoryRecord& record : timeline.memory) {
+    if (record.step <= repeated && record.time > next) return false;
+  }
+  const std::vector<Index> uses = UsesThatDelay(program);
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step > repeated || record.end <= next) continue;
+    if (std::binary_search(uses.begin(), uses.end(), record.instruction)) return false;
+  }
+  return true;
+}
+
+// What memory depends on, over all steps: those after `repeated` as that one.
+void ExtendTo(const Timeline& timeline, std::uint32_t repeated, Timeline& all) {
+  all.step_ends = timeline.step_ends;
+  all.operations.clear();
+  all.memory.clear();
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step <= repeated) all.operations.push_back(record);
+  }
+  for (const program::MemoryRecord& record : timeline.memory) {
+    if (record.step <= repeated) all.memory.push_back(record);
+  }
+  const std::size_t operations = all.operations.size(), changes = all.memory.size();
+  for (std::uint32_t step = repeated + 1; step < all.step_ends.size(); ++step) {
+    const Time later = all.step_ends[step] - all.step_ends[repeated];
+    for (std::size_t i = 0; i < operations; ++i) {
+      program::OperationRecord record = all.operations[i];
+      if (record.step != repeated) continue;
+      record.step = step;
+      record.end += later;
+      all.operations.push_back(record);
+    }
+    for (std::size_t i = 0; i < changes; ++i) {
+      program::MemoryRecord record = all.memory[i];
+      if (record.step != repeated) continue;
+      record.step = step;
+      record.time += later;
+      all.memory.push_back(record);
+    }
+  }
+}
+
+}  // namespace
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
 Forecaster::~Forecaster() = default;
@@ -338,31 +395,58 @@ Forecaster::Forecaster(Forecaster&&) noexcept = default;
 Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
-  const Program program = lowering::Lower(scenario);
+  PreparedProgram& prepared = workspace_->programs.Of(scenario);
+  const Program& program = prepared.program;
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   if (auto checked = CheckClock(scenario, program, *prices); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
-  const auto ranks = RanksOf(scenario, program, *prices);
+  auto ranks = RanksOf(scenario, program, *prices);
   if (!ranks) return tl::unexpected(ranks.error());
+  if (!ranks->carriage) {
+    if (prepared.has_schedule) {
+      prepared.schedule.Reprice(program, *prices);
+    } else {
+      prepared.schedule.Build(program, *prices);
+      prepared.has_schedule = true;
+    }
+    ranks->classes.front().schedule = &prepared.schedule;
+  }
   const bool barrier = scenario.plan.training.step_barrier;
-  const bool timed = ReleasesAreTimed(program);
-  const auto run_steps = [&](int steps) {
+  const bool timed = prepared.timed;
+  const simulate::Simulator& simulator = workspace_->simulator;
+  const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // No figure but memory looks at the first step, whose operations have ended when it is over.
     options.first_recorded_step = timed ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
+    options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     return &timelines->front();
   };
-  const auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
+  const auto run_steps = [&](int steps) {
+    const Timeline* timeline = run_once(steps, true);
+    const simulate::Repetition* repetition = simulator.repetition();
+    if (!timed || repetition == nullptr) return timeline;
+    const auto step = static_cast<std::uint32_t>(repetition->step);
+    if (repetition->host && ShowsMemoryOfLast(program, *timeline, step)) return timeline;
+    return run_once(steps, false);
+  };
+  auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
+  const simulate::Repetition* repetition = simulator.repetition();
+  // The step that was run stands for the one that is described.
+  if (repetition != nullptr) steady.last = static_cast<std::uint32_t>(repetition->step);
   const Simulated simulated{program, *prices, *timeline, steady};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);
   const int steps = static_cast<int>(timeline->step_ends.size());
+  if (timed && repetition != nullptr) {
+    ExtendTo(*timeline, steady.last, workspace_->extended);
+    timeline = &workspace_->extended;
+  }
   const auto peak_of = [&, run = timeline](Bytes capacity) {
     if (IsTextbook(scenario)) {
       return timed ? PeakHandedOut(program, *run, capacity)
@@ -371,7 +455,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     return timed ? PeakOf(program, *run, capacity) : workspace_->peaks.Of(program, steps, capacity);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
-  FillThroughput(scenario, forecast);
+  FillThroughput(scenario, *prepared.works, forecast);
   return forecast;
 }
 

@@ -347,6 +347,15 @@ bool ReleasesAreTimed(const Program& program) {
   });
 }
 
+std::vector<Index> UsesThatDelay(const Program& program) {
+  std::vector<Index> all;
+  for (const auto& [release, uses] : DelayedReleases(program)) {
+    all.insert(all.end(), uses.begin(), uses.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity) {
   if (!ReleasesAreTimed(program)) {
     return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity);

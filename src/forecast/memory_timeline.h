@@ -49,6 +49,9 @@ std::vector<program::Index> BuffersAtPeak(const program::Program& program,
 // buffer in the step. Else the order of the instructions tells all.
 bool ReleasesAreTimed(const program::Program& program);
 
+// The instructions of the step, ascending, whose ends releases wait for.
+std::vector<program::Index> UsesThatDelay(const program::Program& program);
+
 // Peaks of one program after another, those without timed releases. Programs that hand out the same
 // buffers in the same order have the same peak; it is looked up where it was found before, after a
 // comparison of all that it depends on. For sweeps, where few keys concern memory.

@@ -5,6 +5,13 @@
 namespace stepcast::forecast {
 
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
+  FillThroughput(scenario,
+                 model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)),
+                 forecast);
+}
+
+void FillThroughput(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+                    Forecast& forecast) {
   const plan::Training& training = scenario.plan.training;
   const double seconds = forecast.step_time.seconds();
   const double devices = scenario.cluster->devices();
@@ -14,7 +21,6 @@ void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
 
-  const auto works = model::BuildWork(*scenario.model, plan::WorkOptionsOf(training));
   double once = 0, recomputed = 0;
   for (const model::Layer& layer : scenario.model->layers) {
     const model::LayerWork& work = works[layer.work];

@@ -11,8 +11,6 @@ namespace stepcast::lowering {
 // different sizes for is written into its tables; its instructions are only compared.
 struct Resizing {
   program::Program* program = nullptr;
-  // The work of the model's layers, as it was when the program was written.
-  const std::vector<model::LayerWork>* works = nullptr;
   bool same = true;  // becomes false when the plan's instructions are not the program's
 };
 
@@ -22,6 +20,8 @@ struct LowerOptions {
   int rank = 0;
   // Describe what the operations do to values (src/program/data_flow.h), for the runtime.
   bool data_flow = false;
+  // model::BuildWork of the scenario, where it is known already.
+  const std::vector<model::LayerWork>* works = nullptr;
   // Not null: changes that program and returns an empty one.
   Resizing* resizing = nullptr;
 };

@@ -41,8 +41,8 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
 
 bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
             program::Program& program) {
-  Resizing resizing{.program = &program, .works = &works};
-  Lower(scenario, {.resizing = &resizing});
+  Resizing resizing{.program = &program};
+  Lower(scenario, {.works = &works, .resizing = &resizing});
   return resizing.same;
 }
 

@@ -14,11 +14,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     : scenario_(scenario),
       options_(options),
       builder_(options.data_flow, options.resizing),
-      own_works_(
-          options.resizing != nullptr
-              ? std::vector<model::LayerWork>()
-              : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
-      works_(options.resizing != nullptr ? *options.resizing->works : own_works_) {
+      own_works_(options.works != nullptr
+                     ? std::vector<model::LayerWork>()
+                     : model::BuildWork(*scenario.model,
+                                        plan::WorkOptionsOf(scenario.plan.training))),
+      works_(options.works != nullptr ? *options.works : own_works_) {
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 

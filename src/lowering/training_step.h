@@ -96,7 +96,7 @@ class TrainingStep {
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
   ProgramBuilder builder_;
-  const std::vector<model::LayerWork> own_works_;  // empty while resizing
+  const std::vector<model::LayerWork> own_works_;  // empty where they are known
   const std::vector<model::LayerWork>& works_;
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
