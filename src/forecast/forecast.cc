@@ -42,6 +42,7 @@ constexpr int kMostSteps = 64;
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
+  std::optional<Time> start{};  // of the first of them, where no step came before
 };
 
 // Intervals are exact unless operations share rates; then they may differ by rounding.
@@ -167,7 +168,7 @@ void SummariseTime(const Simulated& run, bool barrier,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const SteadyState& steady = run.steady;
   const auto& ends = run.timeline.step_ends;
-  const Time start = ends[steady.last - steady.count];
+  const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
   const Time end = ends[steady.last];
   const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
                                   barrier ? LastIssue(run.timeline, steady.last) : end);
@@ -333,14 +334,14 @@ struct Forecaster::Workspace {
   PreparedPrograms programs;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
-  Timeline extended;
 };
 
 namespace {
 
 // Whether the step that all later ones repeat shows when the last of them changes memory, though
 // nothing comes after that: nothing of the next step begins before the last change is over.
-bool ShowsMemoryOfLast(const Program& program, const Timeline& timeline, std::uint32_t repeated) {
+bool ShowsMemoryOfLast(const DelayedReleases& delayed, const Timeline& timeline,
+                       std::uint32_t repeated) {
   Time next = Time::Max();
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.step > repeated) next = std::min(next, record.start);
@@ -348,43 +349,11 @@ bool ShowsMemoryOfLast(const Program& program, const Timeline& timeline, std::ui
   for (const program::MemoryRecord& record : timeline.memory) {
     if (record.step <= repeated && record.time > next) return false;
   }
-  const std::vector<Index> uses = UsesThatDelay(program);
-  for (const program::OperationRecord& record : timeline.operations) {
-    if (record.step > repeated || record.end <= next) continue;
-    if (std::binary_search(uses.begin(), uses.end(), record.instruction)) return false;
-  }
-  return true;
-}
-
-// What memory depends on, over all steps: those after `repeated` as that one.
-void ExtendTo(const Timeline& timeline, std::uint32_t repeated, Timeline& all) {
-  all.step_ends = timeline.step_ends;
-  all.operations.clear();
-  all.memory.clear();
-  for (const program::OperationRecord& record : timeline.operations) {
-    if (record.step <= repeated) all.operations.push_back(record);
-  }
-  for (const program::MemoryRecord& record : timeline.memory) {
-    if (record.step <= repeated) all.memory.push_back(record);
-  }
-  const std::size_t operations = all.operations.size(), changes = all.memory.size();
-  for (std::uint32_t step = repeated + 1; step < all.step_ends.size(); ++step) {
-    const Time later = all.step_ends[step] - all.step_ends[repeated];
-    for (std::size_t i = 0; i < operations; ++i) {
-      program::OperationRecord record = all.operations[i];
-      if (record.step != repeated) continue;
-      record.step = step;
-      record.end += later;
-      all.operations.push_back(record);
-    }
-    for (std::size_t i = 0; i < changes; ++i) {
-      program::MemoryRecord record = all.memory[i];
-      if (record.step != repeated) continue;
-      record.step = step;
-      record.time += later;
-      all.memory.push_back(record);
-    }
-  }
+  return std::none_of(timeline.operations.begin(), timeline.operations.end(),
+                      [&](const program::OperationRecord& record) {
+                        return record.step <= repeated && record.end > next &&
+                               delayed.NumberOf(record.instruction) != program::kNone;
+                      });
 }
 
 }  // namespace
@@ -418,8 +387,6 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const simulate::Simulator& simulator = workspace_->simulator;
   const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
-    // No figure but memory looks at the first step, whose operations have ended when it is over.
-    options.first_recorded_step = timed ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
@@ -431,28 +398,33 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     const simulate::Repetition* repetition = simulator.repetition();
     if (!timed || repetition == nullptr) return timeline;
     const auto step = static_cast<std::uint32_t>(repetition->step);
-    if (repetition->host && ShowsMemoryOfLast(program, *timeline, step)) return timeline;
+    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, step)) return timeline;
     return run_once(steps, false);
   };
   auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
-  const simulate::Repetition* repetition = simulator.repetition();
-  // The step that was run stands for the one that is described.
-  if (repetition != nullptr) steady.last = static_cast<std::uint32_t>(repetition->step);
+  KnownRun known{.delayed = timed ? &*prepared.delayed : nullptr};
+  if (const simulate::Repetition* repetition = simulator.repetition()) {
+    // The step that was run stands for the one that is described.
+    known.repeated = static_cast<std::uint32_t>(repetition->step);
+    steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
+  }
   const Simulated simulated{program, *prices, *timeline, steady};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);
   const int steps = static_cast<int>(timeline->step_ends.size());
-  if (timed && repetition != nullptr) {
-    ExtendTo(*timeline, steady.last, workspace_->extended);
-    timeline = &workspace_->extended;
-  }
+  const auto untimed_peak = [&](Bytes capacity) {
+    std::optional<PreparedProgram::Peak>& last = prepared.peak;
+    if (last && last->steps == steps && last->capacity == capacity) return last->peak;
+    const MemoryPeak peak = IsTextbook(scenario) ? UntimedPeaks::HandedOut(program, steps, capacity)
+                                                 : workspace_->peaks.Of(program, steps, capacity);
+    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = peak};
+    return peak;
+  };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
-    if (IsTextbook(scenario)) {
-      return timed ? PeakHandedOut(program, *run, capacity)
-                   : UntimedPeaks::HandedOut(program, steps, capacity);
-    }
-    return timed ? PeakOf(program, *run, capacity) : workspace_->peaks.Of(program, steps, capacity);
+    if (!timed) return untimed_peak(capacity);
+    return IsTextbook(scenario) ? PeakHandedOut(program, *run, capacity, known)
+                                : PeakOf(program, *run, capacity, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   FillThroughput(scenario, *prepared.works, forecast);

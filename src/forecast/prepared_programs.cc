@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/forecast/memory_timeline.h"
 #include "src/lowering/lowering.h"
 
 namespace stepcast::forecast {
@@ -50,6 +49,10 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   prepared.program = lowering::Lower(scenario, {.works = prepared.works.get()});
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
+  prepared.delayed.reset();
+  if (prepared.timed) prepared.delayed.emplace(prepared.program);
+  prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
+  prepared.peak.reset();
   if (!found) Forget();
   return prepared;
 }

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "src/forecast/memory_timeline.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/program/program.h"
@@ -19,7 +21,16 @@ struct PreparedProgram {
   std::shared_ptr<const std::vector<model::LayerWork>> works;  // model::BuildWork of the scenario
   simulate::Schedule schedule;  // of the instructions; its prices are those of the row before
   bool has_schedule = false;
-  bool timed = false;  // ReleasesAreTimed
+  bool timed = false;                      // ReleasesAreTimed
+  std::optional<DelayedReleases> delayed;  // if so
+  bool sized_by_ranks = true;              // lowering::SizesDependOnRanks
+  // Of the row before, where nothing of it depends on numbers of ranks.
+  struct Peak {
+    int steps = 0;
+    Bytes capacity;
+    MemoryPeak peak;
+  };
+  std::optional<Peak> peak;
 };
 
 // Programs by what lowering makes their instructions of: the model and the plan without its numbers

@@ -15,6 +15,10 @@ namespace stepcast::lowering {
 // ...). The scenario must be legal, the rank one of its data-parallel ranks.
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
+// Whether anything but process groups depends on numbers of ranks in the plan's programs: not where
+// every rank keeps and updates everything.
+bool SizesDependOnRanks(const plan::Plan& plan);
+
 // Changes `program` into Lower's of the scenario, for a part of the time. It must have been lowered
 // for a scenario with the same model and a plan that differs from this one in ranks alone (data,
 // shard_group_size, global_batch_size), and `works` be model::BuildWork of both. False if their

@@ -68,8 +68,9 @@ void ProgramRun::SetUp() {
   alone_ = count == 1 && options_.carriage == nullptr;
   company_count_ = 0;
   repetition_.reset();
-  ended_pass_ = 0;
-  state_.pass = 0;
+  ended_pass_ = -1;
+  state_.pass = -1;
+  prologue_end_ = Time();
   held_up_by_issue_ = Time();
   events_.Clear();
   ready_.clear();
@@ -122,18 +123,14 @@ void ProgramRun::SetUp() {
   SetUpMessages();
   ready_.reserve(streams_.size());
 
-  still_in_pass_.assign(passes_, 1);
-  for (const StreamRange& range : ScheduleOf(0U).streams) {
-    for (std::uint32_t pass = 1; pass < passes_; ++pass) {
-      if (range.step != range.end) ++still_in_pass_[pass];
-    }
-  }
-  unfinished_ = count + StreamCount();
-  pending_ = unfinished_;
   before_cut_ = 1;
   for (const StreamRange& range : ScheduleOf(0U).streams) {
     if (range.step != range.end) ++before_cut_;
   }
+  still_in_pass_.assign(passes_, before_cut_);
+  still_in_pass_.front() = 1 + static_cast<std::uint32_t>(ScheduleOf(0U).streams.size());
+  unfinished_ = count + StreamCount();
+  pending_ = unfinished_;
   for (std::uint32_t s = 0; s < StreamCount(); ++s) {
     StreamRun& run = streams_[s];
     const StreamRange& range = ScheduleOf(run).streams[run.stream];
@@ -298,7 +295,10 @@ void ProgramRun::EndPass(std::uint32_t c, std::uint32_t pass, Time end) {
     Time& step_end = timelines_[c].step_ends[pass - 1];
     step_end = std::max(step_end, end);
     if (c == 0 && pass + 2 == passes_) --before_cut_;
-    if (c == 0 && --still_in_pass_[pass] == 0) ended_pass_ = pass;
+  }
+  if (c == 0) {
+    if (pass == 0) prologue_end_ = std::max(prologue_end_, end);
+    if (--still_in_pass_[pass] == 0) ended_pass_ = pass;
   }
   if (options_.barrier) --pending_;
 }
@@ -563,14 +563,15 @@ bool ProgramRun::StepRepeats() {
   if (ended_pass_ <= state_.pass) return false;
   std::swap(state_, state_before_);
   TakeState(ended_pass_, state_);
-  if (ended_pass_ < 2 || state_before_.pass + 1 != state_.pass) return false;
+  if (state_before_.pass < 0 || state_before_.pass + 1 != state_.pass) return false;
   // Nobody may be further than the next step, for where a run ends there is none after that.
   for (const StreamRun& run : streams_) {
     if (run.pass > ended_pass_ + 1) return false;
   }
   if (state_.device != state_before_.device) return false;
   const std::vector<Time>& ends = timelines_.front().step_ends;
-  const Time interval = ends[ended_pass_ - 1] - ends[ended_pass_ - 2];
+  const Time start = ended_pass_ == 1 ? prologue_end_ : ends[ended_pass_ - 2];
+  const Time interval = ends[ended_pass_ - 1] - start;
   const bool host = state_.host == state_before_.host && runs_.front().pass <= ended_pass_ + 1;
   if (!host) {
     // A host that never waits is ahead by as much as a step takes longer than to issue it. If
@@ -578,31 +579,33 @@ bool ProgramRun::StepRepeats() {
     const Schedule& schedule = ScheduleOf(0U);
     if (schedule.segments.size() != schedule.prologue_segments + 1) return false;
     if (schedule.segments.back().length > interval) return false;
-    if (held_up_by_issue_ > ends[ended_pass_ - 2]) return false;
+    if (held_up_by_issue_ > start) return false;
   }
-  repetition_ = Repetition{.step = static_cast<int>(ended_pass_) - 1, .host = host};
+  repetition_ = Repetition{.step = static_cast<int>(ended_pass_) - 1, .start = start, .host = host};
   std::vector<Time>& later = timelines_.front().step_ends;
-  for (std::size_t s = ended_pass_; s < later.size(); ++s) later[s] = later[s - 1] + interval;
+  for (auto s = static_cast<std::size_t>(ended_pass_); s < later.size(); ++s) {
+    later[s] = later[s - 1] + interval;
+  }
   return true;
 }
 
-void ProgramRun::TakeState(std::uint32_t pass, State& state) const {
+void ProgramRun::TakeState(std::int64_t passes, State& state) const {
   const Schedule& schedule = ScheduleOf(0U);
   const ClassRun& owner = runs_.front();
-  const std::int64_t passes = pass;
-  state.pass = pass;
+  state.pass = passes;
   state.now = now_;
   std::vector<std::int64_t>& device = state.device;
   device.clear();
   const auto since = [this](Time time) { return (time - now_).picoseconds(); };
+  device.push_back(since(passes == 0 ? prologue_end_ : timelines_.front().step_ends[passes - 1]));
   const std::int64_t step_segments =
       static_cast<std::int64_t>(schedule.segments.size()) - schedule.prologue_segments;
   auto first_segment = static_cast<std::int64_t>(owner.segment_begins.size());
   for (const StreamRun& run : streams_) {
-    device.push_back(run.item);
-    device.push_back(run.pass - passes);
     device.push_back(static_cast<std::int64_t>(run.state));
     if (run.state == StreamState::kDone) continue;
+    device.push_back(run.item);
+    device.push_back(run.pass - passes);
     const Item& item = schedule.items[run.item];
     const std::int64_t segment = item.segment + (run.pass - 1) * step_segments;
     if (run.pass > 0) first_segment = std::min(first_segment, segment);

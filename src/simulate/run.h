@@ -81,7 +81,7 @@ struct Company {
 // All that decides what happens after a step has ended, times relative to now, counts relative to
 // the step.
 struct State {
-  std::uint32_t pass = 0;  // that has ended; 0: none
+  std::int64_t pass = -1;  // that has ended; -1: none
   Time now;
   std::vector<std::int64_t> device, host;
 };
@@ -190,7 +190,7 @@ class ProgramRun {
 
   // Repetition.
   bool StepRepeats();
-  void TakeState(std::uint32_t pass, State& state) const;
+  void TakeState(std::int64_t pass, State& state) const;
 
   // Operations and collectives.
   bool Start(Runner runner, Time start, const Cost& cost,
@@ -260,7 +260,8 @@ class ProgramRun {
 
   std::optional<Repetition> repetition_;
   std::vector<std::uint32_t> still_in_pass_;  // by pass: streams and host of the first class
-  std::uint32_t ended_pass_ = 0;              // the last that has ended for all of them
+  std::int64_t ended_pass_ = -1;              // the last that has ended for all of them
+  Time prologue_end_;
   State state_, state_before_;
   Time held_up_by_issue_;  // the latest time at which a stream stood because of it
 

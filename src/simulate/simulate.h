@@ -71,6 +71,7 @@ struct Options {
 // step's end as this one's.
 struct Repetition {
   int step = 0;
+  Time start;  // of its interval: the end of the step before it, or of the prologue
   // So are what the host does, and changes of memory. Else it runs ahead further in each step,
   // which nothing on the device ever notices.
   bool host = true;

@@ -556,9 +556,9 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   const int repeated = simulator.repetition()->step;
   const bool host = simulator.repetition()->host;
   RC_TAG(repeated);
-  RC_ASSERT(repeated >= 1);
   RC_ASSERT(SeenUntil(full, ends[repeated]) == SeenUntil(shorter, ends[repeated]));
-  const Seen stands = SeenIn(any, shorter, ends[repeated - 1], ends[repeated], repeated, host);
+  const Seen stands =
+      SeenIn(any, shorter, simulator.repetition()->start, ends[repeated], repeated, host);
   for (int step = repeated + 1; step + 1 < any.options.steps; ++step) {
     RC_ASSERT(SeenIn(any, full, ends[step - 1], ends[step], step, host) == stands);
   }
