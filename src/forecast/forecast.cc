@@ -387,6 +387,10 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const simulate::Simulator& simulator = workspace_->simulator;
   const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
+    // Where it takes time to issue something, no step is like the first: no figure but memory looks
+    // at that one.
+    const bool first_counts = timed || prices->issue_kernel == Time();
+    options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);

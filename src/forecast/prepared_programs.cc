@@ -62,7 +62,7 @@ PreparedPrograms::Known& PreparedPrograms::Find(const scenario::Scenario& scenar
   std::shared_ptr<const std::vector<model::LayerWork>> works;
   for (const auto& known : known_) {
     if (known->model != scenario.model) continue;
-    if (Same(known->shape, shape)) {
+    if (known->calibration == scenario.calibration && Same(known->shape, shape)) {
       found = true;
       return *known;
     }
@@ -74,6 +74,7 @@ PreparedPrograms::Known& PreparedPrograms::Find(const scenario::Scenario& scenar
   }
   Known& made = *known_.emplace_back(std::make_unique<Known>());
   made.model = scenario.model;
+  made.calibration = scenario.calibration;
   made.shape = shape;
   made.prepared.works = std::move(works);
   return made;

@@ -34,9 +34,9 @@ struct PreparedProgram {
 };
 
 // Programs by what lowering makes their instructions of: the model and the plan without its numbers
-// of ranks. Rows that differ in those alone go through the same instructions over tables of other
-// sizes (lowering::Resize). Both are compared in full, the instructions, too. Where they are not
-// the same the program is lowered as a whole.
+// of ranks; and by the profile. Rows that differ in those alone go through the same instructions
+// over tables of other sizes (lowering::Resize). Both are compared in full, the instructions, too.
+// Where they are not the same the program is lowered as a whole.
 class PreparedPrograms {
  public:
   // The scenario's, until the next call.
@@ -45,6 +45,7 @@ class PreparedPrograms {
  private:
   struct Known {
     std::shared_ptr<const model::Model> model;
+    std::shared_ptr<const calibration::Calibration> calibration;  // of what it costs to issue
     plan::Plan shape;  // the plan, numbers of ranks left out
     bool resizes = true;
     std::uint64_t last_used = 0;

@@ -564,6 +564,7 @@ bool ProgramRun::StepRepeats() {
   std::swap(state_, state_before_);
   TakeState(ended_pass_, state_);
   if (state_before_.pass < 0 || state_before_.pass + 1 != state_.pass) return false;
+  if (ended_pass_ <= options_.first_recorded_step) return false;
   // Nobody may be further than the next step, for where a run ends there is none after that.
   for (const StreamRun& run : streams_) {
     if (run.pass > ended_pass_ + 1) return false;
