@@ -10,8 +10,7 @@ namespace stepcast::engine {
 namespace {
 
 constexpr int kShareBits = 24;
-constexpr int kRateBits = 38;
-constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
+constexpr int kRateBits = SharedResources::kRateBits;
 // share x rate: the whole of a resource.
 constexpr std::uint64_t kCapacity = std::uint64_t{1} << (kShareBits + kRateBits);
 
@@ -227,13 +226,11 @@ void SharedResources::Fix(Activity activity, std::uint64_t rate) {
 }
 
 void SharedResources::SetRate(Running& running, Time now, std::uint64_t rate) {
-  const Work done =
-      static_cast<Work>(running.rate) * static_cast<Work>((now - running.since).picoseconds());
+  const Work done = Done(now - running.since, running.rate);
   running.remaining -= std::min(done, running.remaining);
   running.since = now;
   running.rate = rate;
-  const Work rest = (running.remaining + rate - 1) / rate;
-  running.end = now + Time::FromPicoseconds(static_cast<std::int64_t>(rest));
+  running.end = now + TimeFor(running.remaining, rate);
 }
 
 }  // namespace stepcast::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -104,13 +105,36 @@ class SharedResources {
   // Its present rate. Settled.
   double rate(Activity activity) const;
 
+  // For owners who work out by themselves what becomes of activities while others come and go:
+  // rates in units of 2^-38, and work in units of 2^-38 ps (64 bits would hold 67 us).
+  __extension__ using Work = unsigned __int128;
+  static constexpr int kRateBits = 38;
+  static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
+  static Work Done(Time time, std::uint64_t rate) {
+    return static_cast<Work>(rate) * static_cast<Work>(time.picoseconds());
+  }
+  static Time TimeFor(Work work, std::uint64_t rate) {
+    return Time::FromPicoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
+  }
+  // Settled.
+  std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
+  Work Left(Activity activity, Time now) const {
+    const Running& running = activities_[activity];
+    const Work done = Done(now - running.since, running.rate);
+    return running.remaining - std::min(done, running.remaining);
+  }
+  // From `now` on the activity goes on at its rate with so much work left. Settled.
+  void Proceed(Activity activity, Time now, Work left) {
+    Running& running = activities_[activity];
+    running.remaining = left;
+    running.since = now;
+    running.end = now + TimeFor(left, running.rate);
+  }
+
   // The activities that Settle found started, and the others whose end it changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
-  // Work in units of 2^-38 ps: 64 bits would hold 67 us.
-  __extension__ using Work = unsigned __int128;
-
   struct Running {
     bool running = false;
     bool started = false;          // since the last Settle

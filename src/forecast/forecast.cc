@@ -14,6 +14,7 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/prepared_programs.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
@@ -26,6 +27,7 @@
 namespace stepcast::forecast {
 namespace {
 
+using program::Index;
 using program::Opcode;
 using program::Program;
 using program::Timeline;
@@ -40,6 +42,7 @@ constexpr int kMostSteps = 64;
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
+  std::optional<Time> start{};  // of the first of them, where no step came before
 };
 
 // Intervals are exact unless operations share rates; then they may differ by rounding.
@@ -165,7 +168,7 @@ void SummariseTime(const Simulated& run, bool barrier,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const SteadyState& steady = run.steady;
   const auto& ends = run.timeline.step_ends;
-  const Time start = ends[steady.last - steady.count];
+  const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
   const Time end = ends[steady.last];
   const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
                                   barrier ? LastIssue(run.timeline, steady.last) : end);
@@ -329,9 +332,32 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 }
 
 struct Forecaster::Workspace {
+  PreparedPrograms programs;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
 };
+
+namespace {
+
+// Whether the step that all later ones repeat shows when the last of them changes memory, though
+// nothing comes after that: nothing of the next step begins before the last change is over.
+bool ShowsMemoryOfLast(const DelayedReleases& delayed, const Timeline& timeline,
+                       std::uint32_t repeated) {
+  Time next = Time::Max();
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step > repeated) next = std::min(next, record.start);
+  }
+  for (const program::MemoryRecord& record : timeline.memory) {
+    if (record.step <= repeated && record.time > next) return false;
+  }
+  return std::none_of(timeline.operations.begin(), timeline.operations.end(),
+                      [&](const program::OperationRecord& record) {
+                        return record.step <= repeated && record.end > next &&
+                               delayed.NumberOf(record.instruction) != program::kNone;
+                      });
+}
+
+}  // namespace
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
 Forecaster::~Forecaster() = default;
@@ -339,42 +365,75 @@ Forecaster::Forecaster(Forecaster&&) noexcept = default;
 Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
-  const Program program = lowering::Lower(scenario);
+  PreparedProgram& prepared = workspace_->programs.Of(scenario);
+  const Program& program = prepared.program;
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   if (auto checked = CheckClock(scenario, program, *prices); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
-  const auto ranks = RanksOf(scenario, program, *prices);
+  auto ranks = RanksOf(scenario, program, *prices);
   if (!ranks) return tl::unexpected(ranks.error());
+  if (!ranks->carriage) {
+    if (prepared.has_schedule) {
+      prepared.schedule.Reprice(program, *prices);
+    } else {
+      prepared.schedule.Build(program, *prices);
+      prepared.has_schedule = true;
+    }
+    ranks->classes.front().schedule = &prepared.schedule;
+  }
   const bool barrier = scenario.plan.training.step_barrier;
-  const bool timed = ReleasesAreTimed(program);
-  const auto run_steps = [&](int steps) {
+  const bool timed = prepared.timed;
+  const simulate::Simulator& simulator = workspace_->simulator;
+  const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
-    // No figure but memory looks at the first step, whose operations have ended when it is over.
-    options.first_recorded_step = timed ? 0 : 1;
+    // Where it takes time to issue something, no step is like the first: no figure but memory looks
+    // at that one.
+    const bool first_counts = timed || prices->issue_kernel == Time();
+    options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
+    options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     return &timelines->front();
   };
-  const auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
+  const auto run_steps = [&](int steps) {
+    const Timeline* timeline = run_once(steps, true);
+    const simulate::Repetition* repetition = simulator.repetition();
+    if (!timed || repetition == nullptr) return timeline;
+    const auto step = static_cast<std::uint32_t>(repetition->step);
+    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, step)) return timeline;
+    return run_once(steps, false);
+  };
+  auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
+  KnownRun known{.delayed = timed ? &*prepared.delayed : nullptr};
+  if (const simulate::Repetition* repetition = simulator.repetition()) {
+    // The step that was run stands for the one that is described.
+    known.repeated = static_cast<std::uint32_t>(repetition->step);
+    steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
+  }
   const Simulated simulated{program, *prices, *timeline, steady};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);
   const int steps = static_cast<int>(timeline->step_ends.size());
+  const bool expandable = scenario.plan.software.expandable_segments;
+  const auto untimed_peak = [&](Bytes capacity) {
+    std::optional<PreparedProgram::Peak>& last = prepared.peak;
+    if (last && last->steps == steps && last->capacity == capacity) return last->peak;
+    const MemoryPeak peak = IsTextbook(scenario) ? UntimedPeaks::HandedOut(program, steps, capacity)
+                                                 : workspace_->peaks.Of(program, steps, capacity, expandable);
+    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = peak};
+    return peak;
+  };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
-    if (IsTextbook(scenario)) {
-      return timed ? PeakHandedOut(program, *run, capacity)
-                   : UntimedPeaks::HandedOut(program, steps, capacity);
-    }
-    const bool expandable = scenario.plan.software.expandable_segments;
-    return timed ? PeakOf(program, *run, capacity, expandable)
-                 : workspace_->peaks.Of(program, steps, capacity, expandable);
+    if (!timed) return untimed_peak(capacity);
+    return IsTextbook(scenario) ? PeakHandedOut(program, *run, capacity, known)
+                                : PeakOf(program, *run, capacity, expandable, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
-  FillThroughput(scenario, forecast);
+  FillThroughput(scenario, *prepared.works, forecast);
   return forecast;
 }
 

@@ -28,17 +28,30 @@ std::vector<std::string> AnyPlan() {
   const auto vary = [&set](const char* key, std::vector<const char*> values) {
     set.push_back(std::string(key) + "=" + *rc::gen::elementOf(values));
   };
-  const std::string framework =
-      *rc::gen::elementOf(std::vector<std::string>{"reference", "ddp", "fsdp2"});
+  const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
+      "reference", "reference", "ddp", "fsdp2", "fsdp1", "deepspeed", "megatron"});
   set.push_back("data_parallel.framework=" + framework);
   if (framework == "reference") {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
     vary("data_parallel.overlap", {"true", "false"});
+  } else if (framework == "deepspeed") {
+    vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
   } else {
-    set.push_back(framework == "ddp" ? "data_parallel.zero_stage=0" : "data_parallel.zero_stage=3");
+    set.push_back(std::string("data_parallel.zero_stage=") + (framework == "ddp"        ? "0"
+                                                              : framework == "megatron" ? "1"
+                                                                                        : "3"));
   }
-  if (framework != "fsdp2") vary("data_parallel.bucket_size", {"1 MiB", "25 MiB", "200 MiB"});
-  vary("cluster.nodes", {"1", "2", "16"});
+  if (framework == "reference" || framework == "ddp") {
+    vary("data_parallel.bucket_size", {"1 MiB", "25 MiB", "200 MiB"});
+  }
+  if (framework == "reference" && set[1].ends_with("3")) {
+    vary("data_parallel.prefetch", {"0", "1", "3"});
+    vary("data_parallel.reshard_after_forward", {"true", "false", "8"});
+  }
+  if (framework == "fsdp2") {
+    vary("data_parallel.prefetch", {"0", "1", "3"});
+    vary("data_parallel.reshard_after_forward", {"true", "false", "8"});
+  }
   vary("training.micro_batch_size", {"1", "4", "160"});  // the last does not fit
   vary("training.gradient_accumulation", {"1", "3"});
   vary("training.activation_checkpointing", {"none", "full"});
@@ -48,6 +61,11 @@ std::vector<std::string> AnyPlan() {
 
 void CheckSame(const Forecast& a, const Forecast& b) {
   RC_ASSERT(a.step_time == b.step_time);
+  RC_ASSERT(a.step_time_range.has_value() == b.step_time_range.has_value());
+  if (a.step_time_range) {
+    RC_ASSERT(a.step_time_range->low == b.step_time_range->low);
+    RC_ASSERT(a.step_time_range->high == b.step_time_range->high);
+  }
   RC_ASSERT(a.tokens_per_second == b.tokens_per_second);
   RC_ASSERT(a.tokens_per_second_per_gpu == b.tokens_per_second_per_gpu);
   RC_ASSERT(a.mfu == b.mfu);
@@ -72,19 +90,24 @@ void CheckSame(const Forecast& a, const Forecast& b) {
   RC_ASSERT(a.memory.allocator_flushes == b.memory.allocator_flushes);
 }
 
-// One Forecaster goes through them all, so that what it keeps from one shows in the next.
+// One Forecaster goes through them all, so that what it keeps from one shows in the next. A plan
+// comes on several numbers of nodes, as in a sweep.
 TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   scenario::InputCache cache;
   Forecaster forecaster;
   rc::detail::checkGTest([&] {
-    const std::vector<std::string> set = AnyPlan();
-    const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
-    if (!scenario) RC_FAIL(Format(scenario.error()));
-    const auto row = forecaster.Evaluate(*scenario);
-    const auto single = Simulate(*scenario);
-    RC_ASSERT(row.has_value());
-    RC_ASSERT(single.has_value());
-    CheckSame(*row, single->forecast);
+    const std::vector<std::string> plan = AnyPlan();
+    for (const char* nodes : {"2", "1", "3", "16"}) {
+      std::vector<std::string> set = plan;
+      set.push_back(std::string("cluster.nodes=") + nodes);
+      const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
+      if (!scenario) RC_FAIL(Format(scenario.error()));
+      const auto row = forecaster.Evaluate(*scenario);
+      const auto single = Simulate(*scenario);
+      RC_ASSERT(row.has_value());
+      RC_ASSERT(single.has_value());
+      CheckSame(*row, single->forecast);
+    }
   });
 }
 

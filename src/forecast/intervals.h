@@ -15,6 +15,16 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
+// Adds one to a list that is not a union yet; those that touch are joined, as operations in a row
+// mostly do.
+inline void Append(const Interval& interval, Intervals& to) {
+  if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
+    to.back().end = interval.end;
+  } else {
+    to.push_back(interval);
+  }
+}
+
 // Sorts, drops empty ones, joins those that touch or overlap.
 Intervals Union(Intervals intervals);
 

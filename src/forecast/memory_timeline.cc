@@ -4,7 +4,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <queue>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -25,7 +24,7 @@ using program::Timeline;
 
 // For each release in the step of a buffer with recorded streams: the last use on each of them.
 // Uses and release lie in the same step; a use of the step before has then ended long ago.
-std::unordered_map<Index, std::vector<Index>> DelayedReleases(const Program& program) {
+std::unordered_map<Index, std::vector<Index>> UsesByRelease(const Program& program) {
   struct BufferState {
     std::vector<std::uint16_t> recorded;                     // streams
     std::vector<std::pair<std::uint16_t, Index>> last_uses;  // by stream
@@ -122,6 +121,7 @@ class TextbookHoldings {
   void Release(Index index, Block /*block*/) { ledger_.Release(index); }
   bool fits() const { return true; }
   void AppendState(std::vector<std::int64_t>& state) const { ledger_.AppendState(state); }
+  void AppendBlock(Block /*block*/, std::vector<std::int64_t>& /*state*/) const {}
 
   MemoryPeak peak() const {
     MemoryPeak peak;
@@ -173,6 +173,10 @@ class Holdings {
     }
   }
 
+  void AppendBlock(const Block& block, std::vector<std::int64_t>& state) const {
+    state.push_back(block ? allocator_.AddressOf(*block) : -1);
+  }
+
   MemoryPeak peak() const {
     MemoryPeak peak;
     ledger_.AddTo(peak);
@@ -216,6 +220,10 @@ class Contents {
     held_ -= program_.buffers[index].size;
   }
   bool fits() const { return true; }
+  void AppendState(std::vector<std::int64_t>& state) const {
+    state.insert(state.end(), alive_.begin(), alive_.end());
+  }
+  void AppendBlock(Block /*block*/, std::vector<std::int64_t>& /*state*/) const {}
 
   std::int64_t change_of_peak() const { return change_of_peak_; }
   std::vector<Index> Take() const {
@@ -275,46 +283,122 @@ void ReplaySteps(const Program& program, int steps, AnyHoldings& holdings) {
 
 // Releases that wait for other streams take effect when the timeline says that these are done.
 template <typename AnyHoldings>
-void ReplayTimeline(const Program& program, const Timeline& timeline, AnyHoldings& holdings) {
-  RunPrologue(program, holdings);
-  const auto delayed = DelayedReleases(program);
-  // When each operation of each step ended, where a delayed release asks for it.
-  std::unordered_map<Index, std::vector<Time>> ends;
-  for (const auto& [release, uses] : delayed) {
-    for (const Index use : uses) ends[use].resize(timeline.step_ends.size());
-  }
-  if (!ends.empty()) {
-    for (const program::OperationRecord& record : timeline.operations) {
-      const auto found = ends.find(record.instruction);
-      if (found != ends.end()) found->second[record.step] = record.end;
+class TimedReplay {
+ public:
+  TimedReplay(const Program& program, const Timeline& timeline, const DelayedReleases& delayed,
+              std::optional<std::uint32_t> repeated, AnyHoldings& holdings)
+      : program_(program),
+        timeline_(timeline),
+        delayed_(delayed),
+        repeated_(repeated),
+        holdings_(holdings),
+        steps_(timeline.step_ends.size()) {}
+
+  void Run() {
+    RunPrologue(program_, holdings_);
+    FindEnds();
+    const auto& records = timeline_.memory;
+    std::size_t first = 0, last = 0;  // of the step that is repeated
+    for (std::size_t i = 0; i < records.size() && holdings_.fits(); ++i) {
+      const program::MemoryRecord& record = records[i];
+      if (repeated_ && record.step > *repeated_) break;
+      if (repeated_ && record.step == *repeated_) {
+        if (last == 0) first = i;
+        last = i + 1;
+      }
+      Change(record.instruction, record.time, record.step);
+    }
+    if (!repeated_) return;
+    std::vector<std::int64_t> before, after;
+    AppendState(*repeated_, before);
+    for (std::uint32_t step = *repeated_ + 1; step < steps_; ++step) {
+      const Time later = timeline_.step_ends[step] - timeline_.step_ends[*repeated_];
+      for (std::size_t i = first; i < last && holdings_.fits(); ++i) {
+        Change(records[i].instruction, records[i].time + later, step);
+      }
+      // Once a step leaves everything as it found it, those to come bring no new peak.
+      after.clear();
+      AppendState(step, after);
+      if (after == before) return;
+      std::swap(before, after);
     }
   }
 
+ private:
   // Until when, buffer, its block.
-  using Pending = std::tuple<Time, Index, decltype(holdings.BlockOf(0))>;
-  std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
-  for (const program::MemoryRecord& record : timeline.memory) {
-    if (!holdings.fits()) return;
-    const Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode == Opcode::kAllocate) {
-      while (!pending.empty() && std::get<Time>(pending.top()) <= record.time) {
-        const auto& [until, buffer, block] = pending.top();
-        holdings.Release(buffer, block);
-        pending.pop();
-      }
-      holdings.Allocate(instruction.operand, instruction.stream);
-    } else if (instruction.opcode == Opcode::kRelease) {
-      Time until = record.time;
-      if (const auto found = delayed.find(record.instruction); found != delayed.end()) {
-        for (const Index use : found->second) until = std::max(until, ends[use][record.step]);
-      }
-      if (until > record.time) {
-        pending.emplace(until, instruction.operand, holdings.BlockOf(instruction.operand));
-      } else {
-        holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
+  using Pending = std::tuple<Time, Index, decltype(std::declval<AnyHoldings>().BlockOf(0))>;
+
+  // When each operation that a release waits for ended, in each step.
+  void FindEnds() {
+    ends_.assign(delayed_.count() * steps_, Time());
+    if (ends_.empty()) return;
+    for (const program::OperationRecord& record : timeline_.operations) {
+      if (repeated_ && record.step > *repeated_) continue;
+      const std::uint32_t number = delayed_.NumberOf(record.instruction);
+      if (number == kNone) continue;
+      ends_[number * steps_ + record.step] = record.end;
+      if (record.step != repeated_) continue;
+      for (std::size_t step = record.step + 1; step < steps_; ++step) {
+        ends_[number * steps_ + step] =
+            record.end + (timeline_.step_ends[step] - timeline_.step_ends[record.step]);
       }
     }
   }
+
+  void Change(Index index, Time time, std::uint32_t step) {
+    const Instruction& instruction = program_.step[index];
+    if (instruction.opcode == Opcode::kAllocate) {
+      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) {
+        std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
+        const auto& [until, buffer, block] = pending_.back();
+        holdings_.Release(buffer, block);
+        pending_.pop_back();
+      }
+      holdings_.Allocate(instruction.operand, instruction.stream);
+    } else if (instruction.opcode == Opcode::kRelease) {
+      Time until = time;
+      for (const std::uint32_t number : delayed_.Of(index)) {
+        until = std::max(until, ends_[number * steps_ + step]);
+      }
+      if (until > time) {
+        pending_.emplace_back(until, instruction.operand, holdings_.BlockOf(instruction.operand));
+        std::push_heap(pending_.begin(), pending_.end(), std::greater<>());
+      } else {
+        holdings_.Release(instruction.operand, holdings_.BlockOf(instruction.operand));
+      }
+    }
+  }
+
+  // As it is after a step, times as seen from its end.
+  void AppendState(std::uint32_t step, std::vector<std::int64_t>& state) {
+    std::sort(pending_.begin(), pending_.end());  // a sorted list is a heap
+    for (const auto& [until, buffer, block] : pending_) {
+      state.push_back((until - timeline_.step_ends[step]).picoseconds());
+      state.push_back(buffer);
+      holdings_.AppendBlock(block, state);
+    }
+    holdings_.AppendState(state);
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  const DelayedReleases& delayed_;
+  const std::optional<std::uint32_t> repeated_;
+  AnyHoldings& holdings_;
+  const std::size_t steps_;
+  std::vector<Time> ends_;        // by number, then step
+  std::vector<Pending> pending_;  // a heap, the earliest first
+};
+
+template <typename AnyHoldings>
+void ReplayTimeline(const Program& program, const Timeline& timeline, AnyHoldings& holdings,
+                    const KnownRun& known = {}) {
+  if (known.delayed != nullptr) {
+    TimedReplay(program, timeline, *known.delayed, known.repeated, holdings).Run();
+    return;
+  }
+  const DelayedReleases delayed(program);
+  TimedReplay(program, timeline, delayed, known.repeated, holdings).Run();
 }
 
 // `replay` goes through a run with an allocator that has so much.
@@ -348,14 +432,30 @@ bool ReleasesAreTimed(const Program& program) {
   });
 }
 
+DelayedReleases::DelayedReleases(const Program& program)
+    : first_(program.step.size() + 1), number_(program.step.size(), kNone) {
+  const auto releases = UsesByRelease(program);
+  for (Index i = 0; i < program.step.size(); ++i) {
+    first_[i] = static_cast<std::uint32_t>(uses_.size());
+    if (program.step[i].opcode != Opcode::kRelease) continue;
+    const auto found = releases.find(i);
+    if (found == releases.end()) continue;
+    for (const Index use : found->second) {
+      if (number_[use] == kNone) number_[use] = count_++;
+      uses_.push_back(number_[use]);
+    }
+  }
+  first_.back() = static_cast<std::uint32_t>(uses_.size());
+}
+
 MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity,
-                  bool expandable) {
+                  bool expandable, const KnownRun& known) {
   if (!ReleasesAreTimed(program)) {
     return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity, expandable);
   }
   return PeakWithin(capacity, [&](Bytes room) {
     Holdings holdings(program, room, expandable);
-    ReplayTimeline(program, timeline, holdings);
+    ReplayTimeline(program, timeline, holdings, known);
     return holdings.peak();
   });
 }
@@ -368,12 +468,13 @@ std::vector<Index> BuffersAtPeak(const Program& program, const Timeline& timelin
   return until_peak.Take();
 }
 
-MemoryPeak PeakHandedOut(const Program& program, const Timeline& timeline, Bytes capacity) {
+MemoryPeak PeakHandedOut(const Program& program, const Timeline& timeline, Bytes capacity,
+                         const KnownRun& known) {
   if (!ReleasesAreTimed(program)) {
     return UntimedPeaks::HandedOut(program, static_cast<int>(timeline.step_ends.size()), capacity);
   }
   TextbookHoldings holdings(program);
-  ReplayTimeline(program, timeline, holdings);
+  ReplayTimeline(program, timeline, holdings, known);
   MemoryPeak peak = holdings.peak();
   peak.fits = peak.total <= capacity;
   return peak;

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -31,16 +33,44 @@ struct MemoryPeak {
   int flushes = 0;  // how often that was necessary: each time the device stands still
 };
 
+// The operations whose ends the timed releases of a step wait for. They follow from the program's
+// instructions and the buffers that those use.
+class DelayedReleases {
+ public:
+  explicit DelayedReleases(const program::Program& program);
+
+  // What the release waits for, numbered from 0 through all releases of the step.
+  std::span<const std::uint32_t> Of(program::Index release) const {
+    return {uses_.data() + first_[release], first_[release + 1] - first_[release]};
+  }
+  // The number of an instruction that releases wait for; kNone for others.
+  std::uint32_t NumberOf(program::Index instruction) const { return number_[instruction]; }
+  std::uint32_t count() const { return count_; }
+
+ private:
+  std::vector<std::uint32_t> first_;   // by instruction, and one more
+  std::vector<std::uint32_t> uses_;    // numbers
+  std::vector<std::uint32_t> number_;  // by instruction
+  std::uint32_t count_ = 0;
+};
+
+// What is known of a run beside its timeline, for those who look at many.
+struct KnownRun {
+  const DelayedReleases* delayed = nullptr;  // the program's
+  // All steps after this one repeat it, and the timeline has but their ends.
+  std::optional<std::uint32_t> repeated{};
+};
+
 // `capacity`: what the device has for the allocator's segments. Where not everything fits,
 // `reserved` is what an unlimited device would have been asked for. `expandable`: its segments are
 // expandable ones.
 MemoryPeak PeakOf(const program::Program& program, const program::Timeline& timeline,
-                  Bytes capacity, bool expandable = false);
+                  Bytes capacity, bool expandable = false, const KnownRun& known = {});
 
 // The same without an allocator: `reserved` is what is handed out, and a device of that size will
 // do.
 MemoryPeak PeakHandedOut(const program::Program& program, const program::Timeline& timeline,
-                         Bytes capacity);
+                         Bytes capacity, const KnownRun& known = {});
 
 // The buffers that were handed out then, ascending; one that was allocated twice stands twice.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program,

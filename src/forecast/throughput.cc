@@ -5,6 +5,13 @@
 namespace stepcast::forecast {
 
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
+  FillThroughput(scenario,
+                 model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)),
+                 forecast);
+}
+
+void FillThroughput(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+                    Forecast& forecast) {
   const plan::Training& training = scenario.plan.training;
   const double seconds = forecast.step_time.seconds();
   const double devices = scenario.cluster->devices();
@@ -15,7 +22,6 @@ void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
 
   const model::WorkOptions options = plan::WorkOptionsOf(training);
-  const auto works = model::BuildWork(*scenario.model, options);
   double once = 0, recomputed = 0;
   for (const int index : model::WorkOfLayers(*scenario.model, options)) {
     const model::LayerWork& work = works[index];

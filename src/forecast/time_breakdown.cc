@@ -26,11 +26,10 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
     const program::Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kKernel) {
       auto& streams = instruction.stream == program::Program::kComputeStream ? compute : beside;
-      streams[static_cast<std::size_t>(instruction.phase)].push_back(
-          clip(record.start, record.end));
+      Append(clip(record.start, record.end), streams[static_cast<std::size_t>(instruction.phase)]);
     } else if (instruction.opcode == Opcode::kCollective) {
-      running.push_back(clip(record.start, record.end));
-      under_way.push_back(clip(record.ready, record.end));
+      Append(clip(record.start, record.end), running);
+      Append(clip(record.ready, record.end), under_way);
     }
   }
   for (const program::WaitRecord& record : timeline.waits) {

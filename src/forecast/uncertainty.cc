@@ -81,8 +81,8 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
     } else {
       continue;
     }
-    busy[static_cast<std::size_t>(part)].push_back(
-        {std::max(record.start, start), std::min(record.end, end)});
+    Append({std::max(record.start, start), std::min(record.end, end)},
+           busy[static_cast<std::size_t>(part)]);
   }
   // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
   // computes.

@@ -271,8 +271,8 @@ class Ddp final : public Technique {
               builder_.AddKernel(CopyKernel("autocast_gradient", copy, parameter.size));
         }
       }
-      cast.buffer =
-          builder_.AddBuffer(layer.name + "/autocast weights", size, Category::kActivation);
+      cast.buffer = builder_.AddBuffer(builder_.Named(layer.name, "/autocast weights"), size,
+                                       Category::kActivation);
     }
   }
 
@@ -291,8 +291,8 @@ class Ddp final : public Technique {
                                                   .bytes = size,
                                                   .data_type = type});
       hook_.AddBucket(bucket.buffer, tensors.tensors, type);
-      bucket.ready = builder_.AddEvent(name + " ready");
-      bucket.reduced = builder_.AddEvent(name + " reduced");
+      bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
+      bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(tensors.tensors.size());
       Bytes offset(0);

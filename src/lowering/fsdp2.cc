@@ -304,12 +304,12 @@ class Fsdp2 final : public Technique {
       return Bytes(u.shard_elements * bytes - exact * bytes / ranks);
     };
     const auto shard_buffer = [&](const char* what, DataType type, Category category) {
-      return builder_.AddBuffer(unit.name + what, BytesOf(u.shard_elements, type), category,
-                                padding(SizeOf(type)));
+      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(u.shard_elements, type),
+                                category, padding(SizeOf(type)));
     };
     const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
                                   Category category) {
-      return builder_.AddBuffer(unit.name + what, BytesOf(count, type), category,
+      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(count, type), category,
                                 BytesOf(count - exact, type));
     };
     const DataType reduced_in = training.reduce_dtype;
@@ -352,8 +352,8 @@ class Fsdp2 final : public Technique {
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
       const Shard part{.elements = u.gathered_elements, .ranks = kept_ranks};
-      u.kept = builder_.AddBuffer(unit.name + "/kept shard", BytesOf(part.length(), compute_type_),
-                                  Category::kCommunication);
+      u.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
+                                  BytesOf(part.length(), compute_type_), Category::kCommunication);
       const Bytes part_size = builder_.SizeOf(u.kept);
       u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
       u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
@@ -362,9 +362,9 @@ class Fsdp2 final : public Technique {
                                                   .bytes = gathered_size,
                                                   .data_type = compute_type_});
     }
-    u.gather_done = builder_.AddEvent(unit.name + " gathered");
-    u.copy_out_done = builder_.AddEvent(unit.name + " copied out");
-    u.kept_written = builder_.AddEvent(unit.name + " kept");
+    u.gather_done = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
+    u.copy_out_done = builder_.AddEvent(builder_.Named(unit.name, " copied out"));
+    u.kept_written = builder_.AddEvent(builder_.Named(unit.name, " kept"));
 
     const Bytes gradient_size = BytesOf(exact, compute_type_);
     u.reduce_input =
@@ -388,8 +388,8 @@ class Fsdp2 final : public Technique {
                                           accumulated_size);
       u.copy_accumulated_to_reduce = AddMemoryKernel("chunk_cat", accumulated_size, input_size);
     }
-    u.reduced = builder_.AddEvent(unit.name + " reduce-scattered");
-    u.post_reduced = builder_.AddEvent(unit.name + " gradient ready");
+    u.reduced = builder_.AddEvent(builder_.Named(unit.name, " reduce-scattered"));
+    u.post_reduced = builder_.AddEvent(builder_.Named(unit.name, " gradient ready"));
   }
 
   // prefetch 0: nothing is gathered beside compute.

@@ -10,9 +10,11 @@ LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step),
   for (const model::Tensor& tensor : step.model().tensors) {
     const Bytes size = BytesOf(tensor.elements, type);
     Gradient& gradient = gradients_.emplace_back();
-    gradient.buffer = builder.AddBuffer(tensor.name + ".grad", size, Category::kGradient);
+    gradient.buffer =
+        builder.AddBuffer(builder.Named(tensor.name, ".grad"), size, Category::kGradient);
     if (step.plan().training.gradient_accumulation == 1) continue;
-    gradient.further = builder.AddBuffer(tensor.name + ".grad (next)", size, Category::kGradient);
+    gradient.further =
+        builder.AddBuffer(builder.Named(tensor.name, ".grad (next)"), size, Category::kGradient);
     gradient.add = builder.AddKernel({.name = "accumulate_gradient",
                                       .kind = KernelKind::kMemoryBound,
                                       .data_type = type,

@@ -1,6 +1,18 @@
 #pragma once
 
+#include <vector>
+
+#include "src/model/layer_work.h"
+#include "src/program/program.h"
+
 namespace stepcast::lowering {
+
+// A program that is lowered once more, for a plan of another number of ranks. What the plan has
+// different sizes for is written into its tables; its instructions are only compared.
+struct Resizing {
+  program::Program* program = nullptr;
+  bool same = true;  // becomes false when the plan's instructions are not the program's
+};
 
 struct LowerOptions {
   // Whose program. All ranks' programs are alike but for the ranks in their process groups and the
@@ -8,6 +20,10 @@ struct LowerOptions {
   int rank = 0;
   // Describe what the operations do to values (src/program/data_flow.h), for the runtime.
   bool data_flow = false;
+  // model::BuildWork of the scenario, where it is known already.
+  const std::vector<model::LayerWork>* works = nullptr;
+  // Not null: changes that program and returns an empty one.
+  Resizing* resizing = nullptr;
 };
 
 }  // namespace stepcast::lowering

@@ -40,6 +40,24 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   return {};
 }
 
+bool SizesDependOnRanks(const plan::Plan& plan) {
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (plan.training.checkpoint_saving) return true;  // all of a node's ranks write
+  if (data_parallel.framework == plan::Framework::kDdp) return false;
+  return data_parallel.framework != plan::Framework::kReference || data_parallel.zero_stage > 0;
+}
+
+bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+            program::Program& program) {
+  if (!SizesDependOnRanks(scenario.plan)) {
+    program.groups = GroupsOf(scenario, program, 0);
+    return true;
+  }
+  Resizing resizing{.program = &program};
+  Lower(scenario, {.works = &works, .resizing = &resizing});
+  return resizing.same;
+}
+
 std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
                                             const program::Program& program, int rank) {
   const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/lowering/lower_options.h"
+#include "src/model/layer_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -13,6 +14,18 @@ namespace stepcast::lowering {
 // all where only times matter. One file per technique writes it (reference.cc, ddp.cc, fsdp1.cc,
 // ...). The scenario must be legal, the rank one of its data-parallel ranks.
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options = {});
+
+// Whether anything but process groups depends on numbers of ranks in the plan's programs: not where
+// every rank keeps and updates everything.
+bool SizesDependOnRanks(const plan::Plan& plan);
+
+// Changes `program` into Lower's of the scenario, for a part of the time. It must have been lowered
+// for a scenario with the same model and a plan that differs from this one in ranks alone (data,
+// shard_group_size, global_batch_size), and `works` be model::BuildWork of both. False if their
+// instructions are not the same, too; the program is then spoilt. What is not changed are the
+// extents of its buffer uses (Program::uses), which only the validator and the runtime read.
+bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+            program::Program& program);
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
 // executed: not where states are on the host, or what is sent is quantised or of low rank.

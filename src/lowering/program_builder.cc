@@ -18,7 +18,45 @@ Index Append(std::vector<T>& table, T entry) {
   return static_cast<Index>(table.size() - 1);
 }
 
+// Its place among the distinct ones of a table.
+template <typename T, typename Same>
+Index Distinct(std::vector<T>& table, const T& entry, Same same) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const T& other) { return same(other, entry); });
+  if (found != table.end()) return static_cast<Index>(found - table.begin());
+  return Append(table, entry);
+}
+
 }  // namespace
+
+ProgramBuilder::ProgramBuilder(bool data_flow, Resizing* resizing)
+    : describes_data_flow_(data_flow),
+      resizing_(resizing),
+      program_(resizing == nullptr ? own_ : *resizing->program) {
+  STEPCAST_CHECK(resizing == nullptr || !data_flow, "a data flow has no new sizes");
+}
+
+Index ProgramBuilder::Count(std::size_t& count, std::size_t size) {
+  if (count < size) return static_cast<Index>(count++);
+  Differs();
+  return 0;
+}
+
+std::string ProgramBuilder::Named(std::string_view what, std::string_view part) const {
+  std::string name;
+  if (resizes()) return name;
+  name.reserve(what.size() + part.size());
+  name.append(what).append(part);
+  return name;
+}
+
+void ProgramBuilder::SetOperand(std::size_t instruction, Index operand) {
+  if (resizes()) {
+    if (program_.step[instruction].operand != operand) Differs();
+    return;
+  }
+  program_.step[instruction].operand = operand;
+}
 
 BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = false, .offset = offset, .size = size};
@@ -29,42 +67,82 @@ BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
 }
 
 StreamId ProgramBuilder::AddStream(std::string name) {
+  if (resizes()) return static_cast<StreamId>(Count(streams_, program_.streams.size()));
   return static_cast<StreamId>(Append(program_.streams, {.name = std::move(name)}));
 }
 
 Index ProgramBuilder::AddCommunicator(std::string name, std::vector<int> ranks) {
   if (ranks.size() <= 1) return program::kNone;
+  if (resizes()) {
+    const Index index = Count(communicators_, program_.communicators.size());
+    if (!resizing_->same) return index;
+    const program::Communicator& communicator = program_.communicators[index];
+    if (communicator.name != name) Differs();
+    program_.groups[communicator.group].ranks = std::move(ranks);
+    return index;
+  }
   const Index group = Append(program_.groups, {.name = name, .ranks = std::move(ranks)});
   return Append(program_.communicators, {.name = std::move(name), .group = group});
 }
 
 Index ProgramBuilder::AddEvent(std::string name) {
+  if (resizes()) return Count(events_, program_.events.size());
   return Append(program_.events, {.name = std::move(name)});
 }
 
 Index ProgramBuilder::AddBuffer(std::string name, Bytes size, program::Category category,
                                 Bytes padding) {
+  if (resizes()) {
+    const Index index = Count(buffers_, program_.buffers.size());
+    if (!resizing_->same) return index;
+    program::Buffer& buffer = program_.buffers[index];
+    if (buffer.category != category) Differs();
+    buffer.size = size;
+    buffer.padding = padding;
+    return index;
+  }
   return Append(program_.buffers,
                 {.name = std::move(name), .size = size, .category = category, .padding = padding});
 }
 
 Index ProgramBuilder::AddKernel(Kernel kernel) {
+  if (resizes()) {
+    const Index index = Count(kernels_, program_.kernels.size());
+    if (!resizing_->same) return index;
+    Kernel& resized = program_.kernels[index];
+    if (resized.kind != kernel.kind) Differs();
+    kernel.name.swap(resized.name);
+    resized = std::move(kernel);
+    return index;
+  }
   return Append(program_.kernels, std::move(kernel));
 }
 
 Index ProgramBuilder::AddCollective(const program::Collective& collective) {
-  auto& table = program_.collectives;
-  const auto found = std::find(table.begin(), table.end(), collective);
-  if (found != table.end()) return static_cast<Index>(found - table.begin());
-  return Append(table, collective);
+  return Distinct(resizes() ? collectives_ : program_.collectives, collective,
+                  [](const auto& a, const auto& b) { return a == b; });
 }
 
 Index ProgramBuilder::AddLabel(std::string label) {
+  if (resizes()) return Count(labels_, program_.labels.size());
   return Append(program_.labels, std::move(label));
 }
 
 program::Instruction& ProgramBuilder::Emit(Opcode opcode, StreamId stream, Index operand) {
   auto& section = in_step_ ? program_.step : program_.prologue;
+  if (resizes()) {
+    std::size_t& at = in_step_ ? step_ : prologue_;
+    if (at == section.size()) {
+      Differs();
+      return surplus_;
+    }
+    program::Instruction& same = section[at++];
+    if (same.opcode != opcode || same.stream != stream || same.operand != operand ||
+        same.phase != phase_ || same.label != label_ || same.micro_batch != micro_batch_) {
+      Differs();
+    }
+    return same;
+  }
   if (in_step_ && describes_data_flow_) {
     program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
   }
@@ -82,6 +160,7 @@ program::Instruction& ProgramBuilder::Emit(Opcode opcode, StreamId stream, Index
 void ProgramBuilder::EmitWithUses(Opcode opcode, StreamId stream, Index operand,
                                   std::span<const BufferUse> uses) {
   auto& instruction = Emit(opcode, stream, operand);
+  if (resizes()) return;
   for (const BufferUse& use : uses) {
     if (use.size == Bytes(0)) continue;  // an empty range is no use
     program_.uses.push_back(use);
@@ -109,11 +188,22 @@ void ProgramBuilder::AddState(const program::StatePart& part) {
 }
 
 program::Program ProgramBuilder::Take() {
+  if (resizes()) {
+    const bool all = streams_ == program_.streams.size() &&
+                     communicators_ == program_.communicators.size() &&
+                     events_ == program_.events.size() && buffers_ == program_.buffers.size() &&
+                     kernels_ == program_.kernels.size() && labels_ == program_.labels.size() &&
+                     prologue_ == program_.prologue.size() && step_ == program_.step.size();
+    if (!all) Differs();
+    program_.collectives = std::move(collectives_);
+    program_.copies = std::move(copies_);
+    return {};
+  }
   STEPCAST_CHECK(pending_.empty(), "every effect belongs to an operation");
   if (describes_data_flow_) {
     program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
   }
-  return std::move(program_);
+  return std::move(own_);
 }
 
 void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUse> uses) {
@@ -127,12 +217,10 @@ void ProgramBuilder::RunOnHost(std::string name, Time duration) {
 
 void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,
                           std::span<const BufferUse> uses) {
-  auto& table = program_.copies;
-  const auto found = std::find_if(table.begin(), table.end(), [&](const program::Copy& other) {
-    return other.direction == copy.direction && other.bytes == copy.bytes;
-  });
-  const auto index = static_cast<Index>(found - table.begin());
-  if (found == table.end()) table.push_back(copy);
+  const Index index = Distinct(resizes() ? copies_ : program_.copies, copy,
+                               [](const program::Copy& a, const program::Copy& b) {
+                                 return a.direction == b.direction && a.bytes == b.bytes;
+                               });
   EmitWithUses(Opcode::kCopy, stream, index, uses);
 }
 
@@ -143,14 +231,14 @@ void ProgramBuilder::Communicate(StreamId stream, Index collective,
 
 std::size_t ProgramBuilder::Record(StreamId stream, Index event) {
   Emit(Opcode::kRecordEvent, stream, event);
-  return program_.step.size() - 1;
+  return (resizes() ? step_ : program_.step.size()) - 1;
 }
 
 void ProgramBuilder::Wait(StreamId stream, Index event) { Emit(Opcode::kWaitEvent, stream, event); }
 
 std::size_t ProgramBuilder::HostWait(Index event) {
   Emit(Opcode::kHostWaitEvent, 0, event);
-  return program_.step.size() - 1;
+  return (resizes() ? step_ : program_.step.size()) - 1;
 }
 
 void ProgramBuilder::Allocate(StreamId owner, Index buffer) {

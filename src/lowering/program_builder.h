@@ -5,9 +5,11 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "src/lowering/lower_options.h"
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
@@ -23,7 +25,7 @@ program::BufferUse Writes(Index buffer, Bytes offset, Bytes size);
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(bool data_flow = false) : describes_data_flow_(data_flow) {}
+  explicit ProgramBuilder(bool data_flow = false, Resizing* resizing = nullptr);
 
   StreamId AddStream(std::string name);
   // A group of one rank needs no communicator: returns program::kNone for it.
@@ -34,6 +36,14 @@ class ProgramBuilder {
   // The same collective twice gives the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddLabel(std::string label);
+
+  // Whether this goes once more through a program that there is: entries get new sizes in the order
+  // in which they were added, names stay, and instructions are compared.
+  bool resizes() const { return resizing_ != nullptr; }
+  // Instead of AddKernel where no rank's number can have changed it.
+  Index SameKernel() { return Count(kernels_, program_.kernels.size()); }
+  // "bucket 3" and "/gradients" together, where names are wanted.
+  std::string Named(std::string_view what, std::string_view part) const;
 
   void BeginStep() { in_step_ = true; }
   void SetPhase(program::Phase phase) { phase_ = phase; }
@@ -68,9 +78,7 @@ class ProgramBuilder {
   void Wait(StreamId stream, Index event);
   std::size_t HostWait(Index event);
   // For what is known only when all of the step is written.
-  void SetOperand(std::size_t instruction, Index operand) {
-    program_.step[instruction].operand = operand;
-  }
+  void SetOperand(std::size_t instruction, Index operand);
   // `waiter` waits for everything issued on `other` so far; `event` carries it.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);
@@ -80,7 +88,9 @@ class ProgramBuilder {
   void Release(Index buffer);
   void RecordStream(StreamId user, Index buffer);
 
-  Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
+  Bytes SizeOf(Index buffer) const {
+    return resizes() && !resizing_->same ? Bytes() : program_.buffers[buffer].size;
+  }
   // The whole buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
@@ -95,9 +105,21 @@ class ProgramBuilder {
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
   void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
                     std::span<const program::BufferUse> uses);
+  // The next entry of a table of `size` entries that is gone through once more.
+  Index Count(std::size_t& count, std::size_t size);
+  void Differs() { resizing_->same = false; }
 
   const bool describes_data_flow_;
-  program::Program program_;
+  Resizing* const resizing_;
+  program::Program own_;
+  program::Program& program_;  // what is written or changed
+  // Resizing: how far the tables have been gone through.
+  std::size_t streams_ = 0, communicators_ = 0, events_ = 0, buffers_ = 0, kernels_ = 0;
+  std::size_t labels_ = 0, prologue_ = 0, step_ = 0;
+  program::Instruction surplus_;  // resizing: stands for one that the program does not have
+  // Resizing: distinct ones may become others.
+  std::vector<program::Collective> collectives_;
+  std::vector<program::Copy> copies_;
   std::vector<program::Effect> pending_;  // of the operation that is written next
   bool in_step_ = false;
   program::Phase phase_ = program::Phase::kForward;

@@ -295,12 +295,12 @@ class Reference final : public Technique {
       }
       const Shard& shard = bucket.shard;
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        return builder_.AddBuffer(name + what, Bytes(shard.padded() * bytes), Category::kGradient,
-                                  Bytes(shard.PaddingOfWhole(bytes)));
+        return builder_.AddBuffer(builder_.Named(name, what), Bytes(shard.padded() * bytes),
+                                  Category::kGradient, Bytes(shard.PaddingOfWhole(bytes)));
       };
       const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        return builder_.AddBuffer(name + what, Bytes(shard.length() * bytes), category,
-                                  Bytes(shard.PaddingOfShard(bytes)));
+        return builder_.AddBuffer(builder_.Named(name, what), Bytes(shard.length() * bytes),
+                                  category, Bytes(shard.PaddingOfShard(bytes)));
       };
       bucket.gradients = add_whole("/gradients", gradient_bytes);
       if (keeps_full_gradients_) {
@@ -322,8 +322,8 @@ class Reference final : public Technique {
       }
       bucket.optimizer = add_shard("/optimizer", optimizer_bytes, Category::kOptimizer);
       Keep(bucket.optimizer);
-      bucket.ready = builder_.AddEvent(name + " ready");
-      bucket.reduced = builder_.AddEvent(name + " reduced");
+      bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
+      bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
     }
   }
 
@@ -338,12 +338,12 @@ class Reference final : public Technique {
         const std::string name = "bucket " + std::to_string(i);
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
-        group.full =
-            builder_.AddBuffer(name + "/parameters", Bytes(group.shard.padded() * bytes),
-                               Category::kParameter, Bytes(group.shard.PaddingOfWhole(bytes)));
+        group.full = builder_.AddBuffer(builder_.Named(name, "/parameters"),
+                                        Bytes(group.shard.padded() * bytes), Category::kParameter,
+                                        Bytes(group.shard.PaddingOfWhole(bytes)));
         Keep(group.full);
-        group.updated = builder_.AddEvent(name + " updated");
-        group.gathered = builder_.AddEvent(name + " gathered");
+        group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
+        group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
       }
       waited_.assign(parameters_.size(), false);
       return;
@@ -363,22 +363,22 @@ class Reference final : public Technique {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.full = builder_.AddBuffer(unit.name + "/gathered parameters",
+      group.full = builder_.AddBuffer(builder_.Named(unit.name, "/gathered parameters"),
                                       Bytes(group.shard.padded() * bytes), Category::kCommunication,
                                       Bytes(group.shard.PaddingOfWhole(bytes)));
-      group.shard_buffer =
-          builder_.AddBuffer(unit.name + "/parameter shard", Bytes(group.shard.length() * bytes),
-                             Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
+      group.shard_buffer = builder_.AddBuffer(
+          builder_.Named(unit.name, "/parameter shard"), Bytes(group.shard.length() * bytes),
+          Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
       Keep(group.shard_buffer);
       if (kept_ranks) {
         const Shard kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
-        group.kept = builder_.AddBuffer(unit.name + "/kept shard", Bytes(kept.length() * bytes),
-                                        Category::kCommunication);
+        group.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
+                                        Bytes(kept.length() * bytes), Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
                                          .kind = KernelKind::kMemoryBound,
                                          .data_type = plan_.training.parameter_dtype});
       }
-      group.gathered = builder_.AddEvent(unit.name + " gathered");
+      group.gathered = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
       if (unit.elements > 0) forward_order_.push_back(index);
     }
     backward_order_ = forward_order_;

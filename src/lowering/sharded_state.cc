@@ -16,7 +16,7 @@ ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::i
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
   const auto add = [&](const char* what, std::int64_t bytes, Category category) {
-    return builder.AddBuffer(name + what, Bytes(elements * bytes), category,
+    return builder.AddBuffer(builder.Named(name, what), Bytes(elements * bytes), category,
                              Bytes(elements * bytes - exact * bytes / ranks));
   };
   ShardedState state{.elements = elements, .parts = std::move(parts)};

@@ -13,9 +13,13 @@ using program::Phase;
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
-      builder_(options.data_flow),
+      builder_(options.data_flow, options.resizing),
       host_work_(scenario, builder_),
-      works_(model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
+      own_works_(options.works != nullptr
+                     ? std::vector<model::LayerWork>()
+                     : model::BuildWork(*scenario.model,
+                                        plan::WorkOptionsOf(scenario.plan.training))),
+      works_(options.works != nullptr ? *options.works : own_works_),
       work_of_layer_(
           model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
       offload_(builder_) {
@@ -24,7 +28,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 
   const auto add_kernels = [this](const auto& operators) {
     std::vector<Index> kernels;
-    for (const auto& op : operators) kernels.push_back(builder_.AddKernel(op.kernel));
+    kernels.reserve(operators.size());
+    for (const auto& op : operators) {
+      kernels.push_back(builder_.resizes() ? builder_.SameKernel() : builder_.AddKernel(op.kernel));
+    }
     return kernels;
   };
   std::vector<const model::Layer*> sample(works_.size(), nullptr);
@@ -41,8 +48,9 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     backward_kernels_.push_back(add_kernels(work.backward));
     auto& recomputed = recomputed_.emplace_back();
     for (const model::Activation& activation : work.recomputed) {
-      recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
-                                              activation.bytes, Category::kActivation));
+      recomputed.push_back(builder_.AddBuffer(
+          builder_.Named(name, builder_.Named("/", activation.name) + " (recomputed)"),
+          activation.bytes, Category::kActivation));
     }
     // Blocks come one after another with the same tensors, whose memory is used again and again
     // between the block's begin and its end: one piece stands for it. The tensors of a layer that
@@ -53,7 +61,8 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       std::vector<Index> buffers;
       for (const Bytes bytes : tensors) {
         buffers.push_back(
-            builder_.AddBuffer(name + "/" + phase + " temporaries", bytes, Category::kActivation));
+            builder_.AddBuffer(builder_.Named(builder_.Named(name, "/"), phase) + " temporaries",
+                               bytes, Category::kActivation));
       }
       return buffers;
     };
@@ -67,9 +76,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
     auto& saved = saved_.emplace_back();
+    saved.reserve(works_[work_of(index)].saved.size());
     for (const model::Activation& activation : works_[work_of(index)].saved) {
-      saved.push_back(builder_.AddBuffer(layer.name + "/" + activation.name, activation.bytes,
-                                         Category::kActivation));
+      saved.push_back(
+          builder_.AddBuffer(builder_.Named(layer.name, builder_.Named("/", activation.name)),
+                             activation.bytes, Category::kActivation));
     }
     if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
       offload_.AddBlock(index, saved);
@@ -84,7 +95,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone
-            : builder_.AddBuffer(tensor.name + ".grad (tied)",
+            : builder_.AddBuffer(builder_.Named(tensor.name, ".grad (tied)"),
                                  BytesOf(tensor.elements, plan().training.precision),
                                  Category::kGradient));
   }

@@ -102,7 +102,8 @@ class TrainingStep {
   const LowerOptions options_;
   ProgramBuilder builder_;
   HostWork host_work_;
-  std::vector<model::LayerWork> works_;
+  const std::vector<model::LayerWork> own_works_;  // empty where they are known
+  const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;
   Index read_by_host_ = program::kNone;  // event

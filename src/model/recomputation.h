@@ -26,6 +26,7 @@ struct Share {
   bool Has(std::int64_t block) const {
     return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);
   }
+  friend bool operator==(const Share&, const Share&) = default;
 };
 
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.

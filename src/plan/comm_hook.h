@@ -21,6 +21,7 @@ struct PowerSgd {
   double min_compression_rate = 2;
   bool error_feedback = true;  // what compression loses is added to the next step's gradients
   bool warm_start = true;      // a step begins with the last one's factors
+  friend bool operator==(const PowerSgd&, const PowerSgd&) = default;
 };
 
 // What was said of it.

@@ -37,6 +37,8 @@ struct DeepSpeed {
   bool offloads() const {
     return offload_optimizer != OffloadDevice::kNone || offload_param != OffloadDevice::kNone;
   }
+
+  friend bool operator==(const DeepSpeed&, const DeepSpeed&) = default;
 };
 
 // What was said of them.

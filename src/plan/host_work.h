@@ -17,6 +17,7 @@ struct DataLoading {
   std::int64_t prefetch = 2;   // micro-batches that each worker makes ahead
   bool pin_memory = true;      // the copy to the device does not hold the host up
   std::optional<Bytes> bytes;  // of a micro-batch; not set: two 64-bit integers a token
+  friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
 // When the training goes on: after the state is in storage, or after it is in the host's memory.
@@ -28,6 +29,7 @@ struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
   Bandwidth bandwidth;  // of a node to its storage
+  friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
 };
 
 }  // namespace stepcast::plan

@@ -46,6 +46,7 @@ struct Software {
   Version driver = kNewestDriver;  // NVIDIA's: 570.86 is {570, 86}
   // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (engine/caching_allocator.h).
   bool expandable_segments = false;
+  friend bool operator==(const Software&, const Software&) = default;
 };
 
 struct Training {
@@ -72,6 +73,7 @@ struct Training {
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
+  friend bool operator==(const Training&, const Training&) = default;
 };
 
 struct Parallelism {
@@ -80,6 +82,7 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
 // What happens to a unit's full parameters after its forward.
@@ -117,6 +120,7 @@ struct DataParallel {
   bool limit_all_gathers = true;                                // fsdp1
   bool use_orig_params = false;                                 // fsdp1
   DeepSpeed deepspeed;                                          // deepspeed
+  friend bool operator==(const DataParallel&, const DataParallel&) = default;
 };
 
 struct Plan {

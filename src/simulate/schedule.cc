@@ -13,18 +13,10 @@ using program::kNone;
 using program::Opcode;
 
 void Schedule::Build(const program::Program& program, const cost::Prices& prices, bool links) {
-  STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
-                     prices.copies.size() == program.copies.size() &&
-                     prices.collectives.size() == program.collectives.size(),
-                 "everything in a program has its price");
-  uses.clear();
-  costs.clear();
-  collective_costs.clear();
-  for (const cost::Demand& demand : prices.kernels) AddCost(demand, true, costs);
-  for (const cost::Demand& demand : prices.copies) AddCost(demand, true, costs);
-  for (const cost::CollectivePrice& price : prices.collectives) {
-    AddCost(price.demand, links, collective_costs);
-  }
+  AddCosts(program, prices, links);
+  issue_kernel_ = prices.issue_kernel;
+  issue_copy_ = prices.issue_copy;
+  issue_collective_ = prices.issue_collective;
 
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
@@ -70,12 +62,39 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
 }
 
+void Schedule::Reprice(const program::Program& program, const cost::Prices& prices, bool links) {
+  if (prices.issue_kernel == issue_kernel_ && prices.issue_copy == issue_copy_ &&
+      prices.issue_collective == issue_collective_) {
+    AddCosts(program, prices, links);
+  } else {
+    Build(program, prices, links);
+  }
+}
+
+void Schedule::AddCosts(const program::Program& program, const cost::Prices& prices, bool links) {
+  STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
+                     prices.copies.size() == program.copies.size() &&
+                     prices.collectives.size() == program.collectives.size(),
+                 "everything in a program has its price");
+  uses.clear();
+  profiles.assign(1, 0);
+  profile_table_.assign(1024, kNone);
+  costs.clear();
+  collective_costs.clear();
+  for (const cost::Demand& demand : prices.kernels) AddCost(demand, true, costs);
+  for (const cost::Demand& demand : prices.copies) AddCost(demand, true, costs);
+  for (const cost::CollectivePrice& price : prices.collectives) {
+    AddCost(price.demand, links, collective_costs);
+  }
+}
+
 void Schedule::AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost;
   cost.latency = demand.latency;
   cost.work = demand.work;
-  cost.first_use = static_cast<std::uint32_t>(uses.size());
+  std::array<engine::SharedResources::Use, cost::kResources> own;
+  std::uint32_t count = 0;
   if (demand.work > Time()) {
     for (std::size_t r = 0; r < demand.share.size(); ++r) {
       const auto resource = static_cast<cost::Resource>(r);
@@ -83,11 +102,42 @@ void Schedule::AddCost(const cost::Demand& demand, bool links, std::vector<Cost>
           resource == cost::Resource::kScaleUp || resource == cost::Resource::kNetwork;
       if (is_link && !links) continue;
       const std::uint32_t share = engine::SharedResources::Share(demand.share[r]);
-      if (share > 0) uses.push_back({static_cast<std::uint32_t>(r), share});
+      if (share > 0) own[count++] = {static_cast<std::uint32_t>(r), share};
     }
   }
-  cost.use_count = static_cast<std::uint32_t>(uses.size()) - cost.first_use;
+  if (count > 0) cost.profile = ProfileOf({own.data(), count});
+  cost.first_use = profiles[cost.profile];
+  cost.use_count = count;
   to.push_back(cost);
+}
+
+std::uint32_t Schedule::ProfileOf(std::span<const engine::SharedResources::Use> own) {
+  std::uint64_t hash = 0;
+  for (const engine::SharedResources::Use& use : own) {
+    hash = (hash ^ use.resource ^ std::uint64_t{use.share} << 8) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  if (2 * profiles.size() > profile_table_.size()) {
+    // It is full: those who come find no like, which costs time and nothing else.
+    profiles.push_back(static_cast<std::uint32_t>(uses.size()));
+    uses.insert(uses.end(), own.begin(), own.end());
+    return static_cast<std::uint32_t>(profiles.size() - 1);
+  }
+  for (std::size_t at = hash % profile_table_.size();; at = (at + 1) % profile_table_.size()) {
+    std::uint32_t& profile = profile_table_[at];
+    if (profile == kNone) {
+      profile = static_cast<std::uint32_t>(profiles.size());
+      profiles.push_back(static_cast<std::uint32_t>(uses.size()));
+      uses.insert(uses.end(), own.begin(), own.end());
+      return profile;
+    }
+    const auto known = UsesOf(profile);
+    const bool same = std::equal(known.begin(), known.end(), own.begin(), own.end(),
+                                 [](const auto& a, const auto& b) {
+                                   return a.resource == b.resource && a.share == b.share;
+                                 });
+    if (same) return profile;
+  }
 }
 
 void Schedule::AddInstructions(const program::Program& program, const cost::Prices& prices,

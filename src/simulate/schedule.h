@@ -22,6 +22,7 @@ struct Cost {
   Time work;
   std::uint32_t first_use = 0;  // Schedule::uses
   std::uint32_t use_count = 0;
+  std::uint32_t profile = 0;  // costs with the same uses have the same
 
   Time alone() const { return latency + work; }
 };
@@ -97,6 +98,7 @@ struct Schedule {
   std::vector<Cost> costs;  // of kernels, then copies
   std::vector<Cost> collective_costs;
   std::vector<engine::SharedResources::Use> uses;  // the rank's resources count from 0
+  std::vector<std::uint32_t> profiles;             // by profile: where its uses begin
   std::vector<Index> records;                      // by slot: its instruction
   std::uint32_t prologue_records = 0;
   // How many collectives a communicator has in the prologue and in a step.
@@ -107,10 +109,20 @@ struct Schedule {
     return {uses.data() + cost.first_use, cost.use_count};
   }
 
+  // The uses of a profile. They begin where the profile does, and end where the next one begins.
+  std::span<const engine::SharedResources::Use> UsesOf(std::uint32_t profile) const {
+    const std::size_t end = profile + 1 < profiles.size() ? profiles[profile + 1] : uses.size();
+    return {uses.data() + profiles[profile], end - profiles[profile]};
+  }
+
   // Replaces what was there. `links`: whether collectives use the rank's shares of links.
   void Build(const program::Program& program, const cost::Prices& prices, bool links = true);
+  // The same for what was built of this program, whose instructions are as they were: other prices.
+  void Reprice(const program::Program& program, const cost::Prices& prices, bool links = true);
 
  private:
+  void AddCosts(const program::Program& program, const cost::Prices& prices, bool links);
+  std::uint32_t ProfileOf(std::span<const engine::SharedResources::Use> own);
   void AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
@@ -120,7 +132,9 @@ struct Schedule {
   program::WaitTargets wait_targets_;
   std::vector<std::uint32_t> prologue_slots_;  // by instruction
   std::vector<std::uint32_t> step_slots_;
-  std::vector<std::uint32_t> next_item_;  // by stream
+  std::vector<std::uint32_t> next_item_;      // by stream
+  std::vector<std::uint32_t> profile_table_;  // by a hash of their uses; open addressing
+  Time issue_kernel_, issue_copy_, issue_collective_;
 };
 
 }  // namespace stepcast::simulate

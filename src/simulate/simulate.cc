@@ -16,6 +16,8 @@ tl::expected<std::span<const program::Timeline>, Deadlock> Simulator::Run(
   return run_->Go(classes, options);
 }
 
+const Repetition* Simulator::repetition() const { return run_->repetition(); }
+
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options) {
   ProgramRun run;

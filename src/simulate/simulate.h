@@ -35,6 +35,8 @@
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 namespace stepcast::simulate {
 
+struct Schedule;
+
 // Ranks that run the same program under equivalent surroundings: simulated once.
 struct RankClass {
   const program::Program* program = nullptr;
@@ -43,6 +45,8 @@ struct RankClass {
   // Its process groups, where they are others than the program's.
   const std::vector<program::ProcessGroup>* groups = nullptr;
   bool records = true;  // false: its timeline has step ends alone
+  // What was built of `program` at `prices` (schedule.h), for those who have it; else it is built.
+  const Schedule* schedule = nullptr;
 };
 
 struct Options {
@@ -55,8 +59,22 @@ struct Options {
   // (its end, and the start of a collective that waits, are Time::Max()), and the last of
   // step_ends means nothing. Requires two steps, and no barrier.
   bool cut_last_step = false;
+  // Ends the run when a step has ended in the same state as the one before it (Repetition): what
+  // would come is known. The ends of later steps are filled in, and what is under way is recorded
+  // as above. The step that stands for the others is one that is recorded. Only where one class runs by itself; without effect elsewhere.
+  bool until_repetition = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::Carriage* carriage = nullptr;
+};
+
+// All steps after `step` repeat it: their operations and waits are at the same distances from the
+// step's end as this one's.
+struct Repetition {
+  int step = 0;
+  Time start;  // of its interval: the end of the step before it, or of the prologue
+  // So are what the host does, and changes of memory. Else it runs ahead further in each step,
+  // which nothing on the device ever notices.
+  bool host = true;
 };
 
 // Work was left and nothing could happen any more: one sentence for each blocked stream or host,
@@ -90,6 +108,8 @@ class Simulator {
   // The timelines stay as they are until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
+  // How the last run ended; null: it was not cut short.
+  const Repetition* repetition() const;
 
  private:
   std::unique_ptr<ProgramRun> run_;

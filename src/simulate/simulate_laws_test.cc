@@ -515,5 +515,54 @@ RC_GTEST_PROP(SimulateLaws, ACutStepShowsWhatOverlapsTheOneBefore, ()) {
   RC_ASSERT(SeenUntil(full, end) == SeenUntil(cut, end));
 }
 
+// What is under way in (start, end], as it looks from `end`.
+Seen SeenIn(const Case& any, const Timeline& timeline, Time start, Time end, int step, bool host) {
+  Seen seen;
+  const auto from_end = [&](Time time) { return std::min(std::max(time, start), end) - end; };
+  for (const OperationRecord& record : timeline.operations) {
+    if (record.ready >= end || record.end <= start) continue;
+    if (!host && any.program.step[record.instruction].opcode == Opcode::kHostTask) continue;
+    seen.emplace_back(record.instruction, record.step - step, from_end(record.ready),
+                      from_end(record.start), from_end(record.end));
+  }
+  for (const program::WaitRecord& record : timeline.waits) {
+    if (record.start >= end || record.end <= start) continue;
+    seen.emplace_back(record.instruction, record.step - step, from_end(record.start), Time(),
+                      from_end(record.end));
+  }
+  std::sort(seen.begin(), seen.end());
+  return seen;
+}
+
+// A run that ends with a repetition tells all of the steps that it leaves out.
+RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
+  Case any = *AnyCase(true);
+  any.options.barrier = false;
+  any.options.steps = *rc::gen::inRange(3, 8);
+  const Timeline full = RunCase(any);
+  any.options.until_repetition = true;
+  Simulator simulator;
+  const RankClass one = {&any.program, &any.prices, 0};
+  const auto timelines = simulator.Run({&one, 1}, any.options);
+  RC_ASSERT(timelines.has_value());
+  const Timeline& shorter = timelines->front();
+  const auto& ends = shorter.step_ends;
+  // Nothing comes after the last step that might hinder it.
+  RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, ends.begin()));
+  if (simulator.repetition() == nullptr) {
+    RC_ASSERT(Same(shorter, full));
+    return;
+  }
+  const int repeated = simulator.repetition()->step;
+  const bool host = simulator.repetition()->host;
+  RC_TAG(repeated);
+  RC_ASSERT(SeenUntil(full, ends[repeated]) == SeenUntil(shorter, ends[repeated]));
+  const Seen stands =
+      SeenIn(any, shorter, simulator.repetition()->start, ends[repeated], repeated, host);
+  for (int step = repeated + 1; step + 1 < any.options.steps; ++step) {
+    RC_ASSERT(SeenIn(any, full, ends[step - 1], ends[step], step, host) == stands);
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::simulate

@@ -1,14 +1,21 @@
-// How many configurations a second one core forecasts, from the overrides to the row: loading,
-// lowering, pricing, simulation with full overlap, and memory. Targets: 10,000 with framework
-// `reference`, 3,000 with ddp and fsdp2.
+// How many configurations a second one core forecasts: Llama-2 7B on 8 to 1,024 GPUs, some 20,000
+// plans for each framework, from the overrides to the row: loading, lowering, pricing, simulation
+// with full overlap and buckets, and memory. Targets: 10,000 with framework `reference`, 3,000 with
+// ddp and fsdp2.
 //   bazel run //tests/benchmark:sweep_benchmark
+// "Sweep/reference" and so on go through all rows once. "Sample/..." takes some of them, and
+// "Ranks/..." all plans on one number of GPUs: how time grows with either.
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -27,47 +34,139 @@ training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
-// 8 to 1,024 GPUs, three micro-batches, five sizes of buckets (fsdp2: five depths of prefetch).
-std::vector<std::vector<std::string>> Grid(const std::string& framework) {
-  std::vector<std::vector<std::string>> grid;
-  for (const char* nodes : {"1", "2", "4", "8", "16", "32", "64", "128"}) {
-    for (const char* micro_batch : {"1", "2", "4"}) {
-      for (int i = 0; i < 5; ++i) {
-        std::vector<std::string> set = {"data_parallel.framework=" + framework,
-                                        std::string("cluster.nodes=") + nodes,
-                                        std::string("training.micro_batch_size=") + micro_batch};
-        if (framework == "fsdp2") {
-          set.emplace_back("data_parallel.zero_stage=3");
-          set.push_back("data_parallel.prefetch=" + std::to_string(i));
-        } else {
-          set.push_back("data_parallel.bucket_size=" + std::to_string(10 << i) + " MiB");
-        }
-        grid.push_back(std::move(set));
-      }
-    }
-  }
-  return grid;
+struct Axis {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+// Numbers of nodes, 1 to 128: of 8 GPUs each.
+std::vector<std::string> Nodes(int count) {
+  std::vector<std::string> nodes;
+  for (int i = 0; i < count; ++i) nodes.push_back(std::to_string(1 + 127 * i / (count - 1)));
+  return nodes;
 }
 
-void Sweep(benchmark::State& state, const char* framework) {
-  const auto grid = Grid(framework);
-  scenario::InputCache cache;
-  forecast::Forecaster forecaster;
+// From 4 MiB on, each a quarter larger than the one before.
+std::vector<std::string> BucketSizes(int count) {
+  std::vector<std::string> sizes;
+  double size = 4;
+  for (int i = 0; i < count; ++i, size *= 1.25) {
+    sizes.push_back(std::to_string(static_cast<int>(size)) + " MiB");
+  }
+  return sizes;
+}
+
+// As `sweep` takes them with --vary: the last axis varies fastest.
+std::vector<Axis> Grid(const std::string& framework) {
+  const Axis batch = {"training.micro_batch_size", {"1", "2", "4", "8"}};
+  const Axis accumulation = {"training.gradient_accumulation", {"1", "2", "4"}};
+  const Axis checkpointing = {"training.activation_checkpointing", {"none", "full"}};
+  if (framework == "reference") {  // 19,968
+    return {{"data_parallel.framework", {"reference"}},
+            {"data_parallel.zero_stage", {"0", "1", "2", "3"}},
+            batch,
+            accumulation,
+            {"data_parallel.bucket_size", BucketSizes(26)},
+            {"cluster.nodes", Nodes(16)}};
+  }
+  if (framework == "ddp") {  // 19,968
+    return {{"data_parallel.framework", {"ddp"}},
+            {"data_parallel.gradient_as_bucket_view", {"true", "false"}},
+            batch,
+            accumulation,
+            checkpointing,
+            {"data_parallel.bucket_size", BucketSizes(26)},
+            {"cluster.nodes", Nodes(16)}};
+  }
+  return {{"data_parallel.framework", {"fsdp2"}},  // 20,160
+          {"data_parallel.zero_stage", {"3"}},
+          {"data_parallel.reshard_after_forward", {"true", "false", "8"}},
+          batch,
+          accumulation,
+          checkpointing,
+          {"data_parallel.prefetch", {"0", "1", "2", "3", "4"}},
+          {"cluster.nodes", Nodes(56)}};
+}
+
+std::int64_t RowsOf(const std::vector<Axis>& grid) {
+  std::int64_t rows = 1;
+  for (const Axis& axis : grid) rows *= static_cast<std::int64_t>(axis.values.size());
+  return rows;
+}
+
+std::vector<std::string> Overrides(const std::vector<Axis>& grid, std::int64_t row) {
+  std::vector<std::string> set(grid.size());
+  for (std::size_t i = grid.size(); i-- > 0;) {
+    const auto count = static_cast<std::int64_t>(grid[i].values.size());
+    set[i] = grid[i].key + "=" + grid[i].values[static_cast<std::size_t>(row % count)];
+    row /= count;
+  }
+  return set;
+}
+
+// A file, as `sweep` reads one.
+std::string ScenarioFile() {
+  const char* folder = std::getenv("TEST_TMPDIR");
+  const std::string path =
+      (folder != nullptr ? std::filesystem::path(folder) : std::filesystem::temp_directory_path()) /
+      "sweep_benchmark.yaml";
+  std::ofstream(path) << kLlama;
+  return path;
+}
+
+// Every `stride`-th block of rows that differ in the last axis alone.
+void Run(benchmark::State& state, const std::vector<Axis>& grid, std::int64_t stride) {
+  const std::string file = ScenarioFile();
+  const auto block = static_cast<std::int64_t>(grid.back().values.size());
+  std::int64_t rows = 0;
   for (auto _ : state) {
-    for (const std::vector<std::string>& set : grid) {
-      const auto scenario = scenario::LoadText(kLlama, "benchmark", set, cache);
-      if (!scenario) {
-        std::fputs(Format(scenario.error()).c_str(), stderr);
-        std::abort();
+    scenario::InputCache cache;
+    forecast::Forecaster forecaster;
+    for (std::int64_t first = 0; first < RowsOf(grid); first += stride * block) {
+      for (std::int64_t row = first; row < first + block; ++row, ++rows) {
+        const auto scenario = scenario::Load(file, Overrides(grid, row), cache);
+        if (!scenario) {
+          std::fputs(Format(scenario.error()).c_str(), stderr);
+          std::abort();
+        }
+        benchmark::DoNotOptimize(forecaster.Evaluate(*scenario));
       }
-      benchmark::DoNotOptimize(forecaster.Evaluate(*scenario));
     }
   }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(grid.size()));
+  std::filesystem::remove(file);
+  state.SetItemsProcessed(rows);
 }
-BENCHMARK_CAPTURE(Sweep, reference, "reference")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(Sweep, ddp, "ddp")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(Sweep, fsdp2, "fsdp2")->Unit(benchmark::kMillisecond);
+
+void Sweep(benchmark::State& state, const char* framework) { Run(state, Grid(framework), 1); }
+BENCHMARK_CAPTURE(Sweep, reference, "reference")->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK_CAPTURE(Sweep, ddp, "ddp")->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK_CAPTURE(Sweep, fsdp2, "fsdp2")->Unit(benchmark::kMillisecond)->Iterations(1);
+
+// One block of rows in so many: enough to see how time grows, or what a change is worth.
+void Sample(benchmark::State& state, const char* framework) {
+  Run(state, Grid(framework), state.range(0));
+}
+BENCHMARK_CAPTURE(Sample, reference, "reference")
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1)
+    ->Arg(31)
+    ->Arg(15)
+    ->Arg(7);
+BENCHMARK_CAPTURE(Sample, ddp, "ddp")->Unit(benchmark::kMillisecond)->Iterations(1)->Arg(31);
+BENCHMARK_CAPTURE(Sample, fsdp2, "fsdp2")->Unit(benchmark::kMillisecond)->Iterations(1)->Arg(11);
+
+// The same plans on 8, 64, 512 and 1,024 GPUs.
+void Ranks(benchmark::State& state, const char* framework) {
+  std::vector<Axis> grid = Grid(framework);
+  grid.back().values = {std::to_string(state.range(0) / 8)};
+  Run(state, grid, 1);
+}
+BENCHMARK_CAPTURE(Ranks, reference, "reference")
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1)
+    ->Arg(16)
+    ->Arg(128)
+    ->Arg(1024);
 
 }  // namespace
 }  // namespace stepcast
