@@ -1,5 +1,6 @@
 #include "src/cli/kept_note.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace stepcast::cli {
 namespace {
 
 // A handler may neither allocate nor lock: the end of the line is made beforehand.
-std::array<char, 512> rest{};
+std::array<char, 5000> rest{};
 std::atomic<std::size_t> rest_size{0};
 std::atomic<const std::atomic<std::int64_t>*> results{nullptr};
 
@@ -26,9 +27,10 @@ void Say(std::string_view text) {
 
 KeptNote::KeptNote(const std::atomic<std::int64_t>& kept, std::int64_t all,
                    const std::string& store) {
-  const std::string text = fmt::format(" of {} combinations are kept in {}: the same command goes "
-                                       "on from there\n",
-                                       all, Quoted(store));
+  const std::string text = fmt::format(
+      " of {} combinations are kept in {}: the same command goes "
+      "on from there\n",
+      all, Quoted(store, "'", PATH_MAX));
   rest_size = std::min(text.size(), rest.size());
   std::memcpy(rest.data(), text.data(), rest_size);
   results = &kept;

@@ -127,7 +127,8 @@ constexpr const char* kSweepFooter =
     "\n"
     "With --store the results go into FILE as they come. After an interruption of any kind the\n"
     "same command goes on from there, and prints what it would have printed without one. A store\n"
-    "that another program, other files or other options have made is refused; two processes cannot\n"
+    "that another program, other files or other options have made is refused; two processes "
+    "cannot\n"
     "use one at the same time.\n"
     "\n"
     "Under mpirun, or srun with PMI, all ranks work; rank 0 hands out the combinations, keeps the\n"
@@ -655,9 +656,10 @@ void Describe(CLI::App& app, Request& request) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
-  CLI::Option* sweep_jsonl =
-      sweep.add_flag("--jsonl", request.sweep.jsonl, "Print a JSON document for each row, a line each")
-          ->excludes(sweep_json);
+  CLI::Option* sweep_jsonl = sweep
+                                 .add_flag("--jsonl", request.sweep.jsonl,
+                                           "Print a JSON document for each row, a line each")
+                                 ->excludes(sweep_json);
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")
       ->excludes(sweep_json)
       ->excludes(sweep_jsonl);

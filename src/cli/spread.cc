@@ -72,8 +72,7 @@ Outcome RunMember(const SpreadCommand& command, Member& member,
 Outcome RunSpread(const SpreadCommand& command) {
   const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   // Work of this kind needs no launcher: whoever left torchrun's variables did not mean it.
-  const bool ranks =
-      launch && launch->launcher == runtime::Launcher::kMpi && launch->ranks > 1;
+  const bool ranks = launch && launch->launcher == runtime::Launcher::kMpi && launch->ranks > 1;
   if (!ranks) return RunAlone(command);
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);

@@ -25,7 +25,8 @@ struct SpreadCommand {
   std::function<Outcome(planner::Workforce& workforce)> run;
 };
 
-// A rank that dies, hangs or fails ends all of them with a sentence that names it (runtime/watch.h).
+// A rank that dies, hangs or fails ends all of them with a sentence that names it
+// (runtime/watch.h).
 Outcome RunSpread(const SpreadCommand& command);
 
 }  // namespace stepcast::cli

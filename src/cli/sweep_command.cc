@@ -1,5 +1,7 @@
 #include "src/cli/sweep_command.h"
 
+#include <limits.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -93,18 +95,18 @@ class Run {
   // What the results depend on besides the settings of their rows.
   std::vector<planner::StoreFact> Facts() const {
     std::vector<planner::StoreFact> facts = RunFacts("sweep", options_.set, files_);
-    std::string grid;
+    std::string order;
     for (const planner::SweepAxis& axis : grid_->axes()) {
-      grid += fmt::format("{}{}={}", grid.empty() ? "" : " ", axis.key,
-                          fmt::join(axis.values, ","));
+      facts.push_back({fmt::format("--vary {}", axis.key),
+                       fmt::format("{}", fmt::join(axis.values, ",")), false});
+      order += fmt::format("{}{}", order.empty() ? "" : ", ", axis.key);
     }
-    facts.push_back({"--vary", std::move(grid), false});
+    facts.push_back({"the order of --vary", std::move(order), false});
     return facts;
   }
 
   Result<forecast::Forecast> Forecast(const planner::Settings& settings) {
-    const auto scenario =
-        scenario::Load(options_.scenario, Overrides(options_, settings), cache_);
+    const auto scenario = scenario::Load(options_.scenario, Overrides(options_, settings), cache_);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     thread_local forecast::Forecaster forecaster;
     auto forecast = forecaster.Evaluate(*scenario);
@@ -136,7 +138,7 @@ class Run {
       if (store) {
         failed.messages += fmt::format(
             "stepcast: {} of {} combinations are kept in {}: the same command goes on from there\n",
-            store->kept().load(), grid_->rows(), Quoted(options_.store));
+            store->kept().load(), grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
       }
       return failed;
     }
@@ -157,8 +159,7 @@ class Run {
         continue;
       }
       if (axis->all) {
-        auto values =
-            scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
+        auto values = scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
         if (!values) {
           add(OfVary(std::move(values.error()), axis->key));
           continue;
@@ -174,8 +175,8 @@ class Run {
     return {};
   }
 
-  // The files that other rows than the first read, so that they are among the facts. Only these keys
-  // name any.
+  // The files that other rows than the first read, so that they are among the facts. Only these
+  // keys name any.
   void ReadOtherFiles() {
     static_cast<void>(scenario::Load(options_.scenario, options_.set, cache_));
     for (const planner::SweepAxis& axis : grid_->axes()) {
@@ -209,15 +210,14 @@ class Run {
     }
     Outcome outcome;
     outcome.output =
-        options_.json
-            ? report::SweepJson(*grid_, result.rows, stopwatch_.Seconds(), result.known)
+        options_.json ? report::SweepJson(*grid_, result.rows, stopwatch_.Seconds(), result.known)
         : options_.jsonl ? report::SweepJsonLines(*grid_, result.rows)
         : options_.csv   ? report::SweepCsv(*grid_, result.rows)
                          : report::SweepText(*grid_, result.rows);
     if (*first_) outcome.messages = Warnings(**first_);
     if (result.known > 0) {
       outcome.messages += fmt::format("{} of {} combinations were in {}\n", result.known,
-                                      grid_->rows(), Quoted(options_.store));
+                                      grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
     }
     return outcome;
   }

@@ -76,16 +76,16 @@ tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& 
   const auto count = store == nullptr ? list.count : static_cast<std::int64_t>(left.size());
   if (list.begun) list.begun(list.count - count);
   if (count > 0) {
-    const auto run = workforce.Run(
-        {.count = count,
-         .item = [&](std::int64_t index) { return list.item(at(index)); },
-         .done =
-             [&](std::int64_t index, std::string result) {
-               const bool more = list.done(at(index), result);
-               if (store == nullptr) return more;
-               store->Put(list.item(at(index)), std::move(result));
-               return more && store->good();
-             }});
+    const auto run =
+        workforce.Run({.count = count,
+                       .item = [&](std::int64_t index) { return list.item(at(index)); },
+                       .done =
+                           [&](std::int64_t index, std::string result) {
+                             const bool more = list.done(at(index), result);
+                             if (store == nullptr) return more;
+                             store->Put(list.item(at(index)), std::move(result));
+                             return more && store->good();
+                           }});
     if (!run) return tl::unexpected(run.error().message);
   }
   if (store == nullptr) return {};

@@ -31,8 +31,8 @@ struct EvaluationList {
   std::function<void(std::int64_t known)> begun;
 };
 
-// `store` may be null. Returns when all is done (and stored), or `done` has had enough. The error is
-// a sentence: the store cannot be written, ranks cannot be reached.
+// `store` may be null. Returns when all is done (and stored), or `done` has had enough. The error
+// is a sentence: the store cannot be written, ranks cannot be reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& workforce,
                                          ResultStore* store);
 

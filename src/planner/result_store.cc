@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -61,8 +62,8 @@ std::string Differences(const std::vector<StoreFact>& then, const std::vector<St
     } else if (fact.digest) {
       differences.push_back(fmt::format("{} has changed", fact.name));
     } else {
-      differences.push_back(fmt::format("{} was {} and is {}", fact.name, Quoted(old->value),
-                                        Quoted(fact.value)));
+      differences.push_back(
+          fmt::format("{} was {} and is {}", fact.name, Quoted(old->value), Quoted(fact.value)));
     }
   }
   for (const StoreFact& fact : then) {
@@ -143,9 +144,8 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   }
   // The lock is kept from the first access to the end. The write-ahead log makes a commit one
   // append, without waiting for the disk; exclusively locked it works on network file systems too.
-  for (const char* statement :
-       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL",
-        "BEGIN IMMEDIATE", "COMMIT"}) {
+  for (const char* statement : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
+                                "PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE", "COMMIT"}) {
     if (const int code = Execute(statement); code != SQLITE_OK) return Fault(code);
   }
   const std::int64_t tables = Number("SELECT count(*) FROM sqlite_master");
@@ -202,8 +202,8 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   std::vector<StoreFact> then;
   int code = SQLITE_ROW;
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
-    then.push_back({Text(query.get(), 0), Text(query.get(), 1),
-                    sqlite3_column_int(query.get(), 2) != 0});
+    then.push_back(
+        {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
   }
   if (code != SQLITE_DONE) return Fault(code);
   const std::string differences = Differences(then, facts);
@@ -217,9 +217,10 @@ StoreFault ResultStore::Fault(int code) const {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return {{}, fmt::format("the store '{}' is in use by another process: wait for its end, or "
-                              "name another file",
-                              path_)};
+      return {{},
+              fmt::format("the store '{}' is in use by another process: wait for its end, or "
+                          "name another file",
+                          path_)};
     case SQLITE_NOTADB:
       return WrongInput("store.not-a-store", path_, "this file is not a store of stepcast",
                         "name another file");
@@ -239,12 +240,17 @@ StoreFault ResultStore::Fault(int code) const {
 }
 
 std::string ResultStore::Reason() const {
-  const int system = sqlite3_system_errno(connection_.get());
+  int system = sqlite3_system_errno(connection_.get());
+  // SQLite forgets why a write went wrong, unless the disk is full.
+  if ((sqlite3_errcode(connection_.get()) & 0xff) == SQLITE_IOERR) system = system_error_;
   return system != 0 ? std::strerror(system) : sqlite3_errmsg(connection_.get());
 }
 
 int ResultStore::Execute(const char* statement) {
-  return sqlite3_exec(connection_.get(), statement, nullptr, nullptr, nullptr);
+  errno = 0;
+  const int code = sqlite3_exec(connection_.get(), statement, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) system_error_ = errno;
+  return code;
 }
 
 ResultStore::Statement ResultStore::Prepare(const char* statement) {
@@ -312,7 +318,9 @@ bool ResultStore::Write(const std::vector<std::pair<std::string, std::string>>& 
   for (const auto& [key, result] : results) {
     BindText(put_.get(), 1, key);
     sqlite3_bind_blob64(put_.get(), 2, result.data(), result.size(), SQLITE_STATIC);
+    errno = 0;
     const int code = sqlite3_step(put_.get());
+    if (code != SQLITE_DONE) system_error_ = errno;
     if (code == SQLITE_DONE) added += sqlite3_changes(connection_.get());
     sqlite3_reset(put_.get());
     if (code != SQLITE_DONE) return false;

@@ -17,10 +17,10 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// Results by key in a file (SQLite; docs/formats.md) that grows as they come, so that a search which
-// was interrupted, in whatever way, goes on where it was. A result that Put took is in the file
-// within milliseconds, whole; what is in the file survives the end of the process, and all but the
-// last moments survive that of the machine.
+// Results by key in a file (SQLite; docs/formats.md) that grows as they come, so that a search
+// which was interrupted, in whatever way, goes on where it was. A result that Put took is in the
+// file within milliseconds, whole; what is in the file survives the end of the process, and all but
+// the last moments survive that of the machine.
 namespace stepcast::planner {
 
 // What the results of a store depend on beside their keys: the program, the files that were read,
@@ -92,6 +92,7 @@ class ResultStore {
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement find_, put_;  // guarded by connection_mutex_, as the connection; end before it
+  int system_error_ = 0;  // of the last statement that failed, if it had one; likewise
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};

@@ -108,25 +108,25 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& w
   result.rows.resize(static_cast<std::size_t>(grid.rows()));
   std::int64_t done = 0;
   bool readable = true;
-  const auto evaluated = Evaluate(
-      {.count = grid.rows(),
-       .item = [&](std::int64_t index) { return ToText(grid.Row(index)); },
-       .done =
-           [&](std::int64_t index, const std::string& bytes) {
-             auto row = ToSweepRow(bytes);
-             readable = row.has_value();
-             if (!readable) return false;
-             result.rows[static_cast<std::size_t>(index)] = *std::move(row);
-             ++done;
-             if (progress) progress(done, result.known);
-             return true;
-           },
-       .begun = [&](std::int64_t known) { result.known = known; }},
-      workforce, store);
+  const auto evaluated =
+      Evaluate({.count = grid.rows(),
+                .item = [&](std::int64_t index) { return ToText(grid.Row(index)); },
+                .done =
+                    [&](std::int64_t index, const std::string& bytes) {
+                      auto row = ToSweepRow(bytes);
+                      readable = row.has_value();
+                      if (!readable) return false;
+                      result.rows[static_cast<std::size_t>(index)] = *std::move(row);
+                      ++done;
+                      if (progress) progress(done, result.known);
+                      return true;
+                    },
+                .begun = [&](std::int64_t known) { result.known = known; }},
+               workforce, store);
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
-    return tl::unexpected(std::string(
-        "a result cannot be read: the store is damaged, remove it to begin anew"));
+    return tl::unexpected(
+        std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
   }
   return result;
 }

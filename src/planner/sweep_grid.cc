@@ -94,8 +94,9 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
       return Fault(text, fmt::format("a value of '{}' is empty: {}", key, Quoted(list)), kForm);
     }
     if (value == kAll) {
-      return Fault(text, fmt::format("'all' stands for every value of '{}' and stands alone: {}",
-                                     key, Quoted(list)),
+      return Fault(text,
+                   fmt::format("'all' stands for every value of '{}' and stands alone: {}", key,
+                               Quoted(list)),
                    "leave the other values out; if a value is called all, put it in quotes");
     }
     auto range = ReadRange(value);
@@ -144,9 +145,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
         product += fmt::format("{}{}", product.empty() ? "" : " x ", factor.values.size());
       }
       const SweepAxis& longest = *std::max_element(
-          axes.begin(), axes.end(), [](const SweepAxis& a, const SweepAxis& b) {
-            return a.values.size() < b.values.size();
-          });
+          axes.begin(), axes.end(),
+          [](const SweepAxis& a, const SweepAxis& b) { return a.values.size() < b.values.size(); });
       return Fault("sweep.too-many", axis.key,
                    fmt::format("{} combinations are more than the {} that one sweep may have: {}",
                                Combinations(axes), kMostRows, product),

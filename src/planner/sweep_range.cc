@@ -109,8 +109,8 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   using Values = tl::expected<std::vector<std::string>, RangeFault>;
   text = Trimmed(text);
   const auto fault = [&](const char* code, std::string message, std::string hint) -> Values {
-    return tl::unexpected(RangeFault{
-        code, fmt::format("{}: {}", std::move(message), Quoted(text)), std::move(hint)});
+    return tl::unexpected(
+        RangeFault{code, fmt::format("{}: {}", std::move(message), Quoted(text)), std::move(hint)});
   };
   const char* const kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
   const std::size_t dots = text.find("..");
@@ -126,9 +126,9 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   const std::string_view last = Trimmed(rest.substr(0, operation));
   if (last.empty()) return fault("sweep.bad-range", "a range has two ends", kForms);
   if (operation == std::string_view::npos) {
-    return fault("sweep.bad-range", "a range needs its step",
-                 fmt::format("write '{0} x2' to double from value to value, or '{0} +1' to add",
-                             text));
+    return fault(
+        "sweep.bad-range", "a range needs its step",
+        fmt::format("write '{0} x2' to double from value to value, or '{0} +1' to add", text));
   }
   const bool multiplies = rest[operation] == 'x';
   auto from = ReadAmount(first);
@@ -162,9 +162,9 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
                  "write the smaller end first");
   }
   if (multiplies && from->count == 0) {
-    return fault("sweep.bad-range", "zero times anything stays zero",
-                 fmt::format("begin above zero, and give zero as a value of its own: '{},...'",
-                             first));
+    return fault(
+        "sweep.bad-range", "zero times anything stays zero",
+        fmt::format("begin above zero, and give zero as a value of its own: '{},...'", first));
   }
   if (!multiplies && (to->count - from->count) / step->count >= SweepGrid::kMostRows) {
     return fault("sweep.too-many",
@@ -176,9 +176,8 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   std::vector<std::string> values;
   for (Amount value = *from;;) {
     values.push_back(Text(value));
-    const bool beyond = multiplies
-                            ? __builtin_mul_overflow(value.count, step->count, &value.count)
-                            : __builtin_add_overflow(value.count, step->count, &value.count);
+    const bool beyond = multiplies ? __builtin_mul_overflow(value.count, step->count, &value.count)
+                                   : __builtin_add_overflow(value.count, step->count, &value.count);
     if (beyond || value.count > to->count) break;
   }
   return values;

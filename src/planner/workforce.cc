@@ -201,8 +201,8 @@ class RankForce final : public Workforce {
   Attempt<void> Give(const WorkList& list, int rank) {
     std::int64_t& wish = wishes_[static_cast<std::size_t>(rank)];
     const std::int64_t left = enough_ ? 0 : std::max<std::int64_t>(list.count - next_, 0);
-    const std::int64_t lot = std::min(
-        wish, std::max<std::int64_t>(left / (2 * mailbox_.ranks()), 1));
+    const std::int64_t lot =
+        std::min(wish, std::max<std::int64_t>(left / (2 * mailbox_.ranks()), 1));
     std::vector<std::pair<std::int64_t, std::string>> items;
     if (left == 0) return {};
     for (std::int64_t i = 0; i < lot; ++i) {
@@ -219,7 +219,7 @@ class RankForce final : public Workforce {
   const Work work_;
   const int threads_;
   std::vector<std::int64_t> wishes_;  // by rank: items asked for and not yet given
-  std::int64_t first_ = 0;            // items of earlier runs, so that numbers never mean two things
+  std::int64_t first_ = 0;  // items of earlier runs, so that numbers never mean two things
   std::atomic<std::int64_t> next_{0};
   std::atomic<bool> enough_{false};
 };
@@ -288,11 +288,11 @@ class Crew {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::pair<std::int64_t, std::string>> items_;      // guarded by mutex_
-  std::vector<std::pair<std::int64_t, std::string>> results_;   // likewise
-  std::exception_ptr thrown_;                                   // likewise
-  bool idle_ = false;                                           // likewise
-  bool ending_ = false;                                         // likewise
+  std::deque<std::pair<std::int64_t, std::string>> items_;     // guarded by mutex_
+  std::vector<std::pair<std::int64_t, std::string>> results_;  // likewise
+  std::exception_ptr thrown_;                                  // likewise
+  bool idle_ = false;                                          // likewise
+  bool ending_ = false;                                        // likewise
   std::vector<std::thread> threads_;
 };
 

@@ -16,7 +16,8 @@ struct Letter {
 };
 
 // Letters from one rank to another arrive in the order they were posted. One thread of a rank uses
-// its mailbox at a time. A rank that is gone need not be a Failure: the watch is for that (watch.h).
+// its mailbox at a time. A rank that is gone need not be a Failure: the watch is for that
+// (watch.h).
 class Mailbox {
  public:
   virtual ~Mailbox() = default;

@@ -40,10 +40,9 @@ class MpiMailbox final : public Mailbox {
     // A deque: the bytes must not move while they are sent.
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);
-    return CheckMpi(
-        MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, rank,
-                  kTag, communicator_, &sending.request),
-        fmt::format("send to rank {}", rank));
+    return CheckMpi(MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()),
+                              MPI_BYTE, rank, kTag, communicator_, &sending.request),
+                    fmt::format("send to rank {}", rank));
   }
 
   Attempt<std::optional<Letter>> Receive(microseconds patience) override {
@@ -54,9 +53,9 @@ class MpiMailbox final : public Mailbox {
       int there = 0;
       MPI_Message message = MPI_MESSAGE_NULL;
       MPI_Status status;
-      if (auto probed = CheckMpi(
-              MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &message, &status),
-              "look for letters");
+      if (auto probed =
+              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &message, &status),
+                       "look for letters");
           !probed) {
         return tl::unexpected(probed.error());
       }

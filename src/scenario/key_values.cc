@@ -48,8 +48,8 @@ std::optional<std::string_view> After(const Diagnostic* fault, std::string_view 
 
 std::optional<std::int64_t> Number(std::optional<std::string_view> text) {
   std::int64_t number = 0;
-  if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec !=
-                   std::errc()) {
+  if (!text ||
+      std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc()) {
     return std::nullopt;
   }
   return number;
@@ -82,8 +82,8 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
   }
   if (Find(answers, "input.not-an-integer") != nullptr) {
     const auto bound = [&](const char* value, const char* words) {
-      return Number(After(
-          Find(Answers(key, value, path, overrides, cache), "input.out-of-range"), words));
+      return Number(
+          After(Find(Answers(key, value, path, overrides, cache), "input.out-of-range"), words));
     };
     const auto least = bound("-1", "must be at least ");
     const auto most = bound("1000000000000000000", "must be at most ");
@@ -102,12 +102,13 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
     if (auto base = Load(path, overrides, cache); !base) faults = std::move(base.error());
   }
   if (faults.empty()) {
-    faults.push_back({"sweep.no-finite-set",
-                      {fmt::format("--set {}={}", key, kNoValue), 0, 0},
-                      fmt::format("all values of a key can be had where they are a choice of words, "
-                                  "true and false, or few numbers, and not of '{}'",
-                                  key),
-                      "name the values, or a range: 1..64 x2"});
+    faults.push_back(
+        {"sweep.no-finite-set",
+         {fmt::format("--set {}={}", key, kNoValue), 0, 0},
+         fmt::format("all values of a key can be had where they are a choice of words, "
+                     "true and false, or few numbers, and not of '{}'",
+                     key),
+         "name the values, or a range: 1..64 x2"});
   }
   return tl::unexpected(std::move(faults));
 }
