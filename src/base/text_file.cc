@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/files_read.h"
 
 namespace stepcast {
 namespace {
@@ -88,6 +89,7 @@ std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& dia
   if (std::ferror(file.get()) != 0) {
     return fail("file.unreadable", fmt::format("cannot be read: {}", std::strerror(errno)), "");
   }
+  FilesRead::Note(path, text);
   return text;
 }
 

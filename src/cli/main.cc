@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -25,8 +24,10 @@
 #include "src/cli/emit_plan.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/explain_command.h"
+#include "src/cli/kept_note.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
+#include "src/cli/progress_line.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/topology_command.h"
@@ -147,11 +148,28 @@ constexpr const char* kSweepAbout =
     "not fit is a row with its figures.";
 
 constexpr const char* kSweepFooter =
+    "VALUES are a list, and each of its members a value or a range:\n"
+    "  1 MiB,25 MiB         two values\n"
+    "  1..64 x2             1, 2, 4, ... 64: each the one before times 2\n"
+    "  5 MiB..100 MiB x2    5, 10, 20, 40 and 80 MiB\n"
+    "  1..9 +2              1, 3, 5, 7, 9: each the one before plus 2\n"
+    "  all                  every value of a key that has few: words, true and false\n"
+    "\n"
+    "With --store the results go into FILE as they come. After an interruption of any kind the\n"
+    "same command goes on from there, and prints what it would have printed without one. A store\n"
+    "that another program, other files or other options have made is refused; two processes "
+    "cannot\n"
+    "use one at the same time.\n"
+    "\n"
+    "Under mpirun, or srun with PMI, all ranks work; rank 0 hands out the combinations, keeps the\n"
+    "store and prints. A rank that dies ends all of them.\n"
+    "\n"
     "Example:\n"
     "  stepcast sweep scenarios/bucket-sweep/scenario.yaml \\\n"
-    "      --vary 'data_parallel.bucket_size=1 MiB,25 MiB,100 MiB'\n"
+    "      --vary 'data_parallel.bucket_size=1 MiB..512 MiB x2'\n"
     "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
-    "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --csv\n"
+    "      --vary 'cluster.nodes=8..64 x2' --vary training.activation_checkpointing=all --csv\n"
+    "  mpirun -n 16 stepcast sweep scenario.yaml --vary ... --store sweep.sqlite --jsonl\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
     "\n";
@@ -687,13 +705,29 @@ void Describe(CLI::App& app, Request& request) {
   sweep
       .add_option("--vary", request.sweep.vary,
                   "A key and its values, as often as needed; at most 10^6 combinations")
-      ->type_name("KEY=V1,V2,...")
+      ->type_name("KEY=VALUES")
       ->type_size(1)
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+  sweep
+      .add_option("--store", request.sweep.store,
+                  "Keep results in FILE as they come; the same command goes on from there")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  sweep
+      .add_option("--threads", request.sweep.threads,
+                  "How many threads forecast (one for each core)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
   CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
-  sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
+  CLI::Option* sweep_jsonl = sweep
+                                 .add_flag("--jsonl", request.sweep.jsonl,
+                                           "Print a JSON document for each row, a line each")
+                                 ->excludes(sweep_json);
+  sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")
+      ->excludes(sweep_json)
+      ->excludes(sweep_jsonl);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 
   AddCalibrate(app, request.calibrate, request.calibrate_import);
@@ -845,33 +879,12 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
   return faults;
 }
 
-// A line that is overwritten until the rows are done, if stderr is a terminal.
-class ProgressLine {
- public:
-  static bool Possible() { return ::isatty(STDERR_FILENO) == 1; }
-
-  void Show(std::int64_t done, std::int64_t rows) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return;
-    constexpr std::chrono::milliseconds kPause(100);
-    next_ = now + kPause;
-    fmt::print(stderr, "\r{} of {} combinations", done, rows);
-    std::fflush(stderr);
-    shown_ = true;
-  }
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");  // carriage return, erase the line
-  }
-
- private:
-  std::chrono::steady_clock::time_point next_;
-  bool shown_ = false;
-};
-
 Outcome RunSweep(SweepOptions& options) {
   ProgressLine line;
   if (ProgressLine::Possible()) {
-    options.progress = [&](std::int64_t done, std::int64_t rows) { line.Show(done, rows); };
+    options.progress = [&](std::int64_t done, std::int64_t known, std::int64_t rows) {
+      line.Show(done, known, rows);
+    };
   }
   return Sweep(options);
 }
@@ -944,6 +957,7 @@ extern "C" void StopAtSignal(int signal) {
   report::RemoveUnfinishedFiles();
   constexpr std::string_view kLine = "\nstepcast: interrupted\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  SayWhatIsKept();
   ::_exit(128 + signal);
 }
 

@@ -311,6 +311,17 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
       {"--vary nonsense.key=1,2", "nonsense"},
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
+      {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
+      {"--vary 'training.micro_batch_size=1..64'", "a range needs its step"},
+      {"--vary training.micro_batch_size=all", "not of 'training.micro_batch_size'"},
+      {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},
+      {"--vary 'training.micro_batch_size=1..10000 +1' "
+       "--vary 'training.sequence_length=1..10000 +1' "
+       "--vary 'training.gradient_accumulation=1..10000 +1'",
+       "1000000000000 combinations are more than the 1000000"},
+      {"--vary training.precision=bf16 --store /none/x.sqlite", "the store cannot be written"},
+      {"--vary training.precision=bf16 --store ''", "the name of a file is due"},
+      {"--vary training.precision=bf16 --threads 0", "--threads"},
   };
   for (const auto& [arguments, message] : cases) {
     const ShellResult result = Run("sweep " + Path("toy.yaml") + " " + arguments);

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/base/time.h"
+#include "src/cli/kept_note.h"
 #include "src/report/output_file.h"
 #include "src/runtime/byte_stream.h"
 #include "src/runtime/mpi_session.h"
@@ -38,6 +39,7 @@ void SayAtTheEnd(int /*status*/, const std::string& sentence) {
     if (written <= 0) return;
     left.remove_prefix(static_cast<std::size_t>(written));
   }
+  SayWhatIsKept();
 }
 
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {

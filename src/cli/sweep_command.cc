@@ -1,16 +1,29 @@
 #include "src/cli/sweep_command.h"
 
+#include <limits.h>
+
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/files_read.h"
+#include "src/cli/kept_note.h"
+#include "src/cli/run_facts.h"
+#include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
+#include "src/planner/evaluations.h"
+#include "src/planner/result_store.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
+#include "src/planner/workforce.h"
 #include "src/report/sweep_report.h"
+#include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cli {
@@ -20,21 +33,6 @@ std::vector<std::string> Overrides(const SweepOptions& options, const planner::S
   std::vector<std::string> set = options.set;
   for (const auto& [key, value] : settings) set.push_back(fmt::format("{}={}", key, value));
   return set;
-}
-
-Result<planner::SweepGrid> Grid(const SweepOptions& options) {
-  std::vector<planner::SweepAxis> axes;
-  Diagnostics faults;
-  for (const std::string& text : options.vary) {
-    auto axis = planner::ParseSweepAxis(text);
-    if (axis) {
-      axes.push_back(std::move(*axis));
-    } else {
-      faults.insert(faults.end(), axis.error().begin(), axis.error().end());
-    }
-  }
-  if (!faults.empty()) return tl::unexpected(std::move(faults));
-  return planner::SweepGrid::Of(std::move(axes));
 }
 
 std::string Varied(const std::pair<std::string, std::string>& setting) {
@@ -70,55 +68,181 @@ bool SameMessage(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.message == b.message;
 }
 
-}  // namespace
+// What stands behind --set in a mistake of a reader that was asked for all values of a key.
+Diagnostics OfVary(Diagnostics faults, const std::string& key) {
+  return WithVaried(std::move(faults), {{key, "all"}});
+}
 
-Outcome Sweep(const SweepOptions& options) {
-  const Stopwatch stopwatch;
-  const auto grid = Grid(options);
-  if (!grid) return WrongInput(grid.error());
+class Run {
+ public:
+  explicit Run(const SweepOptions& options) : options_(options) {}
 
-  scenario::InputCache cache;
-  const auto first = scenario::Load(options.scenario, Overrides(options, grid->Row(0)), cache);
-  if (!first) {
-    const Diagnostics faults = KeyFaults(WithVaried(first.error(), grid->Row(0)), grid->Row(0));
-    if (!faults.empty()) return WrongInput(faults);
+  // Reads what all rows have in common. An outcome is the end.
+  std::optional<Outcome> Prepare() {
+    const FilesRead files;
+    if (auto made = MakeGrid(); !made) return WrongInput(made.error());
+    const planner::Settings row = grid_->Row(0);
+    first_ = scenario::Load(options_.scenario, Overrides(options_, row), cache_);
+    if (!*first_) {
+      const Diagnostics faults = KeyFaults(WithVaried(first_->error(), row), row);
+      if (!faults.empty()) return WrongInput(faults);
+    }
+    ReadOtherFiles();
+    files_ = files.digests();
+    return std::nullopt;
   }
 
-  const auto evaluate = [&](const planner::Settings& settings) -> Result<forecast::Forecast> {
-    const auto scenario = scenario::Load(options.scenario, Overrides(options, settings), cache);
+  // What the results depend on besides the settings of their rows.
+  std::vector<planner::StoreFact> Facts() const {
+    std::vector<planner::StoreFact> facts = RunFacts("sweep", options_.set, files_);
+    std::string order;
+    for (const planner::SweepAxis& axis : grid_->axes()) {
+      facts.push_back({fmt::format("--vary {}", axis.key),
+                       fmt::format("{}", fmt::join(axis.values, ",")), false});
+      order += fmt::format("{}{}", order.empty() ? "" : ", ", axis.key);
+    }
+    facts.push_back({"the order of --vary", std::move(order), false});
+    return facts;
+  }
+
+  Result<forecast::Forecast> Forecast(const planner::Settings& settings) {
+    const auto scenario = scenario::Load(options_.scenario, Overrides(options_, settings), cache_);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     thread_local forecast::Forecaster forecaster;
     auto forecast = forecaster.Evaluate(*scenario);
     if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
     return forecast;
-  };
-  planner::Progress progress;
-  if (options.progress) {
-    progress = [&](std::int64_t done) { options.progress(done, grid->rows()); };
   }
-  const std::vector<planner::SweepRow> rows = planner::Sweep(*grid, evaluate, progress);
 
-  // A mistake that every row has, and that the scenario has without --vary too, is not about the
-  // combinations.
-  if (const Diagnostics common = planner::CommonFaults(rows); !common.empty()) {
-    const auto base = scenario::Load(options.scenario, options.set, cache);
-    if (!base) {
-      Diagnostics faults;
-      std::copy_if(
-          common.begin(), common.end(), std::back_inserter(faults), [&](const Diagnostic& fault) {
-            return std::any_of(base.error().begin(), base.error().end(),
-                               [&](const Diagnostic& other) { return SameMessage(fault, other); });
-          });
-      if (!faults.empty()) return WrongInput(faults);
+  Outcome Work(planner::Workforce& workforce) {
+    std::unique_ptr<planner::ResultStore> store;
+    std::optional<KeptNote> note;
+    if (!options_.store.empty()) {
+      auto opened = planner::ResultStore::Open(options_.store, Facts());
+      if (!opened) {
+        const planner::StoreFault& fault = opened.error();
+        return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
+      }
+      store = std::move(*opened);
+      note.emplace(store->kept(), grid_->rows(), store->path());
+    }
+    planner::Progress progress;
+    if (options_.progress) {
+      progress = [&](std::int64_t done, std::int64_t known) {
+        options_.progress(done, known, grid_->rows());
+      };
+    }
+    const auto result = planner::Sweep(*grid_, workforce, store.get(), progress);
+    if (!result) {
+      Outcome failed = Failed(result.error());
+      if (store) {
+        failed.messages += fmt::format(
+            "stepcast: {} of {} combinations are kept in {}: the same command goes on from there\n",
+            store->kept().load(), grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+      }
+      return failed;
+    }
+    return Report(*result);
+  }
+
+ private:
+  Result<void> MakeGrid() {
+    std::vector<planner::SweepAxis> axes;
+    Diagnostics faults;
+    const auto add = [&](Diagnostics more) {
+      faults.insert(faults.end(), more.begin(), more.end());
+    };
+    for (const std::string& text : options_.vary) {
+      auto axis = planner::ParseSweepAxis(text);
+      if (!axis) {
+        add(std::move(axis.error()));
+        continue;
+      }
+      if (axis->all) {
+        auto values = scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
+        if (!values) {
+          add(OfVary(std::move(values.error()), axis->key));
+          continue;
+        }
+        axis->values = std::move(*values);
+      }
+      axes.push_back(std::move(*axis));
+    }
+    if (!faults.empty()) return tl::unexpected(std::move(faults));
+    auto grid = planner::SweepGrid::Of(std::move(axes));
+    if (!grid) return tl::unexpected(std::move(grid.error()));
+    grid_ = std::move(*grid);
+    return {};
+  }
+
+  // The files that other rows than the first read, so that they are among the facts. Only these
+  // keys name any.
+  void ReadOtherFiles() {
+    static_cast<void>(scenario::Load(options_.scenario, options_.set, cache_));
+    for (const planner::SweepAxis& axis : grid_->axes()) {
+      const std::string& key = axis.key;
+      if (!key.starts_with("model") && !key.starts_with("calibration") && key != "cluster" &&
+          !key.starts_with("cluster.topology")) {
+        continue;
+      }
+      for (const std::string& value : axis.values) {
+        static_cast<void>(
+            scenario::Load(options_.scenario, Overrides(options_, {{key, value}}), cache_));
+      }
     }
   }
 
-  Outcome outcome;
-  outcome.output = options.json  ? report::SweepJson(*grid, rows, stopwatch.Seconds())
-                   : options.csv ? report::SweepCsv(*grid, rows)
-                                 : report::SweepText(*grid, rows);
-  if (first) outcome.messages = Warnings(*first);
-  return outcome;
+  Outcome Report(const planner::SweepResult& result) {
+    // A mistake that every row has, and that the scenario has without --vary too, is not about the
+    // combinations.
+    if (const Diagnostics common = planner::CommonFaults(result.rows); !common.empty()) {
+      const auto base = scenario::Load(options_.scenario, options_.set, cache_);
+      if (!base) {
+        Diagnostics faults;
+        std::copy_if(common.begin(), common.end(), std::back_inserter(faults),
+                     [&](const Diagnostic& fault) {
+                       return std::any_of(
+                           base.error().begin(), base.error().end(),
+                           [&](const Diagnostic& other) { return SameMessage(fault, other); });
+                     });
+        if (!faults.empty()) return WrongInput(faults);
+      }
+    }
+    Outcome outcome;
+    outcome.output =
+        options_.json ? report::SweepJson(*grid_, result.rows, stopwatch_.Seconds(), result.known)
+        : options_.jsonl ? report::SweepJsonLines(*grid_, result.rows)
+        : options_.csv   ? report::SweepCsv(*grid_, result.rows)
+                         : report::SweepText(*grid_, result.rows);
+    if (*first_) outcome.messages = Warnings(**first_);
+    if (result.known > 0) {
+      outcome.messages += fmt::format("{} of {} combinations were in {}\n", result.known,
+                                      grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+    }
+    return outcome;
+  }
+
+  const SweepOptions& options_;
+  const Stopwatch stopwatch_;
+  scenario::InputCache cache_;
+  std::optional<planner::SweepGrid> grid_;
+  std::optional<Result<scenario::Scenario>> first_;
+  std::map<std::string, std::string> files_;
+};
+
+}  // namespace
+
+Outcome Sweep(const SweepOptions& options) {
+  const auto run = std::make_shared<Run>(options);
+  return RunSpread({
+      .scenario = options.scenario,
+      .threads = options.threads,
+      .prepare = [run] { return run->Prepare(); },
+      .fingerprint = [run] { return ToText(run->Facts()); },
+      .work = planner::WorkOf(
+          [run](const planner::Settings& settings) { return run->Forecast(settings); }),
+      .run = [run](planner::Workforce& workforce) { return run->Work(workforce); },
+  });
 }
 
 }  // namespace stepcast::cli

@@ -1,34 +1,14 @@
 #include "src/planner/sweep.h"
 
 #include <algorithm>
-#include <atomic>
+#include <bit>
 #include <iterator>
-#include <mutex>
+#include <utility>
 
-#include "oneapi/tbb/blocked_range.h"
-#include "oneapi/tbb/parallel_for.h"
+#include "src/runtime/byte_stream.h"
 
 namespace stepcast::planner {
 namespace {
-
-SweepRow Row(const Result<forecast::Forecast>& forecast) {
-  SweepRow row;
-  if (!forecast.has_value()) {
-    row.faults = forecast.error();
-    return row;
-  }
-  const forecast::MemoryForecast& memory = forecast->memory;
-  row.status = memory.fits ? RowStatus::kOk : RowStatus::kDoesNotFit;
-  row.step_time = forecast->step_time;
-  row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
-  row.peak = memory.peak;
-  const Bytes over = memory.reserved + memory.outside - memory.capacity;
-  // What a node lacks counts where its devices have room.
-  const Bytes lacking =
-      std::max(memory.host - memory.host_capacity, memory.drives - memory.drives_capacity);
-  if (!memory.fits) row.over = over > Bytes(0) ? over : lacking;
-  return row;
-}
 
 bool Same(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.message == b.message && a.location.file == b.location.file &&
@@ -49,26 +29,106 @@ const char* Name(RowStatus status) {
   return "";
 }
 
-std::vector<SweepRow> Sweep(const SweepGrid& grid, const Evaluate& evaluate,
-                            const Progress& progress) {
-  std::vector<SweepRow> rows(static_cast<std::size_t>(grid.rows()));
-  std::atomic<std::int64_t> done{0};
-  std::mutex reporting;
-  // Rows differ widely in cost (an illegal one is nothing), so they are dealt out one at a time.
-  oneapi::tbb::parallel_for(
-      oneapi::tbb::blocked_range<std::int64_t>(0, grid.rows(), 1),
-      [&](const oneapi::tbb::blocked_range<std::int64_t>& range) {
-        for (std::int64_t row = range.begin(); row != range.end(); ++row) {
-          rows[static_cast<std::size_t>(row)] = Row(evaluate(grid.Row(row)));
-          ++done;
-          if (!progress) continue;
-          // Who finds another thread reporting leaves it at that.
-          const std::unique_lock<std::mutex> lock(reporting, std::try_to_lock);
-          if (lock.owns_lock()) progress(done.load());
-        }
-      },
-      oneapi::tbb::simple_partitioner());
-  return rows;
+SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
+  SweepRow row;
+  if (!forecast.has_value()) {
+    row.faults = forecast.error();
+    return row;
+  }
+  const forecast::MemoryForecast& memory = forecast->memory;
+  row.status = memory.fits ? RowStatus::kOk : RowStatus::kDoesNotFit;
+  row.step_time = forecast->step_time;
+  row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
+  row.peak = memory.peak;
+  const Bytes over = memory.reserved + memory.outside - memory.capacity;
+  // What a node lacks counts where its devices have room.
+  const Bytes lacking =
+      std::max(memory.host - memory.host_capacity, memory.drives - memory.drives_capacity);
+  if (!memory.fits) row.over = over > Bytes(0) ? over : lacking;
+  return row;
+}
+
+std::string ToBytes(const SweepRow& row) {
+  runtime::ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(row.status));
+  if (row.status == RowStatus::kIllegal) {
+    writer.Number(row.faults.size());
+    for (const Diagnostic& fault : row.faults) {
+      writer.Text(fault.code);
+      writer.Text(fault.location.file);
+      writer.Signed(fault.location.line);
+      writer.Signed(fault.location.column);
+      writer.Text(fault.message);
+      writer.Text(fault.hint);
+    }
+    return writer.Take();
+  }
+  writer.Signed(row.step_time.picoseconds());
+  writer.Number(std::bit_cast<std::uint64_t>(row.tokens_per_second_per_gpu));
+  writer.Signed(row.peak.count());
+  writer.Signed(row.over.count());
+  return writer.Take();
+}
+
+std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
+  runtime::ByteReader reader(bytes);
+  SweepRow row;
+  const std::uint64_t status = reader.Number();
+  if (status > static_cast<std::uint64_t>(RowStatus::kDoesNotFit)) return std::nullopt;
+  row.status = static_cast<RowStatus>(status);
+  if (row.status == RowStatus::kIllegal) {
+    row.faults.resize(reader.Count());
+    for (Diagnostic& fault : row.faults) {
+      fault.code = reader.Text();
+      fault.location.file = reader.Text();
+      fault.location.line = static_cast<int>(reader.Signed());
+      fault.location.column = static_cast<int>(reader.Signed());
+      fault.message = reader.Text();
+      fault.hint = reader.Text();
+    }
+  } else {
+    row.step_time = Picoseconds(reader.Signed());
+    row.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
+    row.peak = Bytes(reader.Signed());
+    row.over = Bytes(reader.Signed());
+  }
+  if (reader.bad() || !reader.at_end()) return std::nullopt;
+  return row;
+}
+
+Work WorkOf(Forecasting forecasting) {
+  return [forecasting = std::move(forecasting)](const std::string& item) {
+    return ToBytes(RowOf(forecasting(ToSettings(item))));
+  };
+}
+
+tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& workforce,
+                                             ResultStore* store, const Progress& progress) {
+  SweepResult result;
+  result.rows.resize(static_cast<std::size_t>(grid.rows()));
+  std::int64_t done = 0;
+  bool readable = true;
+  const auto evaluated =
+      Evaluate({.count = grid.rows(),
+                .item = [&](std::int64_t index) { return ToText(grid.Row(index)); },
+                .done =
+                    [&](std::int64_t index, const std::string& bytes) {
+                      auto row = ToSweepRow(bytes);
+                      readable = row.has_value();
+                      if (!readable) return false;
+                      result.rows[static_cast<std::size_t>(index)] = *std::move(row);
+                      ++done;
+                      if (progress) progress(done, result.known);
+                      return true;
+                    },
+                .begun = [&](std::int64_t known) { result.known = known; }},
+               workforce, store);
+  if (!evaluated) return tl::unexpected(evaluated.error());
+  if (!readable) {
+    return tl::unexpected(
+        std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
+  }
+  return result;
 }
 
 Diagnostics CommonFaults(const std::vector<SweepRow>& rows) {

@@ -2,17 +2,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/values.h"
+#include "src/planner/evaluations.h"
+#include "src/planner/result_store.h"
 #include "src/planner/sweep_grid.h"
+#include "src/planner/workforce.h"
+#include "tl/expected.hpp"
 
-// Forecasts every combination of a grid, on all cores.
+// Forecasts every combination of a grid, on all cores of one machine or of several.
 namespace stepcast::planner {
 
 enum class RowStatus : std::uint8_t { kOk, kIllegal, kDoesNotFit };
@@ -29,18 +34,33 @@ struct SweepRow {
                // node
 };
 
-// Key and value of every axis.
-using Settings = std::vector<std::pair<std::string, std::string>>;
+// The row that a forecast, or the mistakes of a combination, make.
+SweepRow RowOf(const Result<forecast::Forecast>& forecast);
+
+// Rows as bytes, for other ranks and for stores. Nothing when the bytes are none.
+std::string ToBytes(const SweepRow& row);
+std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
 // The forecast of one combination. Called from several threads at once.
-using Evaluate = std::function<Result<forecast::Forecast>(const Settings&)>;
+using Forecasting = std::function<Result<forecast::Forecast>(const Settings&)>;
+// The same as work whose items are settings (ToText) and whose results are rows (ToBytes).
+Work WorkOf(Forecasting forecasting);
 
-// How many rows are done. Never called from two threads at once, but from different ones.
-using Progress = std::function<void(std::int64_t done)>;
+// How many rows are done, and how many of them the store knew. Never called from two threads at
+// once, but from different ones.
+using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
-// One entry per row of the grid, in its order, whatever the number of threads.
-std::vector<SweepRow> Sweep(const SweepGrid& grid, const Evaluate& evaluate,
-                            const Progress& progress = {});
+struct SweepResult {
+  // One entry per row of the grid, in its order, whatever the number of threads.
+  std::vector<SweepRow> rows;
+  std::int64_t known = 0;  // rows that the store knew
+};
+
+// The workforce does WorkOf. `store` may be null. The error is a sentence: the store cannot be
+// written or read, ranks cannot be reached.
+tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& workforce,
+                                             ResultStore* store = nullptr,
+                                             const Progress& progress = {});
 
 // The mistakes that every row has, in the order of the first row: those that no combination cures.
 Diagnostics CommonFaults(const std::vector<SweepRow>& rows);

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <unordered_set>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/planner/sweep_range.h"
 
 namespace stepcast::planner {
 namespace {
+
+constexpr std::string_view kAll = "all";
 
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
@@ -40,11 +44,28 @@ std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   return parts;
 }
 
-tl::unexpected<Diagnostics> Fault(std::string_view option, std::string message, std::string hint) {
-  return tl::unexpected(Diagnostics{{"sweep.vary",
+tl::unexpected<Diagnostics> Fault(std::string code, std::string_view option, std::string message,
+                                  std::string hint) {
+  return tl::unexpected(Diagnostics{{std::move(code),
                                      {fmt::format("--vary {}", option), 0, 0},
                                      std::move(message),
                                      std::move(hint)}});
+}
+
+tl::unexpected<Diagnostics> Fault(std::string_view option, std::string message, std::string hint) {
+  return Fault("sweep.vary", option, std::move(message), std::move(hint));
+}
+
+// The number of combinations, as text, for it may be astronomical.
+std::string Combinations(const std::vector<SweepAxis>& axes) {
+  constexpr std::int64_t kMostCounted = 1'000'000'000'000'000;
+  std::int64_t rows = 1;
+  for (const SweepAxis& axis : axes) {
+    const auto values = static_cast<std::int64_t>(axis.values.size());
+    if (values > kMostCounted / rows) return fmt::format("more than {}", kMostCounted);
+    rows *= values;
+  }
+  return fmt::format("{}", rows);
 }
 
 }  // namespace
@@ -63,16 +84,38 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
     return Fault(text, fmt::format("there are no values for '{}'", key), kForm);
   }
   SweepAxis axis{std::string(key), {}};
+  if (list == kAll) {
+    axis.all = true;
+    return axis;
+  }
   for (std::string_view part : SplitAtCommas(list)) {
     const std::string_view value = Trimmed(part);
     if (value.empty()) {
       return Fault(text, fmt::format("a value of '{}' is empty: {}", key, Quoted(list)), kForm);
     }
-    if (std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end()) {
+    if (value == kAll) {
+      return Fault(text,
+                   fmt::format("'all' stands for every value of '{}' and stands alone: {}", key,
+                               Quoted(list)),
+                   "leave the other values out; if a value is called all, put it in quotes");
+    }
+    auto range = ReadRange(value);
+    if (!range) {
+      axis.values.emplace_back(value);
+      continue;
+    }
+    if (!*range) {
+      return Fault(std::move(range->error().code), text, std::move(range->error().message),
+                   std::move(range->error().hint));
+    }
+    for (std::string& member : **range) axis.values.push_back(std::move(member));
+  }
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& value : axis.values) {
+    if (!seen.insert(value).second) {
       return Fault(text, fmt::format("'{}' has a value twice: {}", key, Quoted(value)),
                    "leave one of them out");
     }
-    axis.values.emplace_back(value);
   }
   return axis;
 }
@@ -101,8 +144,15 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
       for (const SweepAxis& factor : axes) {
         product += fmt::format("{}{}", product.empty() ? "" : " x ", factor.values.size());
       }
-      return Fault(axis.key, fmt::format("more than {} combinations: {}", kMostRows, product),
-                   "vary fewer keys at a time, or fewer values");
+      const SweepAxis& longest = *std::max_element(
+          axes.begin(), axes.end(),
+          [](const SweepAxis& a, const SweepAxis& b) { return a.values.size() < b.values.size(); });
+      return Fault("sweep.too-many", axis.key,
+                   fmt::format("{} combinations are more than the {} that one sweep may have: {}",
+                               Combinations(axes), kMostRows, product),
+                   fmt::format("'{}' has the most values, {}: give it fewer (x2 instead of +1), "
+                               "or vary fewer keys at a time and set the others with --set",
+                               longest.key, longest.values.size()));
     }
     grid.rows_ *= values;
   }

@@ -15,11 +15,13 @@ namespace stepcast::planner {
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
+  bool all = false;  // every value that the key can have, to be filled in; `values` is empty
 };
 
-// "KEY=V1,V2,...". Blanks around values do not count; a comma inside brackets, braces or quotes
-// does not part values ("[1, 2]" is one). Errors: no "=", no key, no values, an empty value, a
-// value twice.
+// "KEY=V1,V2,...", where a V may be a range (sweep_range.h), or "KEY=all". Blanks around values do
+// not count; a comma inside brackets, braces or quotes does not part values ("[1, 2]" is one).
+// Errors: no "=", no key, no values, an empty value, a value twice, `all` beside others, a range
+// that is empty or none.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
 // Rows are numbered so that the first axis varies slowest.

@@ -1,11 +1,13 @@
 #include "src/planner/sweep_grid.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
 
 namespace stepcast::planner {
 namespace {
@@ -25,6 +27,26 @@ TEST(SweepAxisTest, ValuesMayHoldBlanksAndLists) {
   EXPECT_THAT(lists->values, ElementsAre("{x: 1, y: [2, 3]}", "'b, c'", "d"));
 }
 
+TEST(SweepAxisTest, ARangeStandsForItsValues) {
+  const auto axis = ParseSweepAxis("data_parallel.bucket_size=0 B, 1 MiB..4 MiB x2,1..3 +1");
+  ASSERT_TRUE(axis.has_value());
+  EXPECT_THAT(axis->values, ElementsAre("0 B", "1 MiB", "2 MiB", "4 MiB", "1", "2", "3"));
+  EXPECT_FALSE(axis->all);
+  const auto path = ParseSweepAxis("model=../a.yaml,../b.yaml");
+  ASSERT_TRUE(path.has_value());
+  EXPECT_THAT(path->values, ElementsAre("../a.yaml", "../b.yaml"));
+}
+
+TEST(SweepAxisTest, AllStandsForEveryValueAndAlone) {
+  const auto axis = ParseSweepAxis("data_parallel.framework= all ");
+  ASSERT_TRUE(axis.has_value());
+  EXPECT_TRUE(axis->all);
+  EXPECT_THAT(axis->values, testing::IsEmpty());
+  const auto quoted = ParseSweepAxis("name=\"all\"");
+  ASSERT_TRUE(quoted.has_value());
+  EXPECT_FALSE(quoted->all);
+}
+
 TEST(SweepAxisTest, ValuesMayHoldAnEqualsSign) {
   const auto axis = ParseSweepAxis("name=a=1,b=2");
   ASSERT_TRUE(axis.has_value());
@@ -41,6 +63,9 @@ TEST(SweepAxisTest, MistakesAreNamed) {
       {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
       {"a=1,2,", "a value of 'a' is empty: '1,2,'"},
       {"a=1,2, 1", "'a' has a value twice: '1'"},
+      {"a=1..4 x2,4", "'a' has a value twice: '4'"},
+      {"a=all,1", "'all' stands for every value of 'a' and stands alone: 'all,1'"},
+      {"a=1,4..2 +1", "the range is empty, for its first end is the larger one: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
     const auto axis = ParseSweepAxis(text);
@@ -81,11 +106,38 @@ TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
   EXPECT_EQ(most->Value(999'999, 0), "999");
   const auto over = SweepGrid::Of({{"a", thousand}, {"b", thousand}, {"c", {"1", "2"}}});
   ASSERT_FALSE(over.has_value());
-  EXPECT_EQ(over.error()[0].message, "more than 1000000 combinations: 1000 x 1000 x 2");
+  EXPECT_EQ(over.error()[0].code, "sweep.too-many");
+  EXPECT_EQ(over.error()[0].message,
+            "2000000 combinations are more than the 1000000 that one sweep may have: "
+            "1000 x 1000 x 2");
+  EXPECT_THAT(over.error()[0].hint, HasSubstr("'a' has the most values, 1000"));
   // Twenty thousand-value axes would overflow a product in 64 bits.
   std::vector<SweepAxis> axes;
   for (int i = 0; i < 20; ++i) axes.push_back({"k" + std::to_string(i), thousand});
-  EXPECT_FALSE(SweepGrid::Of(axes).has_value());
+  const auto far_over = SweepGrid::Of(axes);
+  ASSERT_FALSE(far_over.has_value());
+  EXPECT_THAT(far_over.error()[0].message, HasSubstr("more than 1000000000000000 combinations"));
+}
+
+// A row's number is its values' positions, written in the mixed radix of the axes' lengths.
+RC_GTEST_PROP(SweepGridLaws, EveryCombinationIsOneRow, ()) {
+  const auto lengths = *rc::gen::container<std::vector<int>>(4, rc::gen::inRange<int>(1, 6));
+  std::vector<SweepAxis> axes;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    SweepAxis axis{"k" + std::to_string(i), {}};
+    for (int v = 0; v < lengths[i]; ++v) axis.values.push_back(std::to_string(v));
+    axes.push_back(std::move(axis));
+  }
+  const auto grid = SweepGrid::Of(axes);
+  RC_ASSERT(grid.has_value());
+  RC_ASSERT(grid->rows() == lengths[0] * lengths[1] * lengths[2] * lengths[3]);
+  for (std::int64_t row = 0; row < grid->rows(); ++row) {
+    std::int64_t number = 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      number = number * lengths[i] + std::stoll(grid->Row(row)[i].second);
+    }
+    RC_ASSERT(number == row);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "src/planner/sweep.h"
 
-#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "oneapi/tbb/global_control.h"
+#include "rapidcheck/gtest.h"
 
 namespace stepcast::planner {
 namespace {
@@ -47,8 +46,13 @@ Result<forecast::Forecast> Evaluated(const Settings& settings) {
   return forecast;
 }
 
+std::vector<SweepRow> SweepOn(int threads, const SweepGrid& grid, const Progress& progress = {}) {
+  const auto workforce = OwnThreads(WorkOf(Evaluated), threads);
+  return Sweep(grid, *workforce, nullptr, progress).value().rows;
+}
+
 TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
-  const std::vector<SweepRow> rows = Sweep(Grid({{"a", {"1", "2"}}, {"b", {"0", "1"}}}), Evaluated);
+  const std::vector<SweepRow> rows = SweepOn(2, Grid({{"a", {"1", "2"}}, {"b", {"0", "1"}}}));
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0].status, RowStatus::kOk);
   EXPECT_EQ(rows[0].step_time, Milliseconds(1));
@@ -64,11 +68,9 @@ TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
 
 TEST(SweepTest, TheOrderDoesNotDependOnTheNumberOfThreads) {
   const SweepGrid grid = Grid({{"a", Numbers(40)}, {"b", Numbers(50)}});
-  const auto times = [&](std::size_t threads) {
-    const oneapi::tbb::global_control control(oneapi::tbb::global_control::max_allowed_parallelism,
-                                              threads);
+  const auto times = [&](int threads) {
     std::vector<Time> result;
-    for (const SweepRow& row : Sweep(grid, Evaluated)) result.push_back(row.step_time);
+    for (const SweepRow& row : SweepOn(threads, grid)) result.push_back(row.step_time);
     return result;
   };
   const std::vector<Time> one = times(1);
@@ -77,18 +79,46 @@ TEST(SweepTest, TheOrderDoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(one, times(8));
 }
 
-TEST(SweepTest, ProgressNeverExceedsTheRowsAndIsNotConcurrent) {
-  std::int64_t most = 0;
+TEST(SweepTest, ProgressCountsEveryRowAndIsNotConcurrent) {
+  std::int64_t calls = 0;
   std::atomic<int> inside{0};
-  bool alone = true;
-  Sweep(Grid({{"a", Numbers(40)}, {"b", Numbers(50)}}), Evaluated, [&](std::int64_t done) {
-    if (++inside != 1) alone = false;
-    most = std::max(most, done);
-    --inside;
-  });
-  EXPECT_TRUE(alone);
-  EXPECT_GT(most, 0);
-  EXPECT_LE(most, 2000);
+  bool right = true;
+  SweepOn(4, Grid({{"a", Numbers(40)}, {"b", Numbers(50)}}),
+          [&](std::int64_t done, std::int64_t known) {
+            if (++inside != 1 || done != ++calls || known != 0) right = false;
+            --inside;
+          });
+  EXPECT_TRUE(right);
+  EXPECT_EQ(calls, 2000);
+}
+
+// What another rank or a store gives back is what was forecast, to the bit.
+RC_GTEST_PROP(SweepLaws, RowsSurviveAsBytes, ()) {
+  SweepRow row;
+  row.status = *rc::gen::element(RowStatus::kOk, RowStatus::kIllegal, RowStatus::kDoesNotFit);
+  if (row.status == RowStatus::kIllegal) {
+    const auto texts = *rc::gen::arbitrary<std::vector<std::string>>();
+    for (const std::string& text : texts) {
+      row.faults.push_back(
+          {"test." + text, {text, *rc::gen::inRange(0, 1000), 2}, text, "h" + text});
+    }
+  } else {
+    row.step_time = Picoseconds(*rc::gen::arbitrary<std::int64_t>());
+    row.tokens_per_second_per_gpu = *rc::gen::arbitrary<double>();
+    row.peak = Bytes(*rc::gen::nonNegative<std::int64_t>());
+    row.over = Bytes(*rc::gen::arbitrary<std::int64_t>());
+  }
+  const std::string bytes = ToBytes(row);
+  const auto back = ToSweepRow(bytes);
+  RC_ASSERT(back.has_value());
+  RC_ASSERT(back->status == row.status);
+  RC_ASSERT(back->step_time == row.step_time);
+  RC_ASSERT(back->tokens_per_second_per_gpu == row.tokens_per_second_per_gpu);
+  RC_ASSERT(back->peak == row.peak);
+  RC_ASSERT(back->over == row.over);
+  RC_ASSERT(Format(back->faults) == Format(row.faults));
+  RC_ASSERT(!ToSweepRow(bytes + "x").has_value());
+  RC_ASSERT(!ToSweepRow(bytes.substr(0, bytes.size() - 1)).has_value());
 }
 
 TEST(SweepTest, CommonFaultsAreThoseOfEveryRow) {

@@ -24,5 +24,7 @@ Json ToJson(const scenario::Resolved& resolved);
 // The text of a document, with a newline at its end. Text that is not UTF-8 keeps its readable
 // part.
 std::string Text(const Json& document);
+// The same on one line.
+std::string Line(const Json& document);
 
 }  // namespace stepcast::report

@@ -52,6 +52,21 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   return out + "\n";
 }
 
+Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
+  const bool illegal = row.status == RowStatus::kIllegal;
+  Json set = Json::object();
+  for (auto& [key, value] : grid.Row(index)) set[key] = std::move(value);
+  return Json{
+      {"set", std::move(set)},
+      {"status", Name(row.status)},
+      {"reason", Reason(row)},
+      {"step_time_s", illegal ? Json() : Json(JsonSeconds(row.step_time))},
+      {"tokens_per_s_per_gpu", illegal ? Json() : Json(row.tokens_per_second_per_gpu)},
+      {"peak_bytes", illegal ? Json() : Json(row.peak.count())},
+      {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
+  };
+}
+
 }  // namespace
 
 std::string Reason(const planner::SweepRow& row) {
@@ -123,28 +138,27 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   return out;
 }
 
-std::string SweepJson(const SweepGrid& grid, const std::vector<SweepRow>& rows, double seconds) {
+std::string SweepJson(const SweepGrid& grid, const std::vector<SweepRow>& rows, double seconds,
+                      std::int64_t known) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   Json array = Json::array();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[i];
-    const bool illegal = row.status == RowStatus::kIllegal;
-    Json set = Json::object();
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) set[key] = std::move(value);
-    array.push_back(Json{
-        {"set", std::move(set)},
-        {"status", Name(row.status)},
-        {"reason", Reason(row)},
-        {"step_time_s", illegal ? Json() : Json(JsonSeconds(row.step_time))},
-        {"tokens_per_s_per_gpu", illegal ? Json() : Json(row.tokens_per_second_per_gpu)},
-        {"peak_bytes", illegal ? Json() : Json(row.peak.count())},
-        {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
-    });
+    array.push_back(ToJson(grid, static_cast<std::int64_t>(i), rows[i]));
   }
   const std::int64_t simulated = grid.rows() - Count(rows, RowStatus::kIllegal);
-  return Text(Json{{"stepcast", 1},
-                   {"rows", std::move(array)},
-                   {"run", {{"simulated", simulated}, {"seconds", seconds}}}});
+  return Text(
+      Json{{"stepcast", 1},
+           {"rows", std::move(array)},
+           {"run", {{"simulated", simulated}, {"from_store", known}, {"seconds", seconds}}}});
+}
+
+std::string SweepJsonLines(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  std::string out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out += Line(ToJson(grid, static_cast<std::int64_t>(i), rows[i]));
+  }
+  return out;
 }
 
 }  // namespace stepcast::report

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner:
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows);
 
 // The document of `sweep --json`, version 1. Everything but its last key, `run`, depends on the
-// input alone; `seconds` is the wall-clock time of the run.
+// input alone; `seconds` is the wall-clock time of the run, `known` how many rows were in a store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
-                      double seconds);
+                      double seconds, std::int64_t known = 0);
+
+// The rows of that document, one a line, and nothing else: it depends on the input alone.
+std::string SweepJsonLines(const planner::SweepGrid& grid,
+                           const std::vector<planner::SweepRow>& rows);
 
 // Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);

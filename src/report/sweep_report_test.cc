@@ -59,7 +59,7 @@ TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
-  EXPECT_EQ(SweepJson(Grid(), Rows(), 0.5), R"({
+  EXPECT_EQ(SweepJson(Grid(), Rows(), 0.5, 1), R"({
   "stepcast": 1,
   "rows": [
     {
@@ -98,10 +98,27 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
   ],
   "run": {
     "simulated": 2,
+    "from_store": 1,
     "seconds": 0.5
   }
 }
 )");
+}
+
+TEST(SweepReportTest, JsonLinesAreTheRows) {
+  EXPECT_EQ(
+      SweepJsonLines(Grid(), Rows()),
+      R"({"set":{"data_parallel.bucket_size":"1 MiB"},"status":"ok","reason":"","step_time_s":0.0125,)"
+      R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"fits":true})"
+      "\n"
+      R"({"set":{"data_parallel.bucket_size":"25 MiB"},"status":"does_not_fit",)"
+      R"("reason":"needs 12.5 GiB more than the device has","step_time_s":0.012,)"
+      R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"fits":false})"
+      "\n"
+      R"({"set":{"data_parallel.bucket_size":"0 B"},"status":"illegal",)"
+      R"("reason":"no \"0 B\" here, sorry; second","step_time_s":null,)"
+      R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"fits":null})"
+      "\n");
 }
 
 }  // namespace

@@ -196,6 +196,8 @@ class WatchThread : public Watch {
         return "it was setting up";
       case Stage::kReporting:
         return "it was gathering the results";
+      case Stage::kForecasting:
+        return "it was forecasting";
       case Stage::kRunning:
         break;
     }
@@ -221,9 +223,10 @@ class WatchThread : public Watch {
 
   void CheckForHang() {
     if (steady_clock::now() - progressed_ < options_.timeout) return;
-    // What is left when all have run takes as long as it takes: writing a long trace, say.
+    // What is left when all have run takes as long as it takes, writing a long trace, say; and so
+    // does a forecast.
     if (std::all_of(beats_.begin(), beats_.end(),
-                    [](const Beat& beat) { return beat.stage == Stage::kReporting; })) {
+                    [](const Beat& beat) { return beat.stage >= Stage::kReporting; })) {
       return;
     }
     // The rank that has done least is what the others wait for.

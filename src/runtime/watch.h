@@ -29,7 +29,7 @@
 namespace stepcast::runtime {
 
 // What a rank does as a whole; operations are named only while it runs.
-enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting };
+enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting };
 
 struct WatchOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);

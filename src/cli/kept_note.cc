@@ -1,0 +1,56 @@
+#include "src/cli/kept_note.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+
+namespace stepcast::cli {
+namespace {
+
+// A handler may neither allocate nor lock: the end of the line is made beforehand.
+std::array<char, 5000> rest{};
+std::atomic<std::size_t> rest_size{0};
+std::atomic<const std::atomic<std::int64_t>*> results{nullptr};
+
+void Say(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+KeptNote::KeptNote(const std::atomic<std::int64_t>& kept, std::int64_t all,
+                   const std::string& store) {
+  const std::string text = fmt::format(
+      " of {} combinations are kept in {}: the same command goes "
+      "on from there\n",
+      all, Quoted(store, "'", PATH_MAX));
+  rest_size = std::min(text.size(), rest.size());
+  std::memcpy(rest.data(), text.data(), rest_size);
+  results = &kept;
+}
+
+KeptNote::~KeptNote() { results = nullptr; }
+
+void SayWhatIsKept() {
+  const std::atomic<std::int64_t>* const kept = results.load();
+  if (kept == nullptr) return;
+  std::array<char, 24> digits{};
+  std::size_t first = digits.size();
+  std::int64_t number = kept->load();
+  do {
+    digits[--first] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  Say("stepcast: ");
+  Say({digits.data() + first, digits.size() - first});
+  Say({rest.data(), rest_size.load()});
+}
+
+}  // namespace stepcast::cli

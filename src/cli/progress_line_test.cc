@@ -1,0 +1,24 @@
+#include "src/cli/progress_line.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::cli {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(ProgressLineTest, RateAndTimeLeftAreOfWhatWasWorkedOut) {
+  EXPECT_EQ(ProgressText(0, 0, 20'000, seconds(0)), "0 of 20,000 combinations");
+  // 1,000 of 1,234 in 2 s: 500/s; 18,766 are left, 37.5 s.
+  EXPECT_EQ(ProgressText(1234, 234, 20'000, seconds(2)),
+            "1,234 of 20,000 combinations, 500/s, 38 s left");
+  EXPECT_EQ(ProgressText(234, 234, 20'000, seconds(2)), "234 of 20,000 combinations");
+  // One in 4 s: 0.25/s, 400 s for the 100 that are left.
+  EXPECT_EQ(ProgressText(1, 0, 101, seconds(4)), "1 of 101 combinations, 0.3/s, 7 min left");
+  // 3,600 in an hour; 9,000 are left.
+  EXPECT_EQ(ProgressText(3600, 0, 12'600, seconds(3600)),
+            "3,600 of 12,600 combinations, 1.0/s, 2 h 30 min left");
+}
+
+}  // namespace
+}  // namespace stepcast::cli

@@ -1,0 +1,333 @@
+#include "src/planner/result_store.h"
+
+#include <sqlite3.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::planner {
+namespace {
+
+constexpr int kFormatVersion = 1;
+constexpr int kApplication = 0x53746570;  // "Step"
+
+// Facts and results are texts, apart from what results are made of.
+constexpr const char* kTables =
+    "CREATE TABLE facts (position INTEGER PRIMARY KEY, name TEXT NOT NULL, value TEXT NOT NULL,"
+    " digest INTEGER NOT NULL);"
+    "CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB NOT NULL) WITHOUT ROWID;";
+
+StoreFault WrongInput(const char* code, const std::string& path, std::string message,
+                      std::string hint) {
+  return {.wrong_input = {{code, {path, 0, 0}, std::move(message), std::move(hint)}},
+          .failure = ""};
+}
+
+std::string Text(sqlite3_stmt* statement, int column) {
+  const void* const bytes = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
+  if (bytes == nullptr) return "";
+  return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
+}
+
+int BindText(sqlite3_stmt* statement, int column, const std::string& text) {
+  return sqlite3_bind_text64(statement, column, text.data(), text.size(), SQLITE_TRANSIENT,
+                             SQLITE_UTF8);
+}
+
+// SQLite reads some names as something else: ":memory:", "file:...".
+std::string AsAFile(const std::string& path) { return path.starts_with('/') ? path : "./" + path; }
+
+// What keeps this run from using a store of those facts; empty if nothing does.
+std::string Differences(const std::vector<StoreFact>& then, const std::vector<StoreFact>& now) {
+  const auto find = [](const std::vector<StoreFact>& facts,
+                       const std::string& name) -> const StoreFact* {
+    for (const StoreFact& fact : facts) {
+      if (fact.name == name) return &fact;
+    }
+    return nullptr;
+  };
+  std::vector<std::string> differences;
+  for (const StoreFact& fact : now) {
+    const StoreFact* const old = find(then, fact.name);
+    if (old == nullptr) {
+      differences.push_back(fmt::format("{} is new", fact.name));
+    } else if (old->value == fact.value) {
+      continue;
+    } else if (fact.digest) {
+      differences.push_back(fmt::format("{} has changed", fact.name));
+    } else {
+      differences.push_back(
+          fmt::format("{} was {} and is {}", fact.name, Quoted(old->value), Quoted(fact.value)));
+    }
+  }
+  for (const StoreFact& fact : then) {
+    if (find(now, fact.name) == nullptr) {
+      differences.push_back(fmt::format("{} is gone", fact.name));
+    }
+  }
+  return fmt::format("{}", fmt::join(differences, "; "));
+}
+
+}  // namespace
+
+void ResultStore::Close::operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
+void ResultStore::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
+    const std::string& path, const std::vector<StoreFact>& facts) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return tl::unexpected(WrongInput("store.cannot-write", path,
+                                     std::filesystem::is_directory(status)
+                                         ? "the store cannot be written: this is a directory"
+                                         : "the store cannot be written: this is not a file",
+                                     "name a file that stepcast may make"));
+  }
+  std::unique_ptr<ResultStore> store(new ResultStore(path));
+  if (std::optional<StoreFault> fault = store->Begin(facts)) return tl::unexpected(*fault);
+  store->writer_ = std::thread([raw = store.get()] { raw->WriteAsTheyCome(); });
+  return store;
+}
+
+ResultStore::~ResultStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (writer_.joinable()) writer_.join();
+}
+
+int ResultStore::Connect(int flags) {
+  sqlite3* connection = nullptr;
+  const int opened = sqlite3_open_v2(AsAFile(path_).c_str(), &connection, flags, nullptr);
+  connection_.reset(connection);
+  if (opened == SQLITE_OK) sqlite3_extended_result_codes(connection, 1);
+  return opened;
+}
+
+std::int64_t ResultStore::Number(const char* query) {
+  const Statement statement = Prepare(query);
+  if (statement == nullptr || sqlite3_step(statement.get()) != SQLITE_ROW) return -1;
+  return sqlite3_column_int64(statement.get(), 0);
+}
+
+// Looks without changing anything: whoever mistypes a name must not find another database altered.
+std::optional<StoreFault> ResultStore::Recognise() {
+  std::error_code error;
+  if (!std::filesystem::exists(path_, error) || std::filesystem::file_size(path_, error) == 0) {
+    return std::nullopt;
+  }
+  if (const int code = Connect(SQLITE_OPEN_READWRITE); code != SQLITE_OK) return Fault(code);
+  const std::int64_t tables = Number("SELECT count(*) FROM sqlite_master");
+  if (tables < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
+  // A process that was killed while it made a store leaves a database without tables.
+  if (tables == 0 || Number("PRAGMA application_id") == kApplication) return std::nullopt;
+  return WrongInput("store.not-a-store", path_, "this database is not a store of stepcast",
+                    "name another file");
+}
+
+std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts) {
+  if (std::optional<StoreFault> fault = Recognise()) return fault;
+  connection_.reset();
+  if (const int code = Connect(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); code != SQLITE_OK) {
+    return Fault(code);
+  }
+  // The lock is kept from the first access to the end. The write-ahead log makes a commit one
+  // append, without waiting for the disk; exclusively locked it works on network file systems too.
+  for (const char* statement : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
+                                "PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE", "COMMIT"}) {
+    if (const int code = Execute(statement); code != SQLITE_OK) return Fault(code);
+  }
+  const std::int64_t tables = Number("SELECT count(*) FROM sqlite_master");
+  if (tables < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
+  std::optional<StoreFault> fault;
+  if (tables == 0) {
+    fault = Create(facts);
+  } else if (const std::int64_t version = Number("PRAGMA user_version");
+             version != kFormatVersion) {
+    fault = WrongInput("store.other-format", path_,
+                       fmt::format("this program reads version {} of the store's format, not {}",
+                                   kFormatVersion, version),
+                       "go on with the program that made it, or name another file to begin anew");
+  } else {
+    fault = Check(facts);
+  }
+  if (fault) return fault;
+  find_ = Prepare("SELECT result FROM results WHERE key = ?");
+  put_ = Prepare("INSERT OR IGNORE INTO results VALUES (?, ?)");
+  if (find_ == nullptr || put_ == nullptr) {
+    return Fault(sqlite3_extended_errcode(connection_.get()));
+  }
+  kept_ = Number("SELECT count(*) FROM results");
+  return std::nullopt;
+}
+
+std::optional<StoreFault> ResultStore::Create(const std::vector<StoreFact>& facts) {
+  // All or nothing: a store without its facts would take any.
+  const auto run = [&](const std::string& statement) { return Execute(statement.c_str()); };
+  int code = run("BEGIN");
+  if (code == SQLITE_OK) code = run(kTables);
+  if (code == SQLITE_OK) code = run(fmt::format("PRAGMA application_id={}", kApplication));
+  if (code == SQLITE_OK) code = run(fmt::format("PRAGMA user_version={}", kFormatVersion));
+  if (code == SQLITE_OK) {
+    const Statement add = Prepare("INSERT INTO facts VALUES (?, ?, ?, ?)");
+    if (add == nullptr) return Fault(sqlite3_extended_errcode(connection_.get()));
+    for (std::size_t i = 0; i < facts.size() && code == SQLITE_OK; ++i) {
+      sqlite3_bind_int64(add.get(), 1, static_cast<std::int64_t>(i));
+      BindText(add.get(), 2, facts[i].name);
+      BindText(add.get(), 3, facts[i].value);
+      sqlite3_bind_int(add.get(), 4, facts[i].digest ? 1 : 0);
+      if (const int stepped = sqlite3_step(add.get()); stepped != SQLITE_DONE) code = stepped;
+      sqlite3_reset(add.get());
+    }
+  }
+  if (code == SQLITE_OK) code = run("COMMIT");
+  if (code != SQLITE_OK) return Fault(code);
+  return std::nullopt;
+}
+
+std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts) {
+  const Statement query = Prepare("SELECT name, value, digest FROM facts ORDER BY position");
+  if (query == nullptr) return Fault(sqlite3_extended_errcode(connection_.get()));
+  std::vector<StoreFact> then;
+  int code = SQLITE_ROW;
+  while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
+    then.push_back(
+        {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
+  }
+  if (code != SQLITE_DONE) return Fault(code);
+  const std::string differences = Differences(then, facts);
+  if (differences.empty()) return std::nullopt;
+  return WrongInput("store.other-run", path_,
+                    fmt::format("this store was made by another run: {}", differences),
+                    "name another file, or remove this one to begin anew");
+}
+
+StoreFault ResultStore::Fault(int code) const {
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {{},
+              fmt::format("the store '{}' is in use by another process: wait for its end, or "
+                          "name another file",
+                          path_)};
+    case SQLITE_NOTADB:
+      return WrongInput("store.not-a-store", path_, "this file is not a store of stepcast",
+                        "name another file");
+    case SQLITE_CORRUPT:
+      return WrongInput("store.not-a-store", path_, "this store is damaged",
+                        "remove it to begin anew");
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return WrongInput("store.cannot-write", path_,
+                        fmt::format("the store cannot be written: {}", Reason()),
+                        "name a file in a folder that exists and may be written");
+    default:
+      return {{}, fmt::format("cannot write the store '{}': {}", path_, Reason())};
+  }
+}
+
+std::string ResultStore::Reason() const {
+  int system = sqlite3_system_errno(connection_.get());
+  // SQLite forgets why a write went wrong, unless the disk is full.
+  if ((sqlite3_errcode(connection_.get()) & 0xff) == SQLITE_IOERR) system = system_error_;
+  return system != 0 ? std::strerror(system) : sqlite3_errmsg(connection_.get());
+}
+
+int ResultStore::Execute(const char* statement) {
+  errno = 0;
+  const int code = sqlite3_exec(connection_.get(), statement, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) system_error_ = errno;
+  return code;
+}
+
+ResultStore::Statement ResultStore::Prepare(const char* statement) {
+  sqlite3_stmt* prepared = nullptr;
+  sqlite3_prepare_v2(connection_.get(), statement, -1, &prepared, nullptr);
+  return Statement(prepared);
+}
+
+std::optional<std::string> ResultStore::Find(const std::string& key) {
+  const std::lock_guard lock(connection_mutex_);
+  BindText(find_.get(), 1, key);
+  std::optional<std::string> result;
+  if (sqlite3_step(find_.get()) == SQLITE_ROW) result = Text(find_.get(), 0);
+  sqlite3_reset(find_.get());
+  return result;
+}
+
+void ResultStore::Put(std::string key, std::string result) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace_back(std::move(key), std::move(result));
+  }
+  changed_.notify_all();
+}
+
+tl::expected<void, std::string> ResultStore::Finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !good_ || (waiting_.empty() && !writing_); });
+  if (good_) return {};
+  return tl::unexpected(failure_);
+}
+
+// Each commit takes what has come during the one before: results that come fast share one, and a
+// single one waits for nobody.
+void ResultStore::WriteAsTheyCome() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const auto results = std::exchange(waiting_, {});
+    if (!good_) continue;
+    writing_ = true;
+    lock.unlock();
+    const bool written = Write(results);
+    std::string failure;
+    if (!written) {
+      const std::lock_guard connection_lock(connection_mutex_);
+      failure = fmt::format("cannot write the store '{}': {}", path_, Reason());
+      Execute("ROLLBACK");
+    }
+    lock.lock();
+    writing_ = false;
+    if (!written) {
+      failure_ = std::move(failure);
+      good_ = false;
+    }
+    changed_.notify_all();
+  }
+}
+
+bool ResultStore::Write(const std::vector<std::pair<std::string, std::string>>& results) {
+  const std::lock_guard lock(connection_mutex_);
+  if (Execute("BEGIN") != SQLITE_OK) return false;
+  std::int64_t added = 0;
+  for (const auto& [key, result] : results) {
+    BindText(put_.get(), 1, key);
+    sqlite3_bind_blob64(put_.get(), 2, result.data(), result.size(), SQLITE_STATIC);
+    errno = 0;
+    const int code = sqlite3_step(put_.get());
+    if (code != SQLITE_DONE) system_error_ = errno;
+    if (code == SQLITE_DONE) added += sqlite3_changes(connection_.get());
+    sqlite3_reset(put_.get());
+    if (code != SQLITE_DONE) return false;
+  }
+  if (Execute("COMMIT") != SQLITE_OK) return false;
+  kept_ += added;
+  return true;
+}
+
+}  // namespace stepcast::planner

@@ -1,0 +1,342 @@
+#include "src/planner/workforce.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "oneapi/tbb/blocked_range.h"
+#include "oneapi/tbb/global_control.h"
+#include "oneapi/tbb/info.h"
+#include "oneapi/tbb/parallel_for.h"
+#include "oneapi/tbb/task_arena.h"
+#include "src/base/check.h"
+#include "src/runtime/byte_stream.h"
+
+namespace stepcast::planner {
+namespace {
+
+using runtime::Attempt;
+using runtime::ByteReader;
+using runtime::ByteWriter;
+using runtime::Failure;
+using runtime::Letter;
+using runtime::Mailbox;
+
+int Threads(int threads) {
+  return threads > 0 ? threads : oneapi::tbb::info::default_concurrency();
+}
+
+class ThreadForce final : public Workforce {
+ public:
+  ThreadForce(Work work, int threads)
+      : work_(std::move(work)),
+        threads_(Threads(threads)),
+        control_(oneapi::tbb::global_control::max_allowed_parallelism,
+                 static_cast<std::size_t>(threads_)),
+        arena_(threads_) {}
+
+  Attempt<void> Run(const WorkList& list) override {
+    std::atomic<bool> enough{false};
+    std::mutex reporting;
+    arena_.execute([&] {
+      // Items differ widely in cost (an illegal combination is nothing), so they are dealt out one
+      // at a time.
+      oneapi::tbb::parallel_for(
+          oneapi::tbb::blocked_range<std::int64_t>(0, list.count, 1),
+          [&](const oneapi::tbb::blocked_range<std::int64_t>& range) {
+            for (std::int64_t i = range.begin(); i != range.end() && !enough; ++i) {
+              std::string result = work_(list.item(i));
+              const std::lock_guard lock(reporting);
+              if (!enough && !list.done(i, std::move(result))) enough = true;
+            }
+          },
+          oneapi::tbb::simple_partitioner());
+    });
+    return {};
+  }
+
+ private:
+  const Work work_;
+  const int threads_;
+  const oneapi::tbb::global_control control_;
+  oneapi::tbb::task_arena arena_;
+};
+
+// Between rank 0 and the others. A worker's letter: results and how many items more it would like.
+// Rank 0's: items; none means that there never will be more. A worker's last letter, after that, is
+// empty.
+std::string ToBytes(const std::vector<std::pair<std::int64_t, std::string>>& entries,
+                    std::int64_t wish) {
+  ByteWriter writer;
+  writer.Signed(wish);
+  writer.Number(entries.size());
+  for (const auto& [index, bytes] : entries) {
+    writer.Signed(index);
+    writer.Text(bytes);
+  }
+  return writer.Take();
+}
+
+struct Entries {
+  std::int64_t wish = 0;
+  std::vector<std::pair<std::int64_t, std::string>> entries;
+};
+
+Attempt<Entries> ToEntries(const Letter& letter) {
+  ByteReader reader(letter.bytes);
+  Entries result;
+  result.wish = reader.Signed();
+  result.entries.resize(reader.Count());
+  for (auto& [index, bytes] : result.entries) {
+    index = reader.Signed();
+    bytes = reader.Text();
+  }
+  if (reader.bad() || !reader.at_end()) {
+    return tl::unexpected(
+        Failure{"rank " + std::to_string(letter.from) + " sent what cannot be read"});
+  }
+  return result;
+}
+
+constexpr std::chrono::microseconds kPatience(1000);
+
+// At rank 0.
+class RankForce final : public Workforce {
+ public:
+  RankForce(Mailbox& mailbox, Work work, int threads)
+      : mailbox_(mailbox),
+        work_(std::move(work)),
+        threads_(Threads(threads)),
+        wishes_(static_cast<std::size_t>(mailbox.ranks()), 0) {
+    STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 hands out the work");
+  }
+
+  ~RankForce() override {
+    // A rank that cannot be reached is the watch's affair.
+    for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
+      if (!mailbox_.Post(rank, ToBytes({}, 0))) return;
+    }
+    for (int left = mailbox_.ranks() - 1; left > 0;) {
+      const auto letter = mailbox_.Receive(kPatience);
+      if (!letter) return;
+      if (*letter && (*letter)->bytes.empty()) --left;
+    }
+    [[maybe_unused]] const auto flushed = mailbox_.Flush();
+  }
+
+  Attempt<void> Run(const WorkList& list) override {
+    next_ = 0;
+    enough_ = false;
+    std::int64_t finished = 0;  // guarded by reporting, as all calls of done
+    std::mutex reporting;
+    const auto report = [&](std::int64_t index, std::string result) {
+      const std::lock_guard lock(reporting);
+      ++finished;
+      if (!enough_ && !list.done(index, std::move(result))) enough_ = true;
+    };
+
+    std::exception_ptr thrown;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < threads_; ++i) {
+      threads.emplace_back([&] {
+        try {
+          for (std::int64_t index = 0; !enough_ && (index = next_++) < list.count;) {
+            report(index, work_(list.item(index)));
+          }
+        } catch (...) {
+          const std::lock_guard lock(reporting);
+          thrown = std::current_exception();
+          enough_ = true;
+        }
+      });
+    }
+    const Attempt<void> served = ServeOthers(list, report, [&] {
+      const std::lock_guard lock(reporting);
+      return enough_ || finished == list.count;
+    });
+    if (!served) enough_ = true;
+    for (std::thread& thread : threads) thread.join();
+    if (thrown) std::rethrow_exception(thrown);
+    return served;
+  }
+
+ private:
+  template <typename Report, typename Over>
+  Attempt<void> ServeOthers(const WorkList& list, const Report& report, const Over& over) {
+    for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
+      if (auto given = Give(list, rank); !given) return given;
+    }
+    while (!over()) {
+      const auto letter = mailbox_.Receive(kPatience);
+      if (!letter) return tl::unexpected(letter.error());
+      if (!*letter) continue;
+      const int from = (*letter)->from;
+      auto entries = ToEntries(**letter);
+      if (!entries) return tl::unexpected(entries.error());
+      for (auto& [index, result] : entries->entries) {
+        // Results of a run that had enough come late.
+        if (index >= first_ && index < first_ + list.count) {
+          report(index - first_, std::move(result));
+        }
+      }
+      wishes_[static_cast<std::size_t>(from)] += entries->wish;
+      if (auto given = Give(list, from); !given) return given;
+    }
+    first_ += list.count;
+    return {};
+  }
+
+  // Of what is left, at most what the rank has asked for, and towards the end so little that all
+  // ranks end together.
+  Attempt<void> Give(const WorkList& list, int rank) {
+    std::int64_t& wish = wishes_[static_cast<std::size_t>(rank)];
+    const std::int64_t left = enough_ ? 0 : std::max<std::int64_t>(list.count - next_, 0);
+    const std::int64_t lot =
+        std::min(wish, std::max<std::int64_t>(left / (2 * mailbox_.ranks()), 1));
+    std::vector<std::pair<std::int64_t, std::string>> items;
+    if (left == 0) return {};
+    for (std::int64_t i = 0; i < lot; ++i) {
+      const std::int64_t index = next_++;
+      if (index >= list.count) break;
+      items.emplace_back(first_ + index, list.item(index));
+    }
+    if (items.empty()) return {};
+    wish -= static_cast<std::int64_t>(items.size());
+    return mailbox_.Post(rank, ToBytes(items, 0));
+  }
+
+  Mailbox& mailbox_;
+  const Work work_;
+  const int threads_;
+  std::vector<std::int64_t> wishes_;  // by rank: items asked for and not yet given
+  std::int64_t first_ = 0;  // items of earlier runs, so that numbers never mean two things
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<bool> enough_{false};
+};
+
+// The threads of another rank: items in, results out.
+class Crew {
+ public:
+  Crew(const Work& work, int threads) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, &work] { TakePart(work); });
+    }
+  }
+
+  ~Crew() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      items_.clear();
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Add(std::vector<std::pair<std::int64_t, std::string>> items) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& item : items) items_.push_back(std::move(item));
+    }
+    changed_.notify_all();
+  }
+
+  std::vector<std::pair<std::int64_t, std::string>> TakeResults() {
+    const std::lock_guard lock(mutex_);
+    if (thrown_) std::rethrow_exception(thrown_);
+    return std::exchange(results_, {});
+  }
+
+  // Whether a thread has had to wait for items since this was asked last.
+  bool TakeIdle() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(idle_, false);
+  }
+
+ private:
+  void TakePart(const Work& work) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (items_.empty()) idle_ = true;
+      changed_.wait(lock, [this] { return ending_ || !items_.empty(); });
+      if (items_.empty()) return;
+      auto [index, item] = std::move(items_.front());
+      items_.pop_front();
+      lock.unlock();
+      std::string result;
+      std::exception_ptr thrown;
+      try {
+        result = work(item);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+      if (thrown) thrown_ = thrown;
+      results_.emplace_back(index, std::move(result));
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<std::int64_t, std::string>> items_;     // guarded by mutex_
+  std::vector<std::pair<std::int64_t, std::string>> results_;  // likewise
+  std::exception_ptr thrown_;                                  // likewise
+  bool idle_ = false;                                          // likewise
+  bool ending_ = false;                                        // likewise
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workforce> OwnThreads(Work work, int threads) {
+  return std::make_unique<ThreadForce>(std::move(work), threads);
+}
+
+std::unique_ptr<Workforce> AllRanks(Mailbox& mailbox, Work work, int threads) {
+  return std::make_unique<RankForce>(mailbox, std::move(work), threads);
+}
+
+Attempt<void> Serve(Mailbox& mailbox, const Work& work, int threads) {
+  const std::int64_t most = std::int64_t{1024} * Threads(threads);
+  std::int64_t stock = std::int64_t{2} * Threads(threads);  // items to have at hand
+  std::int64_t expected = 0;                                // asked for or at hand
+  Crew crew(work, Threads(threads));
+  for (;;) {
+    auto results = crew.TakeResults();
+    expected -= static_cast<std::int64_t>(results.size());
+    // Rows that are done faster than letters go need a larger stock.
+    if (crew.TakeIdle() && !results.empty()) stock = std::min(2 * stock, most);
+    const std::int64_t wish = std::max<std::int64_t>(stock - expected, 0);
+    if (wish > 0 || !results.empty()) {
+      expected += wish;
+      if (auto sent = mailbox.Post(0, ToBytes(results, wish)); !sent) return sent;
+    }
+    const auto letter = mailbox.Receive(kPatience);
+    if (!letter) return tl::unexpected(letter.error());
+    if (!*letter) continue;
+    auto entries = ToEntries(**letter);
+    if (!entries) return tl::unexpected(entries.error());
+    if (entries->entries.empty()) break;
+    crew.Add(std::move(entries->entries));
+  }
+  if (auto sent = mailbox.Post(0, ""); !sent) return sent;
+  return mailbox.Flush();
+}
+
+int ThreadsOfRank(int local_ranks) {
+  // Launchers often bind a rank to some of the cores, which it may or may not have for itself.
+  const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return std::min(Threads(0), std::max(1, cores / std::max(1, local_ranks)));
+}
+
+}  // namespace stepcast::planner

@@ -1,0 +1,150 @@
+#include "src/planner/workforce.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/runtime/mailbox.h"
+#include "src/runtime/thread_mailbox.h"
+
+namespace stepcast::planner {
+namespace {
+
+std::string Doubled(const std::string& item) { return item + item; }
+
+// What a run did with each item.
+std::map<std::int64_t, std::string> RunAll(Workforce& workforce, std::int64_t count) {
+  std::map<std::int64_t, std::string> results;
+  const auto run = workforce.Run({.count = count,
+                                  .item = [](std::int64_t i) { return "i" + std::to_string(i); },
+                                  .done =
+                                      [&](std::int64_t i, std::string result) {
+                                        EXPECT_TRUE(results.emplace(i, std::move(result)).second)
+                                            << "twice: " << i;
+                                        return true;
+                                      }});
+  EXPECT_TRUE(run.has_value());
+  return results;
+}
+
+void ExpectAll(const std::map<std::int64_t, std::string>& results, std::int64_t count) {
+  ASSERT_EQ(static_cast<std::int64_t>(results.size()), count);
+  for (const auto& [index, result] : results) {
+    EXPECT_EQ(result, Doubled("i" + std::to_string(index)));
+  }
+}
+
+// Rank 0 does `lead`, the others serve it until it ends. How many items the others worked on.
+std::int64_t OverRanks(int ranks, int threads, const std::function<void(Workforce&)>& lead) {
+  const auto mailboxes = runtime::MakeThreadMailboxes(ranks);
+  std::atomic<std::int64_t> elsewhere{0};
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < ranks; ++rank) {
+    others.emplace_back([&, rank] {
+      const auto work = [&](const std::string& item) {
+        ++elsewhere;
+        return Doubled(item);
+      };
+      EXPECT_TRUE(Serve(*mailboxes[static_cast<std::size_t>(rank)], work, threads).has_value());
+    });
+  }
+  {
+    const auto workforce = AllRanks(*mailboxes[0], Doubled, threads);
+    lead(*workforce);
+  }
+  for (std::thread& other : others) other.join();
+  return elsewhere;
+}
+
+TEST(WorkforceTest, ThreadsDoEachItemOnce) {
+  for (const int threads : {0, 1, 7}) {
+    const auto workforce = OwnThreads(Doubled, threads);
+    ExpectAll(RunAll(*workforce, 1000), 1000);
+    ExpectAll(RunAll(*workforce, 0), 0);
+    ExpectAll(RunAll(*workforce, 1), 1);
+  }
+}
+
+TEST(WorkforceTest, RanksDoEachItemOnceInEveryRun) {
+  OverRanks(4, 2, [](Workforce& workforce) {
+    for (const std::int64_t count : {2000, 0, 1, 3, 500})
+      ExpectAll(RunAll(workforce, count), count);
+  });
+}
+
+// Rank 0's only thread waits until another rank has done something.
+TEST(WorkforceTest, OtherRanksTakePart) {
+  const auto mailboxes = runtime::MakeThreadMailboxes(2);
+  std::atomic<bool> helped{false};
+  std::thread other([&] {
+    const auto work = [&](const std::string& item) {
+      helped = true;
+      return Doubled(item);
+    };
+    EXPECT_TRUE(Serve(*mailboxes[1], work, 1).has_value());
+  });
+  {
+    const auto work = [&](const std::string& item) {
+      while (!helped) std::this_thread::yield();
+      return Doubled(item);
+    };
+    const auto workforce = AllRanks(*mailboxes[0], work, 1);
+    ExpectAll(RunAll(*workforce, 50), 50);
+  }
+  other.join();
+  EXPECT_TRUE(helped);
+}
+
+TEST(WorkforceTest, EnoughEndsARunAndNotTheNext) {
+  const auto few = [](Workforce& workforce) {
+    std::int64_t calls = 0;
+    const auto run =
+        workforce.Run({.count = 1'000'000,
+                       .item = [](std::int64_t i) { return "i" + std::to_string(i); },
+                       .done = [&](std::int64_t, const std::string&) { return ++calls < 20; }});
+    EXPECT_TRUE(run.has_value());
+    EXPECT_EQ(calls, 20);
+    ExpectAll(RunAll(workforce, 300), 300);
+  };
+  OverRanks(3, 2, few);
+  const auto threads = OwnThreads(Doubled, 3);
+  few(*threads);
+}
+
+TEST(WorkforceTest, OutOfMemoryReachesTheCaller) {
+  const auto work = [](const std::string& item) -> std::string {
+    if (item == "i7") throw std::bad_alloc();
+    return item;
+  };
+  const WorkList list{.count = 100,
+                      .item = [](std::int64_t i) { return "i" + std::to_string(i); },
+                      .done = [](std::int64_t, const std::string&) { return true; }};
+  const auto threads = OwnThreads(work, 3);
+  EXPECT_THROW(static_cast<void>(threads->Run(list)), std::bad_alloc);
+  const auto mailboxes = runtime::MakeThreadMailboxes(1);
+  const auto ranks = AllRanks(*mailboxes[0], work, 3);
+  EXPECT_THROW(static_cast<void>(ranks->Run(list)), std::bad_alloc);
+}
+
+RC_GTEST_PROP(WorkforceLaws, EachItemIsDoneOnceOnAnyNumberOfRanksAndThreads, ()) {
+  const auto ranks = *rc::gen::inRange(1, 5);
+  const auto threads = *rc::gen::inRange(1, 4);
+  const auto counts =
+      *rc::gen::container<std::vector<std::int64_t>>(3, rc::gen::inRange<std::int64_t>(0, 60));
+  OverRanks(ranks, threads, [&](Workforce& workforce) {
+    for (const std::int64_t count : counts) {
+      const auto results = RunAll(workforce, count);
+      RC_ASSERT(static_cast<std::int64_t>(results.size()) == count);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace stepcast::planner

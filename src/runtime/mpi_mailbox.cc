@@ -1,0 +1,154 @@
+#include "src/runtime/mpi_mailbox.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/runtime/mpi_failure.h"
+#include "src/runtime/mpi_session.h"
+
+namespace stepcast::runtime {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr int kTag = 1;
+
+class MpiMailbox final : public Mailbox {
+ public:
+  MpiMailbox(MPI_Comm communicator, int rank, int ranks)
+      : communicator_(communicator), rank_(rank), ranks_(ranks) {}
+  ~MpiMailbox() override {
+    if (MpiSession::Current() != nullptr) MPI_Comm_free(&communicator_);
+  }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+
+  Attempt<void> Post(int rank, std::string bytes) override {
+    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a letter is one message of MPI");
+    // A deque: the bytes must not move while they are sent.
+    Sending& sending = sending_.emplace_back();
+    sending.bytes = std::move(bytes);
+    return CheckMpi(MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()),
+                              MPI_BYTE, rank, kTag, communicator_, &sending.request),
+                    fmt::format("send to rank {}", rank));
+  }
+
+  Attempt<std::optional<Letter>> Receive(microseconds patience) override {
+    const auto end = steady_clock::now() + patience;
+    Pause pause;
+    for (;;) {
+      if (auto sent = ForgetWhatHasLeft(); !sent) return tl::unexpected(sent.error());
+      int there = 0;
+      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Status status;
+      if (auto probed =
+              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &message, &status),
+                       "look for letters");
+          !probed) {
+        return tl::unexpected(probed.error());
+      }
+      if (there != 0) {
+        Letter letter;
+        letter.from = status.MPI_SOURCE;
+        int size = 0;
+        MPI_Get_count(&status, MPI_BYTE, &size);
+        letter.bytes.resize(static_cast<std::size_t>(size));
+        MPI_Request request = MPI_REQUEST_NULL;
+        const std::string doing = fmt::format("receive from rank {}", letter.from);
+        if (auto begun = CheckMpi(
+                MPI_Imrecv(letter.bytes.data(), size, MPI_BYTE, &message, &request), doing);
+            !begun) {
+          return tl::unexpected(begun.error());
+        }
+        if (auto got = WaitFor(request, doing); !got) return tl::unexpected(got.error());
+        return letter;
+      }
+      if (steady_clock::now() >= end) return std::optional<Letter>();
+      pause.Take();
+    }
+  }
+
+  Attempt<void> Flush() override {
+    while (!sending_.empty()) {
+      if (auto sent = WaitFor(sending_.front().request, "send"); !sent) return sent;
+      sending_.pop_front();
+    }
+    return {};
+  }
+
+ private:
+  struct Sending {
+    std::string bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  // Waiting must not hold a core that somebody else could compute on.
+  class Pause {
+   public:
+    void Take() {
+      std::this_thread::sleep_for(length_);
+      length_ = std::min(length_ * 2, microseconds(500));
+    }
+
+   private:
+    microseconds length_{10};
+  };
+
+  // Does not send meanwhile: MPI makes progress with all requests in any of its calls.
+  static Attempt<void> WaitFor(MPI_Request& request, const std::string& doing) {
+    for (Pause pause;; pause.Take()) {
+      int done = 0;
+      if (auto tested = CheckMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing); !tested) {
+        return tested;
+      }
+      if (done != 0) return {};
+    }
+  }
+
+  Attempt<void> ForgetWhatHasLeft() {
+    while (!sending_.empty()) {
+      int done = 0;
+      if (auto tested =
+              CheckMpi(MPI_Test(&sending_.front().request, &done, MPI_STATUS_IGNORE), "send");
+          !tested) {
+        return tested;
+      }
+      if (done == 0) return {};
+      sending_.pop_front();
+    }
+    return {};
+  }
+
+  MPI_Comm communicator_;
+  const int rank_;
+  const int ranks_;
+  std::deque<Sending> sending_;
+};
+
+}  // namespace
+
+Attempt<std::unique_ptr<Mailbox>> OpenMpiMailbox() {
+  const MpiSession* const session = MpiSession::Current();
+  if (session == nullptr) return tl::unexpected(Failure{"MPI does not run"});
+  MPI_Comm communicator = MPI_COMM_NULL;
+  if (auto made = CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "make a communicator");
+      !made) {
+    return tl::unexpected(made.error());
+  }
+  MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  return std::make_unique<MpiMailbox>(communicator, session->rank(), session->ranks());
+}
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,10 @@
+#include "src/runtime/mpi_mailbox.h"
+
+// What stands in for mpi_mailbox.cc under --define=mpi=false.
+namespace stepcast::runtime {
+
+Attempt<std::unique_ptr<Mailbox>> OpenMpiMailbox() {
+  return tl::unexpected(Failure{"this stepcast was built without MPI"});
+}
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,317 @@
+// `stepcast sweep --store` from end to end: however a run ends, the same command goes on where it
+// was, and what it prints in the end is what it prints without any store. Times are not looked at:
+// the machine may be busy.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "src/cli/shell.h"
+
+namespace stepcast::cli {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr const char* kBinary = "src/cli/stepcast";
+
+// Collectives message by message on 40 ranks: a row takes some ten milliseconds.
+constexpr const char* kScenario = R"(stepcast: 1
+name: Messages of 40 ranks
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 12, parameters: [400000, 2000], forward: 1 ms, backward: 2 ms,
+       activation: 16 MiB}
+  optimizer_step: 1 ms
+cluster:
+  topology: {kind: flat, devices: 40, memory: 1 GiB, link: {latency: 20 us, bandwidth: 2 GB/s}}
+  network: message
+training: {sequence_length: 128, micro_batch_size: 1, precision: bf16, optimizer: adamw,
+           gradient_accumulation: 1}
+data_parallel: {zero_stage: 0, framework: reference, bucket_size: 1 MiB}
+)";
+
+// 4 stages x 5 sizes of buckets, one of them without a unit, x 8 micro-batches.
+constexpr int kRows = 160;
+
+class SweepStoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const given = std::getenv("TEST_TMPDIR");
+    folder_ = fmt::format("{}/sweep.{}.{}", given == nullptr ? "/tmp" : given, ::getpid(),
+                          testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    store_ = folder_ + "/results.sqlite";
+    std::ofstream(folder_ + "/scenario.yaml") << kScenario;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Command(const std::string& rest) const {
+    return fmt::format(
+        "{} sweep '{}/scenario.yaml' --vary data_parallel.zero_stage=all "
+        "--vary 'data_parallel.bucket_size=1 MiB..8 MiB x2,8' "
+        "--vary 'training.micro_batch_size=1..8 +1' {}",
+        kBinary, folder_, rest);
+  }
+  std::string Stored(const std::string& rest) const {
+    return Command(fmt::format("--store '{}' {}", store_, rest));
+  }
+  // What there is without a store and without interruption.
+  std::string Undisturbed(const std::string& form) const {
+    static std::map<std::string, std::string> known;  // by form, for all tests
+    std::string& output = known[form];
+    if (!output.empty()) return output;
+    const ShellResult result = Shell(Command(form));
+    EXPECT_EQ(result.status, 0) << result.messages;
+    EXPECT_FALSE(result.output.empty());
+    output = result.output;
+    return output;
+  }
+  void ExpectTheRest(const std::string& form, const std::string& undisturbed) const {
+    const ShellResult rest = Shell(Stored(form));
+    EXPECT_EQ(rest.status, 0) << rest.messages;
+    EXPECT_EQ(rest.output, undisturbed);
+    EXPECT_EQ(Kept(), kRows);
+  }
+
+  // How many results the store has; none where it is not one yet. Also that it is sound.
+  std::int64_t Kept() const {
+    if (!std::filesystem::exists(store_)) return 0;
+    sqlite3* connection = nullptr;
+    EXPECT_EQ(sqlite3_open_v2(store_.c_str(), &connection, SQLITE_OPEN_READWRITE, nullptr),
+              SQLITE_OK);
+    const auto ask = [&](const char* query) -> std::string {
+      sqlite3_stmt* statement = nullptr;
+      if (sqlite3_prepare_v2(connection, query, -1, &statement, nullptr) != SQLITE_OK) return "";
+      std::string answer;
+      if (sqlite3_step(statement) == SQLITE_ROW) {
+        answer = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+      }
+      sqlite3_finalize(statement);
+      return answer;
+    };
+    EXPECT_EQ(ask("PRAGMA integrity_check"), "ok");
+    const std::string tables = ask("SELECT count(*) FROM sqlite_master WHERE name = 'results'");
+    const std::string kept = tables == "1" ? ask("SELECT count(*) FROM results") : "0";
+    sqlite3_close(connection);
+    return kept.empty() ? -1 : std::stoll(kept);
+  }
+
+  // Starts a command that ends with the signal of `kill`, or by itself.
+  pid_t Start(const std::string& command) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl("/bin/sh", "sh", "-c",
+              fmt::format("exec {} >'{}/out' 2>'{}/err'", command, folder_, folder_).c_str(),
+              static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    return child;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_ + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  // Waits until the store has results, or a minute.
+  void AwaitResults() const {
+    for (int i = 0; i < 600; ++i) {
+      std::error_code error;
+      // The log of a store that has results is larger than what makes one.
+      const auto size = std::filesystem::file_size(store_ + "-wal", error);
+      if (!error && size > std::uintmax_t{40} * 1024) return;
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+  }
+
+  static std::string Mpirun(int ranks) {
+    return fmt::format(
+        "mpirun --oversubscribe --allow-run-as-root --mca mpi_yield_when_idle 1 "
+        "--mca btl self,vader,tcp -n {} ",
+        ranks);
+  }
+  static bool NoMpirun() { return std::system("command -v mpirun >/dev/null") != 0; }
+
+  std::string folder_, store_;
+};
+
+TEST_F(SweepStoreTest, KilledTwentyTimesNothingIsLost) {
+  const std::string undisturbed = Undisturbed("--jsonl");
+  std::mt19937 random(20);
+  std::int64_t kept = 0;
+  int kills = 0;
+  int whole = 0;  // runs that came to their end before they were killed
+  while (kills < 20) {
+    const pid_t run = Start(Stored(fmt::format("--jsonl --threads {}", 1 + kills % 3)));
+    // From before anything is read to the middle of the work.
+    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 250)(random)));
+    ::kill(run, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(run, &status, 0), run);
+    if (WIFEXITED(status)) {
+      ASSERT_EQ(WEXITSTATUS(status), 0) << Read("err");
+      EXPECT_EQ(Read("out"), undisturbed);
+      EXPECT_EQ(Kept(), kRows);
+      std::filesystem::remove(store_);
+      kept = 0;
+      ASSERT_LT(++whole, 100);
+      continue;
+    }
+    ++kills;
+    EXPECT_EQ(Read("out"), "");
+    // Looking makes the store whole again, which the next run should have to do by itself.
+    if (kills % 4 != 0) continue;
+    const std::int64_t now = Kept();
+    EXPECT_GE(now, kept);
+    kept = now;
+  }
+  ExpectTheRest("--jsonl --threads 2", undisturbed);
+}
+
+TEST_F(SweepStoreTest, EveryFormIsTheSameFromAStoreAndOnAnyNumberOfThreads) {
+  for (const char* form : {"", "--csv", "--jsonl"}) {
+    const std::string undisturbed = Undisturbed(form);
+    ExpectTheRest(form, undisturbed);
+  }
+  EXPECT_EQ(Undisturbed("--csv --threads 5"), Undisturbed("--csv"));
+  EXPECT_EQ(Undisturbed("--csv --threads 1"), Undisturbed("--csv"));
+  json document = json::parse(Shell(Stored("--json")).output);
+  EXPECT_EQ(document["run"]["from_store"], kRows);
+  json undisturbed = json::parse(Undisturbed("--json"));
+  EXPECT_EQ(undisturbed["run"]["from_store"], 0);
+  document.erase("run");
+  undisturbed.erase("run");
+  EXPECT_EQ(document, undisturbed);
+}
+
+TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
+  const std::string undisturbed = Undisturbed("--csv");
+  const pid_t run = Start(Stored("--csv --threads 1"));
+  AwaitResults();
+  ::kill(run, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the sweep was faster than the signal";
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(Read("out"), "");
+  EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
+  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" of {} combinations are kept in '{}': the same "
+                                                 "command goes on from there",
+                                                 kRows, store_)));
+  ExpectTheRest("--csv", undisturbed);
+}
+
+TEST_F(SweepStoreTest, TheSecondOfTwoProcessesIsRefused) {
+  const pid_t run = Start(Stored("--csv --threads 1"));
+  AwaitResults();
+  const ShellResult second = Shell(Stored("--csv"));
+  ::kill(run, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  if (WIFEXITED(status)) GTEST_SKIP() << "the first was done before the second began";
+  EXPECT_EQ(second.status, 1);
+  EXPECT_EQ(second.output, "");
+  EXPECT_THAT(second.messages, HasSubstr("is in use by another process"));
+  ExpectTheRest("--csv", Undisturbed("--csv"));
+}
+
+TEST_F(SweepStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
+  // 48 KiB, as the shell counts.
+  const ShellResult full = Shell("ulimit -f 96; " + Stored("--csv"));
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.output, "");
+  EXPECT_THAT(full.messages, HasSubstr("stepcast: cannot write the store '"));
+  EXPECT_THAT(full.messages, HasSubstr("File too large"));
+  EXPECT_THAT(full.messages, HasSubstr("combinations are kept in"));
+  EXPECT_GT(Kept(), 0);
+  ExpectTheRest("--csv", Undisturbed("--csv"));
+}
+
+TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
+  ASSERT_EQ(Shell(Stored("--csv")).status, 0);
+  const auto refused = [&](const std::string& command, const std::string& message) {
+    const ShellResult result = Shell(command);
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_EQ(result.output, "") << command;
+    EXPECT_THAT(result.messages, HasSubstr(message)) << command;
+  };
+  refused(Stored("--set training.sequence_length=64"),
+          "--set was '' and is 'training.sequence_length=64'");
+  refused(Stored("--vary data_parallel.overlap=all"), "--vary data_parallel.overlap is new");
+  // A comment changes nothing, but nobody can know that without reading.
+  std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
+  refused(Stored(""), "scenario.yaml has changed");
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(store_.c_str(), &connection), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(connection, "PRAGMA user_version=2", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(connection);
+  refused(Stored(""), "reads version 1 of the store's format, not 2");
+  refused(Command("--store /none/results.sqlite"), "the store cannot be written");
+}
+
+TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const std::string undisturbed = Undisturbed("--csv");
+  const ShellResult three = Shell(Mpirun(3) + Command("--csv"));
+  EXPECT_EQ(three.status, 0) << three.messages;
+  EXPECT_EQ(three.output, undisturbed);
+  const ShellResult stored = Shell(Mpirun(2) + Stored("--csv"));
+  EXPECT_EQ(stored.status, 0) << stored.messages;
+  EXPECT_EQ(stored.output, undisturbed);
+  EXPECT_EQ(Kept(), kRows);
+  const ShellResult wrong = Shell(Mpirun(2) + Command("--vary nonsense=1"));
+  EXPECT_EQ(wrong.status, 2) << wrong.messages;
+  EXPECT_EQ(wrong.output, "");
+  EXPECT_THAT(wrong.messages, HasSubstr("unknown key"));
+}
+
+TEST_F(SweepStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const std::string undisturbed = Undisturbed("--csv");
+  const pid_t run = Start(fmt::format(
+      "{} sh -c 'echo $$ > \"$0/new.$OMPI_COMM_WORLD_RANK\"; "
+      "mv \"$0/new.$OMPI_COMM_WORLD_RANK\" \"$0/pid.$OMPI_COMM_WORLD_RANK\"; exec \"$@\"' '{}' {}",
+      Mpirun(3), folder_, Stored("--csv --threads 1 --vary data_parallel.overlap=all")));
+  AwaitResults();
+  ASSERT_EQ(Shell(fmt::format("kill -KILL $(cat '{}/pid.1')", folder_)).status, 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_NE(WEXITSTATUS(status), 0);
+  EXPECT_EQ(Read("out"), "");
+  EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
+  EXPECT_THAT(Read("err"), HasSubstr("it was forecasting"));
+  EXPECT_THAT(Read("err"), HasSubstr(" of 320 combinations are kept in '"));
+  const std::string overlapping = "--csv --vary data_parallel.overlap=all";
+  const std::int64_t kept = Kept();
+  EXPECT_GT(kept, 0);
+  const ShellResult rest = Shell(Stored(overlapping));
+  EXPECT_EQ(rest.status, 0) << rest.messages;
+  EXPECT_EQ(rest.output, Undisturbed(overlapping));
+  EXPECT_THAT(rest.messages, HasSubstr(fmt::format("{} of 320 combinations were in", kept)));
+}
+
+}  // namespace
+}  // namespace stepcast::cli
