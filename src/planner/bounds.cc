@@ -152,8 +152,7 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
   }
   bound.over = bound.memory + outside - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
-  if (!bound.fits) return;
-  bound.over = Bytes(0);
+  if (bound.fits) bound.over = Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
   if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {
     return;
@@ -162,8 +161,9 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
   const topology::Host& node = *scenario.cluster->node_type()->host;
   const Bytes lacking = std::max(host.memory - node.memory, host.drives - node.nvme);
   if (lacking <= Bytes(0)) return;
+  bound.fits_host = false;
+  bound.over = std::max(bound.over, lacking);
   bound.fits = false;
-  bound.over = lacking;
 }
 
 }  // namespace
@@ -219,9 +219,6 @@ Result<Bound> Bounds::OfProgram(const Scenario& scenario) {
                 DisturbedComputeTime(program, *prices, analytic)});
   bound.memory = std::max(kernels->memory, HandedOutAtLeast(program));
   SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
-  if (kernels->fits || !bound.fits) return bound;
-  bound.fits = false;
-  bound.over = kernels->over;
   return bound;
 }
 
