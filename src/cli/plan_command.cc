@@ -154,6 +154,7 @@ class PlanSearch {
     space_options.frameworks = ReadFrameworks(options_.framework, faults);
     space_options.nodes = options_.fewer_nodes || goal.target == Target::kGpus;
     space_options.fix = options_.fix;
+    space_options.has_key = [this](const std::string& key) { return HasKey(key); };
     for (const std::string& text : options_.vary) {
       auto axis = planner::ParseSweepAxis(text);
       if (axis) {
@@ -220,6 +221,17 @@ class PlanSearch {
     std::vector<std::string> set = options_.set;
     for (const auto& [key, value] : space_->Settings(plan)) set.push_back(SetOption(key, value));
     return scenario::Load(options_.scenario, set, cache_);
+  }
+
+  // Only a key that is there can be taken out.
+  bool HasKey(const std::string& key) {
+    std::vector<std::string> set = options_.set;
+    set.push_back(SetOption(key, "null"));
+    const auto scenario = scenario::Load(options_.scenario, set, cache_);
+    return scenario || std::none_of(scenario.error().begin(), scenario.error().end(),
+                                    [](const Diagnostic& fault) {
+                                      return fault.code.starts_with("override.");
+                                    });
   }
 
   // Values that no other setting makes right: unknown keys, words and units.

@@ -90,14 +90,15 @@ SweepAxis BucketSizes(const Around& around, std::int64_t bytes_per_element) {
   return axis;
 }
 
-// A node, powers of two of nodes, and all ranks, which is the default.
+// A node, powers of two of nodes, and all ranks: the default, whatever their number.
 SweepAxis ShardGroups(const Around& around) {
   SweepAxis axis{Key("shard_group_size"), {}};
   for (std::int64_t ranks = std::max<std::int64_t>(around.per_node, 2);
        ranks < around.devices.back(); ranks *= 2) {
     axis.values.push_back(fmt::format("{}", ranks));
   }
-  axis.values.emplace_back(kDefault);
+  axis.values.push_back(around.devices.size() == 1 ? fmt::format("{}", around.devices.back())
+                                                   : std::string(kDefault));
   return axis;
 }
 
@@ -332,13 +333,9 @@ class Builder {
 
   void AddPart(Framework framework, int stage) {
     PlanPart part;
-    const bool free_batch = Given(kAccumulation) != nullptr;
-    part.fixed.emplace_back(kAccumulation, kDefault);
-    part.fixed.emplace_back(
-        kGlobalBatch, free_batch
-                          ? std::string(kDefault)
-                          : fmt::format("{}", around_.scenario.plan.training.global_batch_size));
-    if (framework == base().framework && stage == base().zero_stage) {
+    const bool own = framework == base().framework && stage == base().zero_stage;
+    FixBatch(part);
+    if (own) {
       part.fixed.emplace_back(kFramework, plan::Name(framework));
       part.fixed.emplace_back(kStage, fmt::format("{}", stage));
     } else {
@@ -349,7 +346,7 @@ class Builder {
     std::vector<SweepAxis> axes;
     if (options_.nodes || Given(NodesKey()) != nullptr) {
       axes.push_back(Axis(NodesKey(), nodes_));
-      part.fixed.emplace_back("parallelism.data", kDefault);
+      if (Has("parallelism.data")) part.fixed.emplace_back("parallelism.data", kDefault);
     }
     axes.push_back(Axis(kMicroBatch, MicroBatches(around_)));
     if (!around_.scenario.model->is_layer_list()) {
@@ -369,7 +366,25 @@ class Builder {
       if (same != part.axes.end() || axis.key == kFramework || axis.key == kStage) continue;
       if (IsFor(framework, axis.key)) part.axes.push_back(axis);
     }
+    for (const SweepAxis& axis : part.axes) {
+      if (!(own || !axis.key.starts_with(kSection)) || !Has(axis.key)) {
+        part.absent.push_back(axis.key);
+      }
+    }
     parts_.push_back(std::move(part));
+  }
+
+  bool Has(const std::string& key) const { return options_.has_key && options_.has_key(key); }
+
+  // One global batch for all plans, however the scenario says it, unless accumulation varies.
+  void FixBatch(PlanPart& part) const {
+    if (Given(kAccumulation) != nullptr) {
+      if (Has(kGlobalBatch)) part.fixed.emplace_back(kGlobalBatch, kDefault);
+    } else if (!Has(kGlobalBatch)) {
+      if (Has(kAccumulation)) part.fixed.emplace_back(kAccumulation, kDefault);
+      part.fixed.emplace_back(kGlobalBatch,
+                              fmt::format("{}", around_.scenario.plan.training.global_batch_size));
+    }
   }
 
   void CheckFixed() {
@@ -447,6 +462,10 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
     settings[fixed + i] = {axis.key, axis.values[static_cast<std::size_t>(rest % count)]};
     rest /= count;
   }
+  std::erase_if(settings, [&](const auto& setting) {
+    return setting.second == kDefault &&
+           std::find(part.absent.begin(), part.absent.end(), setting.first) != part.absent.end();
+  });
   return settings;
 }
 

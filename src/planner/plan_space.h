@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,8 @@ struct SpaceOptions {
   bool nodes = false;                       // fewer nodes too
   std::vector<SweepAxis> vary;              // replace the values of a key, or add one
   std::vector<std::string> fix;             // keys that stay as the scenario has them
+  // Whether the scenario, as it is written, has a key; empty: it has none.
+  std::function<bool(const std::string&)> has_key;
 };
 
 // One axis of a part, and what is said of it beside other plans.
@@ -26,6 +29,7 @@ struct PlanPart {
   // What holds for all plans of the part: framework, stage, how the batch is given.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
+  std::vector<std::string> absent;    // keys of axes that need not be taken out for their default
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
 };
 

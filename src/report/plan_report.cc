@@ -204,6 +204,8 @@ std::string SensitivityText(const PlanReport& report) {
   std::string out;
   Table faster({{"10 % more", Align::kLeft}, {"step ms"}, {"change %"}});
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
+    constexpr double kShown = 0.005;  // per cent
+    if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
     faster.AddRow({Name(what_if.lever), Milliseconds(what_if.step_time),
                    Signed(Change(what_if.step_time, winner.step_time))});
   }
