@@ -11,8 +11,7 @@
 #include "src/base/quantity.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
-#include "src/forecast/forecast.h"
-#include "src/planner/bounds.h"
+#include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
@@ -172,11 +171,10 @@ class PlanSearch {
     if (!space) return WrongInput(space.error());
     space_ = &*space;
 
-    const planner::SearchProblem problem{
-        .plans = space->size(),
-        .screen = [this](std::int64_t plan) { return Look(plan, &planner::Bounds::OfKernels); },
-        .sharpen = [this](std::int64_t plan) { return Look(plan, &planner::Bounds::OfProgram); },
-        .simulate = [this](std::int64_t plan) { return Simulate(plan); }};
+    const std::function<Result<scenario::Scenario>(std::int64_t)> load = [this](std::int64_t plan) {
+      return LoadPlan(plan);
+    };
+    const planner::SearchProblem problem = planner::ProblemOf(space->size(), load);
     const planner::SearchOptions search_options{.best = options_.best,
                                                 .pareto = true,
                                                 .threads = options_.threads,
@@ -192,12 +190,13 @@ class PlanSearch {
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
     if (options_.why > 0) {
-      report.losers = Rows(result, planner::NearLosers(result, goal, options_.why));
+      report.losers =
+          Rows(result, planner::NearLosers(result, goal, options_.why,
+                                           [&](std::int64_t plan) { return space->KindOf(plan); }));
     }
     if (!result.best.empty()) {
       auto sensitivity =
-          planner::SensitivityOf(*space, problem, goal, search_options, result,
-                                 [this](std::int64_t plan) { return LoadPlan(plan); });
+          planner::SensitivityOf(*space, problem, goal, search_options, result, load);
       if (!sensitivity) return WrongInput(sensitivity.error());
       if (sensitivity->with_more_memory) {
         report::PlanRow row = Row(result, *sensitivity->with_more_memory);
@@ -252,51 +251,6 @@ class PlanSearch {
       }
     }
     return faults;
-  }
-
-  planner::Screened Look(std::int64_t plan, Result<planner::Bound> (planner::Bounds::*bound_of)(
-                                                const scenario::Scenario&)) {
-    planner::Screened screened;
-    const auto refuse = [&](const Diagnostics& faults) {
-      screened.illegal_code = faults.front().code;
-      screened.illegal_message = faults.front().message;
-      return screened;
-    };
-    const auto scenario = LoadPlan(plan);
-    if (!scenario) return refuse(scenario.error());
-    screened.facts = {.gpus = scenario->cluster->devices(),
-                      .tokens = scenario->plan.training.global_batch_size *
-                                scenario->plan.training.sequence_length,
-                      .capacity = scenario->cluster->device_memory()};
-    thread_local planner::Bounds bounds;
-    auto bound = (bounds.*bound_of)(*scenario);
-    if (!bound) return refuse(bound.error());
-    screened.bound = *bound;
-    return screened;
-  }
-
-  planner::Outcome Simulate(std::int64_t plan) {
-    planner::Outcome outcome;
-    const auto scenario = LoadPlan(plan);
-    thread_local forecast::Forecaster forecaster;
-    const auto forecast =
-        scenario ? forecaster.Evaluate(*scenario) : tl::make_unexpected(scenario.error());
-    if (!forecast) {
-      outcome.illegal_message = forecast.error().front().message;
-      return outcome;
-    }
-    const forecast::MemoryForecast& memory = forecast->memory;
-    outcome.step_time = forecast->step_time;
-    outcome.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
-    outcome.memory = memory.peak;
-    outcome.fits = memory.fits;
-    outcome.fits_host = memory.fits_host();
-    if (!memory.fits) {
-      outcome.over =
-          std::max({memory.reserved + memory.outside - memory.capacity,
-                    memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
-    }
-    return outcome;
   }
 
   report::PlanRow Row(const planner::SearchResult& result, std::int64_t plan) {

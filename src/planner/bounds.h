@@ -14,11 +14,11 @@
 namespace stepcast::planner {
 
 struct Bound {
-  Time step_time;         // the forecast's is no less
-  Bytes memory;           // nor its peak
+  Time step_time{};       // the forecast's is no less
+  Bytes memory{};         // nor its peak
   bool fits = true;       // false: the forecast says that it does not fit
   bool fits_host = true;  // as far as it is the devices that lack memory
-  Bytes over;             // where it does not fit: by at least so much
+  Bytes over{};           // where it does not fit: by at least so much
 };
 
 // Keeps what plans share; not to be used by two threads at once.

@@ -57,7 +57,7 @@ SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
   return axis;
 }
 
-SweepAxis Switch(std::string key) { return {std::move(key), {"true", "false"}}; }
+SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
 
 // Micro-batches that leave a whole number of them for some number of devices.
 std::vector<std::int64_t> MicroBatches(const Around& around) {
@@ -143,8 +143,7 @@ std::vector<SweepAxis> Fsdp2Axes(const Around& around, int stage) {
 std::vector<SweepAxis> DeepSpeedAxes(const Around& around, int stage) {
   if (stage == 0) return {};
   std::vector<SweepAxis> axes = {
-      Axis(DeepSpeedKey("reduce_bucket_size"),
-           {50'000'000, 100'000'000, 200'000'000, 500'000'000, 1'000'000'000})};
+      Axis(DeepSpeedKey("reduce_bucket_size"), {200'000'000, 500'000'000, 1'000'000'000})};
   const topology::NodeType* node = around.scenario.cluster->node_type();
   const bool host = node != nullptr && node->host.has_value();
   if (host) axes.push_back({DeepSpeedKey("offload_optimizer"), {"none", "cpu"}});
@@ -152,12 +151,9 @@ std::vector<SweepAxis> DeepSpeedAxes(const Around& around, int stage) {
     axes.push_back(Switch(Key("overlap")));
     return axes;
   }
-  axes.push_back(Axis(DeepSpeedKey("stage3_prefetch_bucket_size"),
-                      {0, 10'000'000, 50'000'000, 200'000'000, 500'000'000}));
   axes.push_back(
-      Axis(DeepSpeedKey("stage3_param_persistence_threshold"), {10'000, 100'000, 1'000'000}));
-  axes.push_back(Axis(DeepSpeedKey("stage3_max_live_parameters"),
-                      {500'000'000, 1'000'000'000, 2'000'000'000}));
+      Axis(DeepSpeedKey("stage3_prefetch_bucket_size"), {10'000'000, 50'000'000, 200'000'000}));
+  axes.push_back(Axis(DeepSpeedKey("stage3_param_persistence_threshold"), {100'000, 1'000'000}));
   if (around.per_node > 1 && around.per_node < around.devices.back()) {
     axes.push_back(Axis(DeepSpeedKey("zero_hpz_partition_size"), {1, around.per_node}));
   }
@@ -467,6 +463,14 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
            std::find(part.absent.begin(), part.absent.end(), setting.first) != part.absent.end();
   });
   return settings;
+}
+
+std::string PlanSpace::KindOf(std::int64_t plan) const {
+  std::string kind = fmt::format("{}", &PartOf(plan) - parts_.data());
+  for (const auto& [key, value] : Settings(plan)) {
+    if (!key.starts_with(kSection)) kind += ' ' + value;
+  }
+  return kind;
 }
 
 std::vector<PlanSpace::Neighbour> PlanSpace::NeighboursOf(std::int64_t plan) const {

@@ -92,7 +92,7 @@ class Searcher {
     }
     pending_.assign(result_.fates.size(), true);
     for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
-      if (result_.fates[At(plan)] == Fate::kIllegal) pending_[At(plan)] = false;
+      if (LeftOut(plan)) pending_[At(plan)] = false;
       if (pending_[At(plan)]) Judge(plan);
     }
     FindBest();
@@ -105,6 +105,11 @@ class Searcher {
 
  private:
   std::size_t At(std::int64_t plan) const { return static_cast<std::size_t>(plan); }
+
+  bool LeftOut(std::int64_t plan) const {
+    const Fate fate = result_.fates[At(plan)];
+    return fate == Fate::kIllegal || fate == Fate::kSame;
+  }
 
   template <typename Function>
   void Parallel(std::size_t count, const Function& function) {
@@ -135,6 +140,7 @@ class Searcher {
         Screened screened = problem_.screen(plan);
         result_.facts[i] = screened.facts;
         result_.bounds[i] = screened.bound;
+        if (screened.same_as_another) result_.fates[i] = Fate::kSame;
         if (screened.illegal_code.empty()) continue;
         result_.fates[i] = Fate::kIllegal;
         const std::lock_guard<std::mutex> lock(counting);
@@ -369,7 +375,7 @@ class Searcher {
     std::set<Score> nearest;
     std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
     for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
-      if (result_.fates[At(plan)] == Fate::kIllegal) continue;
+      if (LeftOut(plan)) continue;
       const auto known = result_.outcomes.find(plan);
       if (known == result_.outcomes.end()) {
         queue.push(ScoreOfBound(plan, Want::kNearest));
@@ -456,6 +462,8 @@ const char* Name(Fate fate) {
   switch (fate) {
     case Fate::kIllegal:
       return "illegal";
+    case Fate::kSame:
+      return "same";
     case Fate::kDoesNotFit:
       return "does_not_fit";
     case Fate::kTooSlow:
@@ -491,23 +499,26 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
   return Searcher(problem, goal, options, known).Run();
 }
 
-std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count) {
-  std::set<Score> nearest;
+std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
+                                     const std::function<std::string(std::int64_t)>& kind) {
+  std::vector<Score> scores;
   for (std::size_t i = 0; i < result.fates.size(); ++i) {
     const auto plan = static_cast<std::int64_t>(i);
-    if (result.fates[i] == Fate::kIllegal ||
-        std::find(result.best.begin(), result.best.end(), plan) != result.best.end()) {
-      continue;
-    }
+    if (result.fates[i] == Fate::kIllegal || result.fates[i] == Fate::kSame) continue;
     const auto found = result.outcomes.find(plan);
     const bool simulated = found != result.outcomes.end();
-    nearest.insert(ScoreOf(goal, result.facts[i], plan,
-                           simulated ? found->second.step_time : result.bounds[i].step_time,
-                           simulated ? found->second.memory : result.bounds[i].memory));
-    if (static_cast<int>(nearest.size()) > count) nearest.erase(std::prev(nearest.end()));
+    scores.push_back(ScoreOf(goal, result.facts[i], plan,
+                             simulated ? found->second.step_time : result.bounds[i].step_time,
+                             simulated ? found->second.memory : result.bounds[i].memory));
   }
+  std::sort(scores.begin(), scores.end());
+  std::set<std::string> kinds;
+  for (const std::int64_t plan : result.best) kinds.insert(kind(plan));
   std::vector<std::int64_t> plans;
-  for (const Score& score : nearest) plans.push_back(score.plan);
+  for (const Score& score : scores) {
+    if (static_cast<int>(plans.size()) >= count) break;
+    if (kinds.insert(kind(score.plan)).second) plans.push_back(score.plan);
+  }
   return plans;
 }
 

@@ -48,18 +48,20 @@ struct Screened {
   std::string illegal_code;  // the first mistake's; empty: it is legal
   std::string illegal_message;
   PlanFacts facts;
+  // A plan with a lower number behaves exactly as this one does; it is left out.
+  bool same_as_another = false;
   Bound bound;
 };
 
 // What a forecast says.
 struct Outcome {
-  std::string illegal_message;  // only a price said that it cannot exist; empty else
-  Time step_time;
+  std::string illegal_message{};  // only a price said that it cannot exist; empty else
+  Time step_time{};
   double tokens_per_second_per_gpu = 0;
-  Bytes memory;  // the peak
+  Bytes memory{};  // the peak
   bool fits = false;
   bool fits_host = true;
-  Bytes over;  // by how much it does not fit
+  Bytes over{};  // by how much it does not fit
 };
 
 struct SearchProblem {
@@ -75,19 +77,20 @@ struct SearchOptions {
   bool pareto = true;  // find the front too
   int threads = 0;     // 0: one for each core
   // Told from time to time; never from two threads at once.
-  std::function<void(std::int64_t screened, std::int64_t simulated)> progress;
+  std::function<void(std::int64_t screened, std::int64_t simulated)> progress{};
 };
 
 // How a plan ended.
 enum class Fate : std::uint8_t {
   kIllegal,
+  kSame,        // another one behaves exactly as it does
   kDoesNotFit,  // by its bound
   kTooSlow,     // cannot meet the deadline, by its bound
   kBound,       // cannot be among the best, and the best plan has no more memory and GPUs
   kDominated,   // another plan is at least as fast, with no more memory and GPUs
   kSimulated,
 };
-inline constexpr int kFates = 6;
+inline constexpr int kFates = 7;
 const char* Name(Fate fate);  // "illegal", "does_not_fit", "too_slow", ...
 
 struct IllegalReason {
@@ -120,8 +123,10 @@ struct SearchResult {
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// The plans beside the best that would come next by what is known of them, whether they fit or not.
-std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count);
+// The plans beside the best that would come next by what is known of them, whether they fit or not;
+// of each kind only the first.
+std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
+                                     const std::function<std::string(std::int64_t)>& kind);
 
 // Money for a million tokens, in the price's currency.
 double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time);

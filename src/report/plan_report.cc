@@ -131,6 +131,8 @@ std::string FateText(Fate fate) {
   switch (fate) {
     case Fate::kIllegal:
       return "cannot exist";
+    case Fate::kSame:
+      return "the same as another: a setting does nothing there";
     case Fate::kDoesNotFit:
       return "cannot fit: so its bound says";
     case Fate::kTooSlow:
@@ -413,8 +415,8 @@ std::string PlanCsv(const PlanReport& report) {
 std::string PlanJson(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   Json pruned = Json::object();
-  for (const Fate fate :
-       {Fate::kIllegal, Fate::kDoesNotFit, Fate::kTooSlow, Fate::kBound, Fate::kDominated}) {
+  for (const Fate fate : {Fate::kIllegal, Fate::kSame, Fate::kDoesNotFit, Fate::kTooSlow,
+                          Fate::kBound, Fate::kDominated}) {
     pruned[Name(fate)] = result.Count(fate);
   }
   Json illegal = Json::object();
