@@ -531,6 +531,14 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
                     "gradients in the type of the parameters: {}",
                     Name(*request.framework), Name(parameters)));
   }
+  if (request.framework == Framework::kReference && request.dispatch) {
+    sentences.emplace_back(
+        "training.dispatch has no effect with framework reference, which leaves the host out");
+  } else if (request.compile.value_or(false) && request.dispatch) {
+    sentences.emplace_back(
+        "training.dispatch has no effect with training.compile: one call launches a block's "
+        "kernels");
+  }
   // Without a bucket size there are no buckets of which one could be the first.
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
   const bool default_size =

@@ -61,7 +61,13 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.loss.value_or(training.compile                            ? model::Loss::kFused
                             : request.framework == Framework::kMegatron ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
+  // Megatron-LM takes Apex's layer norm (megatron/model/fused_layer_norm.py), or Transformer
+  // Engine's.
+  training.staged_norm_sums =
+      request.staged_norm_sums.value_or(request.framework == Framework::kMegatron);
   training.step_barrier = request.step_barrier.value_or(false);
+  training.phase_timers = request.phase_timers.value_or(false);
+  training.dispatch = request.dispatch.value_or(Dispatch());
   return training;
 }
 
