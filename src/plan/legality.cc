@@ -210,7 +210,16 @@ class Checker {
                           *request_.zero_stage),
               "write zero_stage: 0, or framework: reference or fsdp2");
         }
-        CheckDdpTypes();
+        CheckReducedTypes(name);
+        return;
+      case Framework::kInternEvo:
+        if (request_.zero_stage.value_or(1) != 1) {
+          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+              fmt::format("internevo shards the optimizer, which is stage 1, not zero_stage {}",
+                          *request_.zero_stage),
+              "write zero_stage: 1, or framework: reference or fsdp2");
+        }
+        CheckReducedTypes(name);
         return;
       case Framework::kFsdp1:
       case Framework::kFsdp2:
@@ -281,7 +290,7 @@ class Checker {
   }
 
   // A communication hook that compresses is not modelled, so DDP reduces what it computed.
-  void CheckDdpTypes() {
+  void CheckReducedTypes(std::string_view name) {
     const std::optional<DataType> parameters = request_.parameter_dtype ? request_.parameter_dtype
                                                : request_.precision == DataType::kFp8
                                                    ? std::optional(DataType::kBf16)
@@ -292,9 +301,9 @@ class Checker {
     for (const auto& [key, type] : types) {
       if (!type || *type == *parameters) continue;
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("ddp reduces gradients in the parameters' type, parameter_dtype is {} and "
-                      "{} is {}",
-                      Name(*parameters), key, Name(*type)),
+          fmt::format("{} reduces gradients in the parameters' type, parameter_dtype is {} and {} "
+                      "is {}",
+                      name, Name(*parameters), key, Name(*type)),
           fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
     }
   }
@@ -414,8 +423,9 @@ class Checker {
     for (DataParallelKey key : kDataParallelKeys) {
       if (!Given(key) || Has(*request_.framework, key)) continue;
       std::string having;
-      for (Framework other : {Framework::kReference, Framework::kDdp, Framework::kFsdp1,
-                              Framework::kFsdp2, Framework::kMegatron, Framework::kDeepSpeed}) {
+      for (Framework other :
+           {Framework::kReference, Framework::kDdp, Framework::kFsdp1, Framework::kFsdp2,
+            Framework::kMegatron, Framework::kDeepSpeed, Framework::kInternEvo}) {
         if (!Has(other, key)) continue;
         having += having.empty() ? "" : ", ";
         having += plan::Name(other);

@@ -36,6 +36,8 @@ const char* Name(Framework framework) {
       return "deepspeed";
     case Framework::kMegatron:
       return "megatron";
+    case Framework::kInternEvo:
+      return "internevo";
   }
   return "";
 }

@@ -22,7 +22,15 @@ enum class Optimizer : std::uint8_t { kAdamW, kSgd };
 // chain that needs a temporary copy).
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach };
 
-enum class Framework : std::uint8_t { kReference, kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron };
+enum class Framework : std::uint8_t {
+  kReference,
+  kDdp,
+  kFsdp1,
+  kFsdp2,
+  kDeepSpeed,
+  kMegatron,
+  kInternEvo,
+};
 
 // `software: {torch: "2.6"}` as numbers that compare.
 struct Version {

@@ -561,7 +561,7 @@ void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics&
 // By the frameworks whose code the host runs for every kernel.
 void ReadHost(MappingReader& section, Calibration& calibration) {
   if (auto by_framework = section.ReadMapping("dispatch", Need::kRequired)) {
-    for (const char* framework : {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron"}) {
+    for (const char* framework : {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "internevo"}) {
       auto times = by_framework->ReadMapping(framework, Need::kOptional);
       if (!times) continue;
       calibration.dispatch[framework] = {.module = Duration(*times, "module"),

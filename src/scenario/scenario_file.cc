@@ -242,13 +242,15 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
     request.zero_stage = static_cast<int>(*stage);
   }
-  request.framework = reader.ReadWord<plan::Framework>("framework", Need::kRequired,
-                                                       {{"reference", plan::Framework::kReference},
-                                                        {"ddp", plan::Framework::kDdp},
-                                                        {"fsdp1", plan::Framework::kFsdp1},
-                                                        {"fsdp2", plan::Framework::kFsdp2},
-                                                        {"deepspeed", plan::Framework::kDeepSpeed},
-                                                        {"megatron", plan::Framework::kMegatron}});
+  request.framework =
+      reader.ReadWord<plan::Framework>("framework", Need::kRequired,
+                                       {{"reference", plan::Framework::kReference},
+                                        {"ddp", plan::Framework::kDdp},
+                                        {"fsdp1", plan::Framework::kFsdp1},
+                                        {"fsdp2", plan::Framework::kFsdp2},
+                                        {"deepspeed", plan::Framework::kDeepSpeed},
+                                        {"megatron", plan::Framework::kMegatron},
+                                        {"internevo", plan::Framework::kInternEvo}});
   request.overlap = reader.ReadBoolean("overlap", Need::kOptional);
   ReadBucketSize(reader, request, diagnostics);
   request.first_bucket_size =
