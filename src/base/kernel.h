@@ -18,6 +18,23 @@ enum class KernelKind : std::uint8_t {
   kGiven,              // its time is an input: layer lists
 };
 
+// Whose code issues a kernel in eager execution; what that takes the host differs by more than an
+// order of magnitude.
+enum class Issuer : std::uint8_t {
+  kFramework,  // a technique's hooks, the optimizer, a compiled graph: the launch alone
+  kModule,     // a module's forward, in Python, also when it is run again
+  kAutograd,   // the autograd engine
+};
+
+// Host time that eager execution takes for a kernel before it launches it, by issuer.
+struct Dispatch {
+  Time module{}, autograd{};
+  Time operator[](Issuer issuer) const {
+    return issuer == Issuer::kModule ? module : issuer == Issuer::kAutograd ? autograd : Time();
+  }
+  friend bool operator==(const Dispatch&, const Dispatch&) = default;
+};
+
 // What one device kernel computes: the vocabulary that the model room writes, programs carry and
 // cost code prices. Shapes are in elements. flops counts multiply and add as two.
 struct Kernel {
@@ -36,6 +53,7 @@ struct Kernel {
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   std::uint8_t flash = 2;  // kAttention, kAttentionGradient: the generation of FlashAttention
+  Issuer issuer = Issuer::kFramework;
 };
 
 }  // namespace stepcast

@@ -28,6 +28,7 @@ class ProgramBuilder {
   explicit ProgramBuilder(bool data_flow = false, Resizing* resizing = nullptr);
 
   StreamId AddStream(std::string name);
+  StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   // A group of one rank needs no communicator: returns program::kNone for it.
   Index AddCommunicator(std::string name, std::vector<int> ranks);
   Index AddEvent(std::string name);

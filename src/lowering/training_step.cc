@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "src/base/check.h"
+#include "src/base/kernel.h"
 
 namespace stepcast::lowering {
 
@@ -26,11 +29,19 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
-  const auto add_kernels = [this](const auto& operators) {
+  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
+  const bool eager = !plan().training.compile;
+  const auto add_kernels = [&](const auto& operators, Issuer issuer) {
     std::vector<Index> kernels;
     kernels.reserve(operators.size());
     for (const auto& op : operators) {
-      kernels.push_back(builder_.resizes() ? builder_.SameKernel() : builder_.AddKernel(op.kernel));
+      if (builder_.resizes()) {
+        kernels.push_back(builder_.SameKernel());
+        continue;
+      }
+      Kernel kernel = op.kernel;
+      if (eager && kernel.kind != KernelKind::kGiven) kernel.issuer = issuer;
+      kernels.push_back(builder_.AddKernel(std::move(kernel)));
     }
     return kernels;
   };
@@ -43,9 +54,9 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const model::LayerWork& work = works_[w];
     const std::string name = sample[w] ? sample[w]->name : std::string("unused");
-    forward_kernels_.push_back(add_kernels(work.forward));
-    recompute_kernels_.push_back(add_kernels(work.recompute));
-    backward_kernels_.push_back(add_kernels(work.backward));
+    forward_kernels_.push_back(add_kernels(work.forward, Issuer::kModule));
+    recompute_kernels_.push_back(add_kernels(work.recompute, Issuer::kModule));
+    backward_kernels_.push_back(add_kernels(work.backward, Issuer::kAutograd));
     auto& recomputed = recomputed_.emplace_back();
     for (const model::Activation& activation : work.recomputed) {
       recomputed.push_back(builder_.AddBuffer(
@@ -105,10 +116,14 @@ program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
   offload_.WritePrologue();
-  if (plan().training.host_waits != plan::HostWaits::kNever) {
-    read_by_host_ = builder_.AddEvent("read by the host");
+  if (plan().training.host_waits == plan::HostWaits::kPhase) {
+    for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
+      drained_.push_back(builder_.AddEvent("drained " + std::to_string(stream)));
+    }
+  } else if (plan().training.host_waits != plan::HostWaits::kNever) {
+    drained_.push_back(builder_.AddEvent("read by the host"));
   }
-  host_work_.WritePrologue();
+  host_work_.WritePrologue();  // its streams are the host's
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
@@ -119,6 +134,8 @@ program::Program TrainingStep::Write(Technique& technique) {
     host_work_.BeginMicroBatch(micro_batch_);
     technique.BeginForward();
     for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
+    builder_.SetLabel(program::kNone);
+    WaitOnHost(plan::HostWaits::kPhase);
     builder_.SetPhase(Phase::kBackward);
     missing_ = layers_of_tensor_;
     for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
@@ -139,9 +156,14 @@ program::Program TrainingStep::Write(Technique& technique) {
 }
 
 void TrainingStep::WaitOnHost(plan::HostWaits where) {
-  if (plan().training.host_waits != where) return;
-  builder_.Record(compute(), read_by_host_);
-  builder_.HostWait(read_by_host_);
+  const plan::HostWaits waits = plan().training.host_waits;
+  // A phase ends after each forward, each backward and the update.
+  const bool phase = waits == plan::HostWaits::kPhase && where != plan::HostWaits::kUpdate;
+  if (waits != where && !phase) return;
+  for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
+    builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
+  }
+  for (const Index event : drained_) builder_.HostWait(event);
 }
 
 void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,

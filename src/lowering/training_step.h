@@ -89,7 +89,8 @@ class TrainingStep {
                     std::vector<program::BufferUse>& uses);
 
  private:
-  // The training loop reads a value of the device.
+  // The training loop reads a value of the device, or its timers synchronise: the host goes on when
+  // the compute stream (at the end of a phase: every stream) has run dry.
   void WaitOnHost(plan::HostWaits where);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
@@ -106,7 +107,6 @@ class TrainingStep {
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;
-  Index read_by_host_ = program::kNone;  // event
   // Indices by work, then operator.
   std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
   std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time
@@ -119,6 +119,7 @@ class TrainingStep {
   std::vector<int> missing_;                         // of this micro-batch
   std::vector<program::BufferUse> parameter_reads_;  // of the layer being written
   std::vector<program::BufferUse> uses_;
+  std::vector<Index> drained_;  // events by stream, for host_waits
   std::int64_t micro_batch_ = 0;
 };
 

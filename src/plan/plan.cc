@@ -34,6 +34,8 @@ const char* Name(HostWaits waits) {
       return "update";
     case HostWaits::kMicroBatch:
       return "micro_batch";
+    case HostWaits::kPhase:
+      return "phase";
   }
   return "";
 }
@@ -52,6 +54,8 @@ const char* Name(Framework framework) {
       return "deepspeed";
     case Framework::kMegatron:
       return "megatron";
+    case Framework::kInternEvo:
+      return "internevo";
   }
   return "";
 }
@@ -95,7 +99,8 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
-          .compiled = training.compile};
+          .compiled = training.compile,
+          .staged_norm_sums = training.staged_norm_sums};
 }
 
 DataType WrittenGradientType(const Training& training) {

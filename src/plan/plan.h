@@ -8,6 +8,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/base/kernel.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
 #include "src/plan/comm_hook.h"
@@ -25,10 +26,20 @@ enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
 // Where the training loop reads a value from the device (a loss, a norm, a counter of steps), so
 // that the host waits until all that was issued on the compute stream is done: nowhere, at the end
-// of each step, before each update, or after the backward of each micro-batch.
-enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch };
+// of each step, before each update, or after the backward of each micro-batch. kPhase: until all
+// streams are done, after every forward, every backward and the update, as timers do that
+// synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
+enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase };
 
-enum class Framework : std::uint8_t { kReference, kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron };
+enum class Framework : std::uint8_t {
+  kReference,
+  kDdp,
+  kFsdp1,
+  kFsdp2,
+  kDeepSpeed,
+  kMegatron,
+  kInternEvo,
+};
 
 // `software: {torch: "2.6"}` as numbers that compare.
 struct Version {
@@ -68,11 +79,14 @@ struct Training {
   model::Loss loss = model::Loss::kEager;
   bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
   HostWaits host_waits = HostWaits::kNever;
+  // Sums over tokens for the gradients of norms' weights in two stages: model::WorkOptions.
+  bool staged_norm_sums = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
+  Dispatch dispatch;          // of the framework; zero: launches alone
   friend bool operator==(const Training&, const Training&) = default;
 };
 

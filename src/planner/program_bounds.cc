@@ -49,7 +49,7 @@ class Recurrence {
   void Issue(const Instruction& instruction) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        host_ += prices_.issue_kernel;
+        host_ += prices_.IssueOf(program_.kernels[instruction.operand]);
         Occupy(streams_[instruction.stream], prices_.kernels[instruction.operand].alone());
         break;
       case Opcode::kCopy:

@@ -17,6 +17,7 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   issue_kernel_ = prices.issue_kernel;
   issue_copy_ = prices.issue_copy;
   issue_collective_ = prices.issue_collective;
+  dispatch_ = prices.dispatch;
 
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
@@ -64,7 +65,7 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
 
 void Schedule::Reprice(const program::Program& program, const cost::Prices& prices, bool links) {
   if (prices.issue_kernel == issue_kernel_ && prices.issue_copy == issue_copy_ &&
-      prices.issue_collective == issue_collective_) {
+      prices.issue_collective == issue_collective_ && prices.dispatch == dispatch_) {
     AddCosts(program, prices, links);
   } else {
     Build(program, prices, links);
@@ -165,7 +166,7 @@ void Schedule::AddInstructions(const program::Program& program, const cost::Pric
     item.segment = static_cast<std::uint32_t>(segments.size());
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        segment.length += prices.issue_kernel;
+        segment.length += prices.IssueOf(program.kernels[instruction.operand]);
         item.kind = Item::Kind::kOperation;
         item.target = instruction.operand;
         break;

@@ -135,6 +135,7 @@ struct Schedule {
   std::vector<std::uint32_t> next_item_;      // by stream
   std::vector<std::uint32_t> profile_table_;  // by a hash of their uses; open addressing
   Time issue_kernel_, issue_copy_, issue_collective_;
+  Dispatch dispatch_;
 };
 
 }  // namespace stepcast::simulate
