@@ -330,6 +330,14 @@ CLI::Validator NamesAFile() {
           ""};
 }
 
+// An option that also writes a page for people to look at.
+CLI::Option* AddReport(CLI::App& command, std::string& report) {
+  return command
+      .add_option("--report", report, "Also write a page with charts, which needs no other file")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+}
+
 // What the command line asks for, filled by the parser.
 struct Request {
   SimulateOptions simulate;
@@ -595,6 +603,7 @@ void Describe(CLI::App& app, Request& request) {
                                        "Also write the timeline as Chrome trace JSON")
                            ->type_name("FILE")
                            ->check(NamesAFile());
+  CLI::Option* report = AddReport(simulate, request.simulate.report);
   simulate
       .add_option("--network", request.simulate.network,
                   "How closely collectives are followed: analytic, flow or message")
@@ -604,7 +613,8 @@ void Describe(CLI::App& app, Request& request) {
       .add_flag("--program", request.simulate.program,
                 "Print the step program that a rank would submit, and whether it is free of races")
       ->excludes(json)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(report);
   simulate.footer(std::string(kSimulateFooter) + kExitStatus);
 
   CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
@@ -13,6 +14,7 @@
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/report/simulate_json.h"
+#include "src/report/simulate_page.h"
 #include "src/report/simulate_text.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
@@ -63,6 +65,9 @@ Outcome Simulate(const SimulateOptions& options) {
     trace.emplace(std::move(*file));
   }
 
+  PageFile page;
+  if (auto failed = page.Create(options.report)) return *failed;
+
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
 
@@ -73,6 +78,10 @@ Outcome Simulate(const SimulateOptions& options) {
                                       [&](std::string_view bytes) { return trace->Write(bytes); });
     if (written) written = trace->Commit();
     if (!written) return Failed(written.error());
+  }
+
+  if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
+    return *failed;
   }
 
   Outcome outcome;

@@ -13,6 +13,7 @@ struct SimulateOptions {
   std::string network;           // "analytic", "flow", "message"; empty: as the scenario says
   bool json = false;
   std::string trace;     // file to write; empty: none
+  std::string report;    // HTML page to write; empty: none
   bool program = false;  // print the step program instead of the forecast
 };
 
