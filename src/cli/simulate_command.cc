@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/trace_folder.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
@@ -65,6 +66,8 @@ Outcome Simulate(const SimulateOptions& options) {
     trace.emplace(std::move(*file));
   }
 
+  TraceFolder traces;
+  if (auto failed = traces.Create(options.trace_dir)) return *failed;
   PageFile page;
   if (auto failed = page.Create(options.report)) return *failed;
 
@@ -80,6 +83,12 @@ Outcome Simulate(const SimulateOptions& options) {
     if (!written) return Failed(written.error());
   }
 
+  const int rank = run->forecast.memory.rank;
+  if (auto failed =
+          traces.Write({report::ForecastProcess(*run, rank, fmt::format("rank {}", rank))},
+                       scenario->name, scenario->cluster->devices())) {
+    return *failed;
+  }
   if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
     return *failed;
   }
@@ -89,6 +98,9 @@ Outcome Simulate(const SimulateOptions& options) {
   outcome.output = options.json
                        ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
                        : report::SimulateText(*scenario, run->forecast);
+  if (options.timeline && !options.json) {
+    outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
+  }
   outcome.messages = Warnings(*scenario);
   return outcome;
 }

@@ -49,9 +49,20 @@ Json Mark(const std::string& type, Json more) {
   return mark;
 }
 
-Json Layered(Json layers, Json encoding, Json stress, int height) {
-  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}}, {"mark", std::move(stress)}};
-  layers.push_back(std::move(focused));
+Json Layered(Json layers, Json encoding, double emphasis, int height) {
+  const auto in_focus = [](Json then, Json otherwise) {
+    return Json{{"condition", {{"test", "datum.id === focus"}, {"value", std::move(then)}}},
+                {"value", std::move(otherwise)}};
+  };
+  Json& rows = layers.back();
+  rows["encoding"]["stroke"] =
+      in_focus("var(--mark)", rows["mark"].value("stroke", std::string("transparent")));
+  rows["encoding"]["strokeWidth"] = in_focus(emphasis, rows["mark"].value("strokeWidth", 0.0));
+  if (rows["mark"]["type"] == "point") {
+    constexpr int kUsual = 60, kLarger = 3;
+    const int size = rows["mark"].value("size", kUsual);
+    rows["encoding"]["size"] = in_focus(kLarger * size, size);
+  }
   return Json{{"data", {{"name", "rows"}}},
               {"width", "container"},
               {"height", height},
@@ -75,9 +86,9 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
                    {{{"measured", from}, {"forecast", from * factor}},
                     {{"measured", to}, {"forecast", to * factor}}}}}},
                 {"mark", std::move(mark)},
-                {"encoding", {{"color", nullptr}, {"shape", nullptr}, {"opacity", nullptr}}}};
+                {"encoding", {{"color", nullptr}, {"shape", nullptr}}}};
   };
-  Json points{{"mark", Mark("point", {{"filled", false}, {"size", 42}, {"strokeWidth", 1.6}})}};
+  Json points{{"mark", Mark("point", {{"filled", true}, {"size", 44}, {"opacity", 0.75}})}};
   Json layers =
       Json::array({line(1, false), line(kTenth, true), line(1 / kTenth, true), std::move(points)});
   const Json scale{{"type", "log"}, {"domain", {from, to}}, {"nice", false}};
@@ -97,10 +108,10 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
                          {"legend", {{"title", nullptr}, {"orient", "top"}}}};
   }
   constexpr int kHeight = 520;
-  Json spec = Layered(
-      std::move(layers), std::move(encoding),
-      {{"type", "point"}, {"size", 170}, {"color", "var(--mark)"}, {"strokeWidth", 2}}, kHeight);
-  if (groups.size() > 1) {
+  Json spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
+  if (groups.size() == 1) {
+    spec["encoding"]["color"]["legend"] = nullptr;
+  } else {
     // One group alone, on demand.
     Json options = Json::array({"all"});
     for (const std::string& group : groups) options.push_back(group);
@@ -118,7 +129,7 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
                   const Palette& parts, int bars) {
   Json order = Json::array();
   for (const auto& [word, colour] : parts) order.push_back(word);
-  Json x = Quantity("value", unit);
+  Json x = Quantity("value", unit, {{"nice", false}});
   x["stack"] = "zero";
   x["axis"] = {{"grid", true}, {"tickCount", 8}};
   Json encoding{{"x", std::move(x)},
@@ -132,17 +143,9 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
                 // Parts are stacked in the order of the data.
                 {"order", {{"field", "id"}, {"type", "quantitative"}}}};
   constexpr int kBar = 46;
-  Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1}})}};
-  // Stacked anew the focused row would start at zero, so it is marked in place by a condition.
-  base["encoding"] = {
-      {"stroke",
-       {{"condition", {{"test", "datum.id === focus"}, {"value", "var(--mark)"}}},
-        {"value", "var(--paper)"}}},
-      {"strokeWidth",
-       {{"condition", {{"test", "datum.id === focus"}, {"value", 3}}}, {"value", 1}}}};
-  Json spec{{"data", {{"name", "rows"}}},      {"width", "container"},
-            {"height", kBar * bars},           {"params", {{{"name", "focus"}, {"value", -1}}}},
-            {"encoding", std::move(encoding)}, {"layer", Json::array({std::move(base)})}};
+  Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
+  constexpr double kEmphasis = 3;
+  Json spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars);
   return {
       .label = label,
       .spec = std::move(spec),

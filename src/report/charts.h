@@ -23,9 +23,9 @@ Palette PaletteOf(const std::vector<std::string>& words);
 // A quantitative channel. `scale` may be null.
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 
-// A specification of the shared width, with the row that has the keyboard's focus drawn again in
-// `stress` (a mark), at the same place. `layers` come first; the last of them is where rows stand.
-Json Layered(Json layers, Json encoding, Json stress, int height);
+// A specification of the shared width. Rows stand in the last of `layers`; the one that has the
+// keyboard's focus gets an outline of the width `emphasis`.
+Json Layered(Json layers, Json encoding, double emphasis, int height);
 
 // A mark whose tooltips are the rows'.
 Json Mark(const std::string& type, Json more = Json::object());

@@ -29,18 +29,39 @@ void Account(const program::Program& program, const Instruction& instruction,
   }
 }
 
+// When the compute stream gets to each instruction of a step: when it starts the first of its
+// operations that is not before it.
+std::vector<Time> ReachedAt(const program::Program& program, const program::Timeline& timeline,
+                            std::uint32_t step, Time start, Time end) {
+  std::vector<Time> reached(program.step.size(), end);
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step != step) continue;
+    const Instruction& instruction = program.step[record.instruction];
+    const bool computes = instruction.opcode == Opcode::kKernel &&
+                          instruction.stream == program::Program::kComputeStream;
+    if (computes) reached[record.instruction] = std::clamp(record.start, start, end);
+  }
+  Time next = end;
+  for (std::size_t i = reached.size(); i-- > 0;) {
+    next = std::min(next, reached[i]);
+    reached[i] = next;
+  }
+  return reached;
+}
+
 constexpr std::array<const char*, program::kCategories> kColours = {
     "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
 
 }  // namespace
 
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
-                                      const program::Timeline& timeline, Time start, Time end,
-                                      std::size_t most) {
+                                      const program::Timeline& timeline, std::uint32_t step,
+                                      Time start, Time end, std::size_t most) {
+  const std::vector<Time> reached = ReachedAt(program, timeline, step, start, end);
   forecast::BytesByCategory alive{};
   for (const Instruction& instruction : program.prologue) Account(program, instruction, alive);
   auto next = timeline.memory.begin();
-  for (; next != timeline.memory.end() && next->time < start; ++next) {
+  for (; next != timeline.memory.end() && next->step < step; ++next) {
     Account(program, program.step[next->instruction], alive);
   }
   // Equal parts of the window, each with its fullest moment: they are as fine as can be shown.
@@ -48,8 +69,8 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
       std::max<std::int64_t>(1, (end - start).picoseconds() / static_cast<std::int64_t>(most)));
   const auto slot_of = [&](Time at) { return at.picoseconds() / part.picoseconds(); };
   std::vector<MemoryInstant> instants{{Time(), alive}};
-  for (; next != timeline.memory.end() && next->time < end; ++next) {
-    const Time at = next->time - start;
+  for (; next != timeline.memory.end() && next->step == step; ++next) {
+    const Time at = reached[next->instruction] - start;
     const std::int64_t slot = slot_of(at), last = slot_of(instants.back().start);
     // What the last part ended with, where that is not its fullest moment.
     if (slot > last + 1 && instants.back().bytes != alive) {

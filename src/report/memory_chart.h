@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "src/base/time.h"
@@ -19,11 +20,14 @@ struct MemoryInstant {
   forecast::BytesByCategory bytes{};
 };
 
-// Allocations and releases count when the host issues them. Of what happens at one instant the
-// fullest moment is kept. At most `most` instants: of neighbours that are joined, the fullest.
+// Step `step` of the timeline, which ends at `end` and began at `start`. Memory is handed out and
+// taken back in host order, and the host may be far ahead of the device, so each moment stands
+// where the compute stream gets to that place of the program. Of what happens there at one instant
+// the fullest moment is kept. At most about twice `most` instants: of neighbours that are joined,
+// the fullest.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
-                                      const program::Timeline& timeline, Time start, Time end,
-                                      std::size_t most);
+                                      const program::Timeline& timeline, std::uint32_t step,
+                                      Time start, Time end, std::size_t most);
 
 // Stacked areas, with the device's capacity where it is near.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,

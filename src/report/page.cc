@@ -47,20 +47,25 @@ std::string ScriptJson(const Json& json) {
   return out;
 }
 
-std::string TableHtml(const PageTable& given) {
+std::string TableHtml(const PageTable& given, const std::string& heading) {
   const std::vector<Column>& columns = given.table.columns();
   constexpr std::size_t kShort = 24;
   std::string out = fmt::format(
       "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
       given.table.rows().size() <= kShort ? " short" : "", Escaped(given.caption));
-  // Where the summary of a folded table says the same, it is not said twice.
-  if (!given.folded) out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
+  // Where the summary of a folded table, or the section's heading, says the same, it is not said
+  // twice.
+  if (!given.folded && given.caption != heading)
+    out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
   out += "<thead><tr>";
   const auto cell = [&](const char* element, std::size_t column, const std::string& text,
                         const char* scope) {
-    const bool left = columns[column].align == Align::kLeft;
-    out += fmt::format("<{}{}{}>{}</{}>", element, scope, left ? " class=\"left\"" : "",
-                       Escaped(text), element);
+    // Long texts ask for room, lest they stand one word a line.
+    constexpr std::size_t kLong = 32;
+    const char* kind = columns[column].align == Align::kRight ? ""
+                       : text.size() > kLong                  ? " class=\"left long\""
+                                                              : " class=\"left\"";
+    out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, Escaped(text), element);
   };
   for (std::size_t i = 0; i < columns.size(); ++i) {
     cell("th", i, columns[i].heading, " scope=\"col\"");
@@ -244,7 +249,7 @@ std::string PageHtml(const Page& page) {
     for (const std::string& note : section.notes) {
       out += fmt::format("<p class=\"note\">{}</p>\n", Escaped(note));
     }
-    for (const PageTable& table : section.tables) out += TableHtml(table);
+    for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
     out += "</section>\n";
   }
   if (!page.appendices.empty()) out += "<section>\n";

@@ -65,10 +65,12 @@
     tip.style.top = `${Math.max(4, top)}px`;
   }
 
-  // Bars narrower than this many of the shown width's parts are drawn as one with their neighbours.
-  const kParts = 1400;
+  // Bars narrower than this many of the shown width's parts are drawn as one with their neighbours,
+  // and nothing is drawn narrower than the second.
+  const kParts = 1400, kNarrowest = 850;
 
-  // The bars of a timeline in [from, to): those too narrow to see are joined, lane by lane.
+  // The bars of a timeline in [from, to): those too narrow to see are joined, lane by lane. Always
+  // new objects: Vega marks those that it is given.
   function barsIn(lanes, from, to) {
     const least = (to - from) / kParts;
     const bars = [];
@@ -81,7 +83,7 @@
       }
       let joined = null;
       for (let i = low; i < lane.length && lane[i].start <= to; ++i) {
-        const bar = lane[i];
+        const bar = {...lane[i]};
         if (bar.end - bar.start >= least) {
           joined = null;
           bars.push(bar);
@@ -93,11 +95,16 @@
           joined.name = `${number.format(joined.operations)} short operations`;
           if (joined.of !== bar.of) joined.of = '';
         } else {
-          joined = {...bar};
-          bars.push(joined);
+          joined = bar;
+          bars.push(bar);
         }
       }
     }
+    bars.forEach((bar, i) => {
+      bar.id = i;
+      bar.left = bar.start;
+      bar.right = Math.max(bar.end, bar.start + (to - from) / kNarrowest);
+    });
     return bars;
   }
 
@@ -128,6 +135,7 @@
     legend: {
       labelColor: 'var(--ink)', titleColor: 'var(--quiet)', labelFontSize: 12.5,
       titleFontSize: 12.5, titleFontWeight: 'normal', symbolType: 'square', symbolStrokeWidth: 0,
+      symbolBaseFillColor: 'var(--quiet)', symbolBaseStrokeColor: 'var(--quiet)',
       labelLimit: 320,
     },
     text: {color: 'var(--ink)'},
@@ -199,7 +207,7 @@
         return view.data('rows', drawn).runAsync();
       };
       let waiting = false;
-      view.addSignalListener('zoom_start', (_, window) => {
+      view.addSignalListener('zoom_left', (_, window) => {
         timeline.shown = window && window.length === 2 ? window.map(Number) : timeline.whole;
         if (waiting) return;
         waiting = true;
@@ -209,7 +217,7 @@
         const [first, last] = timeline.whole;
         const width = Math.min(to - from, last - first);
         const start = Math.min(Math.max(from, first), last - width);
-        return view.signal('zoom_start', [start, start + width]).runAsync().then(() =>
+        return view.signal('zoom_left', [start, start + width]).runAsync().then(() =>
           say(`Shown: ${number.format(start)} to ${number.format(start + width)} ms of ` +
               `${number.format(last)} ms`));
       };

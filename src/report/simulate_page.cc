@@ -67,19 +67,19 @@ PageSection MemorySection(const forecast::Run& run) {
   const StepWindow window = WindowOf(run);
   const forecast::MemoryForecast& memory = run.forecast.memory;
   constexpr std::size_t kMostInstants = 500;
-  const std::vector<MemoryInstant> instants =
-      MemoryOver(run.program, run.timeline, window.start, window.end, kMostInstants);
+  const std::vector<MemoryInstant> instants = MemoryOver(run.program, run.timeline, run.first_step,
+                                                         window.start, window.end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
-      "What the allocator has handed out, when the host asks for it: the host may run ahead of the "
-      "device, so this is not the time at which kernels use it."};
+      "What the allocator has handed out at each point of the program, drawn where the compute "
+      "stream gets there. The host asks for it earlier, as far as it runs ahead of the device."};
   section.chart = MemoryChart(instants, window.end - window.start, memory);
   Bytes most;
   for (const MemoryInstant& instant : instants) most = std::max(most, Total(instant.bytes));
   if (most < memory.peak) {
     section.notes.push_back(
-        fmt::format("The peak of {} was reached outside of this step, or while a release waited "
-                    "for another stream.",
+        fmt::format("The peak of {} was reached in an earlier step, or while a release waited for "
+                    "another stream.",
                     FormatBytes(memory.peak)));
   }
   if (instants.size() >= kMostInstants / 2) {

@@ -199,12 +199,12 @@ Json Spec(const std::vector<Lane>& lanes, double length) {
   for (std::size_t i = 0; i < present.size(); ++i) {
     if (present[i]) palette.emplace_back(Name(static_cast<BarKind>(i)), kColours[i]);
   }
-  Json x = Quantity("start", "time since the step began, ms",
+  Json x = Quantity("left", "time since the step began, ms",
                     {{"domain", {0, length}}, {"nice", false}, {"zero", false}});
   x["axis"] = {{"grid", true}, {"tickCount", 10}};
   Json encoding{
       {"x", std::move(x)},
-      {"x2", {{"field", "end"}}},
+      {"x2", {{"field", "right"}}},
       {"y",
        {{"field", "lane"},
         {"type", "nominal"},
@@ -221,12 +221,7 @@ Json Spec(const std::vector<Lane>& lanes, double length) {
                        {"zoom", "wheel![event.ctrlKey]"}}},
                      {"bind", "scales"}}};
   constexpr int kLane = 42, kLeast = 90;
-  return Layered(Json::array({std::move(bars)}), std::move(encoding),
-                 {{"type", "bar"},
-                  {"clip", true},
-                  {"filled", false},
-                  {"stroke", "var(--mark)"},
-                  {"strokeWidth", 2}},
+  return Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
                  std::max(kLeast, kLane * static_cast<int>(lanes.size())));
 }
 

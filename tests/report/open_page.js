@@ -54,16 +54,19 @@ async function tryChart(page, figure, number) {
 
   // Zoom: half of the window, and back.
   if (await figure.locator('button[data-do=in]').count() > 0) {
-    const axis = () => figure.locator('svg g.role-axis-label text').allInnerTexts();
-    const before = (await axis()).join(' ');
+    const axis = async () =>
+        (await figure.locator('svg g.role-axis-label text').allTextContents()).sort().join(' ');
+    const before = await axis();
     await figure.locator('button[data-do=in]').focus();
     await page.keyboard.press('Enter');
-    await page.waitForTimeout(200);
-    expect((await axis()).join(' ') !== before, `${name}: zooming changes nothing`);
+    const becomes = async wanted => {
+      for (let i = 0; i < 100 && !wanted(await axis()); ++i) await page.waitForTimeout(100);
+      return wanted(await axis());
+    };
+    expect(await becomes(now => now !== before), `${name}: zooming changes nothing`);
     await chart.focus();
     await page.keyboard.press('0');
-    await page.waitForTimeout(200);
-    expect((await axis()).join(' ') === before, `${name}: 0 does not show the whole step`);
+    expect(await becomes(now => now === before), `${name}: 0 does not show the whole step`);
   }
   seen.push(`${name}: ${marks} marks; hover: ${hovered.replace(/\s+/g, ' ')}; keyboard: ${readout}`);
 }
