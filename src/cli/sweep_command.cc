@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "src/base/files_read.h"
 #include "src/cli/kept_note.h"
+#include "src/cli/page_file.h"
 #include "src/cli/run_facts.h"
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
@@ -22,6 +23,7 @@
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
 #include "src/planner/workforce.h"
+#include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
@@ -33,6 +35,13 @@ std::vector<std::string> Overrides(const SweepOptions& options, const planner::S
   std::vector<std::string> set = options.set;
   for (const auto& [key, value] : settings) set.push_back(fmt::format("{}={}", key, value));
   return set;
+}
+
+// The scenario and what was set in it.
+std::vector<std::pair<std::string, std::string>> About(const SweepOptions& options) {
+  std::vector<std::pair<std::string, std::string>> about{{"scenario", options.scenario}};
+  for (const std::string& text : options.set) about.emplace_back("set", text);
+  return about;
 }
 
 std::string Varied(const std::pair<std::string, std::string>& setting) {
@@ -115,6 +124,8 @@ class Run {
   }
 
   Outcome Work(planner::Workforce& workforce) {
+    PageFile page;
+    if (auto failed = page.Create(options_.report)) return *failed;
     std::unique_ptr<planner::ResultStore> store;
     std::optional<KeptNote> note;
     if (!options_.store.empty()) {
@@ -142,7 +153,7 @@ class Run {
       }
       return failed;
     }
-    return Report(*result);
+    return Report(*result, page);
   }
 
  private:
@@ -192,7 +203,7 @@ class Run {
     }
   }
 
-  Outcome Report(const planner::SweepResult& result) {
+  Outcome Report(const planner::SweepResult& result, PageFile& page) {
     // A mistake that every row has, and that the scenario has without --vary too, is not about the
     // combinations.
     if (const Diagnostics common = planner::CommonFaults(result.rows); !common.empty()) {
@@ -208,13 +219,21 @@ class Run {
         if (!faults.empty()) return WrongInput(faults);
       }
     }
+    const Result<scenario::Scenario>& first = *first_;
+    if (auto failed = page.Write([&] {
+          // The scenario of the first row, if there can be one, says what is varied.
+          return report::SweepPage(first ? first->name : options_.scenario, About(options_), *grid_,
+                                   result.rows);
+        })) {
+      return *failed;
+    }
     Outcome outcome;
     outcome.output =
         options_.json ? report::SweepJson(*grid_, result.rows, stopwatch_.Seconds(), result.known)
         : options_.jsonl ? report::SweepJsonLines(*grid_, result.rows)
         : options_.csv   ? report::SweepCsv(*grid_, result.rows)
                          : report::SweepText(*grid_, result.rows);
-    if (*first_) outcome.messages = Warnings(**first_);
+    if (first) outcome.messages = Warnings(*first);
     if (result.known > 0) {
       outcome.messages += fmt::format("{} of {} combinations were in {}\n", result.known,
                                       grid_->rows(), Quoted(options_.store, "'", PATH_MAX));

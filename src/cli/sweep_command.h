@@ -18,6 +18,7 @@ struct SweepOptions {
   bool json = false;
   bool jsonl = false;
   bool csv = false;
+  std::string report;  // HTML page to write; empty: none
   // Told how many of all rows are done, and how many of those the store had; from several threads,
   // one at a time. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
