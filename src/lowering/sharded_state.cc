@@ -1,5 +1,6 @@
 #include "src/lowering/sharded_state.h"
 
+#include <numeric>
 #include <utility>
 
 #include "src/lowering/effects.h"
@@ -72,8 +73,8 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                                             state->elements, part.elements));
     }
   }
-  clipping.Write(gradient_tensors, elements, step.plan().training.parameter_dtype, gradients,
-                 clipped);
+  const std::int64_t all = std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
+  clipping.Write(gradient_tensors, all, step.plan().training.parameter_dtype, gradients, clipped);
   WriteFrameworkUpdate(step, elements, uses, updates);
   builder.Record(step.compute(), updated);
   for (const StreamId stream : gradient_streams) builder.Wait(stream, updated);
