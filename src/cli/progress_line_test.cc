@@ -13,8 +13,8 @@ TEST(ProgressLineTest, RateAndTimeLeftAreOfWhatWasWorkedOut) {
   EXPECT_EQ(ProgressText(1234, 234, 20'000, seconds(2)),
             "1,234 of 20,000 combinations, 500/s, 38 s left");
   EXPECT_EQ(ProgressText(234, 234, 20'000, seconds(2)), "234 of 20,000 combinations");
-  // One in 4 s: 0.25/s, 400 s for the 100 that are left.
-  EXPECT_EQ(ProgressText(1, 0, 101, seconds(4)), "1 of 101 combinations, 0.3/s, 7 min left");
+  // One in 2 s: 0.5/s, 400 s for the 200 that are left.
+  EXPECT_EQ(ProgressText(1, 0, 201, seconds(2)), "1 of 201 combinations, 0.5/s, 7 min left");
   // 3,600 in an hour; 9,000 are left.
   EXPECT_EQ(ProgressText(3600, 0, 12'600, seconds(3600)),
             "3,600 of 12,600 combinations, 1.0/s, 2 h 30 min left");

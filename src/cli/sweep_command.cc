@@ -82,6 +82,14 @@ Diagnostics OfVary(Diagnostics faults, const std::string& key) {
   return WithVaried(std::move(faults), {{key, "all"}});
 }
 
+// A plain number, or one with a unit of letters: nothing that names a file.
+bool IsANumber(const std::string& value) {
+  constexpr const char* kDigits = "0123456789";
+  const std::size_t unit = value.find_first_not_of(kDigits);
+  return unit != 0 && (unit == std::string::npos ||
+                       value.find_first_of("./{[\"'", unit) == std::string::npos);
+}
+
 class Run {
  public:
   explicit Run(const SweepOptions& options) : options_(options) {}
@@ -197,6 +205,7 @@ class Run {
         continue;
       }
       for (const std::string& value : axis.values) {
+        if (IsANumber(value)) continue;
         static_cast<void>(
             scenario::Load(options_.scenario, Overrides(options_, {{key, value}}), cache_));
       }

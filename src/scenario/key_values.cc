@@ -105,8 +105,8 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
     faults.push_back(
         {"sweep.no-finite-set",
          {fmt::format("--set {}={}", key, kNoValue), 0, 0},
-         fmt::format("all values of a key can be had where they are a choice of words, "
-                     "true and false, or few numbers, and not of '{}'",
+         fmt::format("'all' takes a key with a choice of words, true and false, or few "
+                     "numbers, which this is not: '{}'",
                      key),
          "name the values, or a range: 1..64 x2"});
   }
