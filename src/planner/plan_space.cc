@@ -39,7 +39,7 @@ std::string DeepSpeedKey(std::string_view name) {
 // What the values of axes are derived from.
 struct Around {
   const Scenario& scenario;
-  std::vector<std::int64_t> devices;  // that are tried, ascending
+  std::int64_t devices = 1;
   std::int64_t per_node = 1;
   bool flat = false;
 };
@@ -59,20 +59,17 @@ SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
 
 SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
 
-// Micro-batches that leave a whole number of them for some number of devices.
+// Micro-batches of which every rank gets a whole number.
 std::vector<std::int64_t> MicroBatches(const Around& around) {
   const plan::Training& training = around.scenario.plan.training;
+  if (training.global_batch_size % around.devices != 0) return {training.micro_batch_size};
+  const std::int64_t each = training.global_batch_size / around.devices;
   std::set<std::int64_t> values;
-  for (const std::int64_t devices : around.devices) {
-    if (training.global_batch_size % devices != 0) continue;
-    const std::int64_t each = training.global_batch_size / devices;
-    for (std::int64_t d = 1; d * d <= each; ++d) {
-      if (each % d != 0) continue;
-      values.insert(d);
-      values.insert(each / d);
-    }
+  for (std::int64_t d = 1; d * d <= each; ++d) {
+    if (each % d != 0) continue;
+    values.insert(d);
+    values.insert(each / d);
   }
-  if (values.empty()) values.insert(training.micro_batch_size);
   std::erase_if(values, [&](std::int64_t value) {
     return value > plan::kMostTokens / training.sequence_length;
   });
@@ -90,21 +87,20 @@ SweepAxis BucketSizes(const Around& around, std::int64_t bytes_per_element) {
   return axis;
 }
 
-// A node, powers of two of nodes, and all ranks: the default, whatever their number.
+// A node, powers of two of nodes, and all ranks.
 SweepAxis ShardGroups(const Around& around) {
   SweepAxis axis{Key("shard_group_size"), {}};
-  for (std::int64_t ranks = std::max<std::int64_t>(around.per_node, 2);
-       ranks < around.devices.back(); ranks *= 2) {
-    axis.values.push_back(fmt::format("{}", ranks));
+  for (std::int64_t ranks = std::max<std::int64_t>(around.per_node, 2); ranks < around.devices;
+       ranks *= 2) {
+    if (around.devices % ranks == 0) axis.values.push_back(fmt::format("{}", ranks));
   }
-  axis.values.push_back(around.devices.size() == 1 ? fmt::format("{}", around.devices.back())
-                                                   : std::string(kDefault));
+  axis.values.push_back(fmt::format("{}", around.devices));
   return axis;
 }
 
 // Only where there may be something to accumulate.
 bool MayAccumulate(const Around& around) {
-  return around.scenario.plan.training.global_batch_size > around.devices.front();
+  return around.scenario.plan.training.global_batch_size > around.devices;
 }
 
 std::vector<SweepAxis> ReferenceAxes(const Around& around, int stage) {
@@ -132,7 +128,7 @@ std::vector<SweepAxis> Fsdp1Axes(const Around& around) {
 
 std::vector<SweepAxis> Fsdp2Axes(const Around& around, int stage) {
   std::vector<SweepAxis> axes = {Axis(Key("prefetch"), {0, 1, 2, 3, 4})};
-  if (stage == 3 && around.per_node > 1 && around.per_node < around.devices.back()) {
+  if (stage == 3 && around.per_node > 1 && around.per_node < around.devices) {
     axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", around.per_node)}});
   }
   if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
@@ -154,7 +150,7 @@ std::vector<SweepAxis> DeepSpeedAxes(const Around& around, int stage) {
   axes.push_back(
       Axis(DeepSpeedKey("stage3_prefetch_bucket_size"), {10'000'000, 50'000'000, 200'000'000}));
   axes.push_back(Axis(DeepSpeedKey("stage3_param_persistence_threshold"), {100'000, 1'000'000}));
-  if (around.per_node > 1 && around.per_node < around.devices.back()) {
+  if (around.per_node > 1 && around.per_node < around.devices) {
     axes.push_back(Axis(DeepSpeedKey("zero_hpz_partition_size"), {1, around.per_node}));
   }
   if (host) axes.push_back({DeepSpeedKey("offload_param"), {"none", "cpu"}});
@@ -226,12 +222,12 @@ Diagnostic Fault(const char* code, std::string option, std::string message, std:
 class Builder {
  public:
   Builder(const Scenario& scenario, const SpaceOptions& options)
-      : options_(options), around_{.scenario = scenario, .devices = {}} {
+      : options_(options), around_{.scenario = scenario} {
     const topology::Cluster& cluster = *scenario.cluster;
     around_.flat = cluster.flat();
     around_.per_node = around_.flat ? 1 : cluster.gpus_per_node();
     const std::int64_t most = around_.flat ? cluster.devices() : cluster.nodes();
-    std::vector<std::int64_t> nodes = {most};
+    std::vector<std::int64_t> nodes = {most};  // a flat cluster: devices
     if (const SweepAxis* given = Given(NodesKey())) {
       nodes.clear();
       for (const std::string& value : given->values) {
@@ -240,18 +236,21 @@ class Builder {
       }
       if (nodes.empty()) nodes.push_back(most);
       std::sort(nodes.begin(), nodes.end());
-    } else if (options.nodes) {
+    } else if (options.nodes && !Fixed(NodesKey())) {
       nodes = PowersOfTwoUpTo(most);
     }
-    for (const std::int64_t n : nodes) around_.devices.push_back(n * around_.per_node);
     nodes_ = std::move(nodes);
   }
 
   Result<std::vector<PlanPart>> Run() {
     CheckOptions();
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
-    for (const Framework framework : Frameworks()) {
-      for (const int stage : Stages(framework)) AddPart(framework, stage);
+    const std::vector<Framework> frameworks = Frameworks();
+    for (const std::int64_t nodes : nodes_) {
+      around_.devices = nodes * around_.per_node;
+      for (const Framework framework : frameworks) {
+        for (const int stage : Stages(framework)) AddPart(nodes, framework, stage);
+      }
     }
     CheckFixed();
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
@@ -327,10 +326,14 @@ class Builder {
     return stages;
   }
 
-  void AddPart(Framework framework, int stage) {
+  void AddPart(std::int64_t nodes, Framework framework, int stage) {
     PlanPart part;
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(part);
+    if (nodes_.size() > 1 || Given(NodesKey()) != nullptr) {
+      part.fixed.emplace_back(NodesKey(), fmt::format("{}", nodes));
+      if (Has("parallelism.data")) part.fixed.emplace_back("parallelism.data", kDefault);
+    }
     if (own) {
       part.fixed.emplace_back(kFramework, plan::Name(framework));
       part.fixed.emplace_back(kStage, fmt::format("{}", stage));
@@ -340,10 +343,6 @@ class Builder {
                                                            plan::Name(framework), stage));
     }
     std::vector<SweepAxis> axes;
-    if (options_.nodes || Given(NodesKey()) != nullptr) {
-      axes.push_back(Axis(NodesKey(), nodes_));
-      if (Has("parallelism.data")) part.fixed.emplace_back("parallelism.data", kDefault);
-    }
     axes.push_back(Axis(kMicroBatch, MicroBatches(around_)));
     if (!around_.scenario.model->is_layer_list()) {
       axes.push_back({kCheckpointing, {"none", "selective", "full"}});
@@ -359,7 +358,10 @@ class Builder {
     for (const SweepAxis& axis : options_.vary) {
       const auto same = std::find_if(part.axes.begin(), part.axes.end(),
                                      [&](const SweepAxis& own) { return own.key == axis.key; });
-      if (same != part.axes.end() || axis.key == kFramework || axis.key == kStage) continue;
+      if (same != part.axes.end() || axis.key == kFramework || axis.key == kStage ||
+          axis.key == NodesKey()) {
+        continue;
+      }
       if (IsFor(framework, axis.key)) part.axes.push_back(axis);
     }
     for (const SweepAxis& axis : part.axes) {
@@ -386,6 +388,7 @@ class Builder {
   void CheckFixed() {
     known_.insert(kFramework);
     known_.insert(kStage);
+    known_.insert(NodesKey());
     for (const std::string& key : options_.fix) {
       if (known_.contains(key)) continue;
       const std::vector<std::string_view> names(known_.begin(), known_.end());

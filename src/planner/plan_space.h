@@ -11,8 +11,9 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/scenario.h"
 
-// Which plans there are to choose from: for each framework and ZeRO stage the cross product of the
-// settings that do something there. docs/planning.md lists the values that are tried.
+// Which plans there are to choose from: for each number of nodes, framework and ZeRO stage the
+// cross product of the settings that do something there. docs/planning.md lists the values that are
+// tried.
 namespace stepcast::planner {
 
 struct SpaceOptions {
@@ -26,7 +27,7 @@ struct SpaceOptions {
 
 // One axis of a part, and what is said of it beside other plans.
 struct PlanPart {
-  // What holds for all plans of the part: framework, stage, how the batch is given.
+  // What holds for all plans of the part: nodes, framework, stage, how the batch is given.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
   std::vector<std::string> absent;    // keys of axes that need not be taken out for their default

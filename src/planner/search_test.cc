@@ -257,16 +257,21 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
   });
 }
 
-// Three plans: the fast one does not fit, the second is best, the third is neither.
+// The fast one does not fit, the second is best; the others are ever slower and need no less
+// memory. Plans are worked on sixteen at a time, so that not all of them are simulated.
 TEST(SearchTest, SaysWhatBecameOfPlans) {
-  const std::vector<Outcome> outcomes = {
-      {.step_time = Seconds(1), .memory = Bytes(30), .fits = false, .over = Bytes(20)},
-      {.step_time = Seconds(2), .memory = Bytes(9), .fits = true},
-      {.step_time = Seconds(4), .memory = Bytes(9), .fits = true}};
+  constexpr std::int64_t kPlans = 60;
+  const auto outcome_of = [](std::int64_t plan) {
+    return plan == 0 ? Outcome{.step_time = Seconds(1),
+                               .memory = Bytes(30),
+                               .fits = false,
+                               .over = Bytes(20)}
+                     : Outcome{.step_time = Seconds(1 + plan), .memory = Bytes(9), .fits = true};
+  };
   std::atomic<int> simulated{0};
   const auto bounds = [&](std::int64_t plan) {
     Screened screened;
-    const Outcome& outcome = outcomes[static_cast<std::size_t>(plan)];
+    const Outcome outcome = outcome_of(plan);
     screened.facts = {.gpus = 8, .tokens = 8, .capacity = Bytes(10)};
     screened.bound = {.step_time = outcome.step_time,
                       .memory = outcome.memory,
@@ -275,15 +280,19 @@ TEST(SearchTest, SaysWhatBecameOfPlans) {
     return screened;
   };
   const SearchProblem problem{
-      .plans = 3, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
+      .plans = kPlans, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
         ++simulated;
-        return outcomes[static_cast<std::size_t>(plan)];
+        return outcome_of(plan);
       }};
   const SearchResult result = Search(problem, {}, {.best = 1});
   EXPECT_THAT(result.best, ElementsAre(1));
   EXPECT_THAT(result.pareto, ElementsAre(1));
-  EXPECT_THAT(result.fates, ElementsAre(Fate::kDoesNotFit, Fate::kSimulated, Fate::kBound));
-  EXPECT_EQ(simulated, 1);
+  EXPECT_EQ(result.fates[0], Fate::kDoesNotFit);
+  EXPECT_EQ(result.fates[1], Fate::kSimulated);
+  EXPECT_EQ(result.fates[kPlans - 1], Fate::kBound);
+  EXPECT_LE(simulated, 16);
+  EXPECT_EQ(result.Count(Fate::kSimulated), simulated);
+  EXPECT_EQ(result.Count(Fate::kBound), kPlans - 1 - simulated);
 
   // With three times the memory the first would be best.
   Goal roomier;
