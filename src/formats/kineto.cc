@@ -87,7 +87,7 @@ std::int64_t ElementsOf(const Json& arguments) {
   for (const Json& size : first) {
     if (!size.is_number_integer()) return 0;
     const auto n = size.get<std::int64_t>();
-    constexpr std::int64_t kMost = std::int64_t{1} << 50;
+    constexpr std::int64_t kMost = 1'000'000'000'000'000;
     if (n < 1 || elements > kMost / n) return 0;
     elements *= n;
   }
@@ -124,7 +124,7 @@ class Collector {
     const double duration = NumberOf(event, "dur").value_or(0);
     if (!start || !std::isfinite(*start) || !(duration >= 0)) return;
     if (!base_) base_ = *start;
-    constexpr double kMostMicroseconds = 1e12;  // eleven days on either side
+    constexpr double kMostMicroseconds = 1e10;  // three hours on either side
     if (std::abs(*start - *base_) > kMostMicroseconds || duration > kMostMicroseconds) return;
     const Moment begin = std::llround((*start - *base_) * 1e6);
     const Moment end = begin + std::llround(duration * 1e6);
@@ -391,15 +391,16 @@ class StepReader {
     return groups;
   }
 
-  // The host's time when the operator of forward began that made the node.
-  std::optional<Moment> ForwardOf(const Group& group) const {
-    if (!group.sequence) return std::nullopt;
-    for (const Operator& op : trace_.operators) {  // by start: the outermost comes first
-      if (op.start < forward_begin_) continue;
+  // When the operators of forward began, of the host, by the number that they share with their
+  // nodes; of several inside each other the outermost.
+  std::unordered_map<std::int64_t, Moment> ForwardStarts() const {
+    std::unordered_map<std::int64_t, Moment> starts;
+    for (const Operator& op : trace_.operators) {  // by start
+      if (op.start < forward_begin_ || !op.sequence || op.name.starts_with(kNode)) continue;
       if (op.start >= backward_begin_) break;
-      if (op.sequence == group.sequence && !op.name.starts_with(kNode)) return op.start;
+      starts.emplace(*op.sequence, op.start);
     }
-    return std::nullopt;
+    return starts;
   }
 
   // "convolution.7" of ConvolutionBackward0.
@@ -433,14 +434,16 @@ class StepReader {
     step_.exposed_communication = Duration(backward_end, last_bucket_end_);
     const Moment begin = pace_.At(begin_);
     step_.duration = Duration(begin, pace_.At(end_));
-    const Moment rest = step_.duration.picoseconds() -
-                        step_.micro_batches * (step_.forward + step_.backward).picoseconds() -
-                        step_.exposed_communication.picoseconds();
-    step_.layers.optimizer_step = Time::FromPicoseconds(std::max<Moment>(rest, 0));
+    // Micro-batches of one length may be more than the step: there are none then.
+    const Time passes = step_.forward + step_.backward;
+    const Time left = step_.duration - std::min(step_.duration, step_.exposed_communication);
+    const bool more =
+        passes > Time() && left.picoseconds() / passes.picoseconds() < step_.micro_batches;
+    step_.layers.optimizer_step = more ? Time() : left - step_.micro_batches * passes;
     for (const Kernel& kernel : trace_.kernels) {
-      if (!kernel.nccl && kernel.launch >= begin_ && kernel.launch < end_) {
-        step_.kernels += Duration(kernel.start, kernel.end);
-      }
+      if (kernel.nccl || kernel.launch < begin_ || kernel.launch >= end_) continue;
+      const Time duration = Duration(kernel.start, kernel.end);
+      if (step_.kernels < Time::Max() - duration) step_.kernels += duration;
     }
     step_.layers.layers.assign(std::make_move_iterator(ready.rbegin()),
                                std::make_move_iterator(ready.rend()));
@@ -453,8 +456,11 @@ class StepReader {
   void FillForward(const std::vector<Group>& groups, Moment begin, Moment end,
                    std::vector<model::ListedLayer>& ready) {
     std::vector<std::pair<Moment, std::size_t>> starts;
+    const std::unordered_map<std::int64_t, Moment> operators = ForwardStarts();
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (const auto start = ForwardOf(groups[i])) starts.emplace_back(*start, i);
+      if (!groups[i].sequence) continue;
+      const auto found = operators.find(*groups[i].sequence);
+      if (found != operators.end()) starts.emplace_back(found->second, i);
     }
     if (starts.empty()) {
       // In proportion to the backward.
@@ -492,7 +498,8 @@ class StepReader {
   const std::string& file_;
   const Pace pace_;
   const Moment begin_, end_;  // of the step, on the host
-  Moment forward_begin_ = 0, backward_begin_ = 0, last_bucket_end_ = 0;
+  Moment forward_begin_ = 0, backward_begin_ = 0;
+  Moment last_bucket_end_ = std::numeric_limits<Moment>::min();
   std::vector<Node> nodes_;
   std::vector<Moment> bucket_launches_;
   TracedStep step_;
