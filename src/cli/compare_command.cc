@@ -1,5 +1,8 @@
 #include "src/cli/compare_command.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
@@ -22,8 +25,13 @@ Outcome Compare(const CompareOptions& options) {
   // The mistakes of both, but once where they are the same.
   Diagnostics faults;
   if (!a) faults = a.error();
-  if (!b && (a || Format(b.error()) != Format(faults))) {
-    faults.insert(faults.end(), b.error().begin(), b.error().end());
+  if (!b) {
+    std::copy_if(b.error().begin(), b.error().end(), std::back_inserter(faults),
+                 [known = faults](const Diagnostic& fault) {
+                   return std::none_of(known.begin(), known.end(), [&](const Diagnostic& other) {
+                     return Format(other) == Format(fault);
+                   });
+                 });
   }
   if (!faults.empty()) return WrongInput(faults);
   const auto of_a = forecast::Simulate(*a);

@@ -27,6 +27,7 @@
 #include "src/cli/explain_command.h"
 #include "src/cli/kept_note.h"
 #include "src/cli/memory_command.h"
+#include "src/cli/model_import_command.h"
 #include "src/cli/outcome.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/plan_command.h"
@@ -381,6 +382,26 @@ constexpr const char* kCalibrateImportFooter =
     "  stepcast simulate scenario.yaml --set calibration=my-cluster.yaml\n"
     "\n";
 
+constexpr const char* kModelAbout = "Writes model files from what other tools measured.";
+
+constexpr const char* kModelImportAbout =
+    "Writes a model file, a list of layers with their times, from one traced training step of one\n"
+    "rank: what torch.profiler's export_chrome_trace wrote, plain or compressed.";
+
+constexpr const char* kModelImportFooter =
+    "Layers, the sizes of their gradients and the order in which these become ready come from\n"
+    "autograd's events; times are those of the slower of host and device, without communication,\n"
+    "which a forecast adds: for other numbers of ranks, bucket sizes and networks. The traced\n"
+    "collectives are listed in the file.\n"
+    "\n"
+    "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(), see\n"
+    "docs/traces.md. Of the steps traced the one of median duration is taken.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast model import --kineto rank0.json.gz --output my-model.yaml\n"
+    "  stepcast simulate scenario.yaml --set model=my-model.yaml --set cluster.nodes=16\n"
+    "\n";
+
 constexpr const char* kTopologyAbout =
     "Shows what a topology file describes, or writes one from what other tools say of a machine.";
 
@@ -444,6 +465,7 @@ struct Request {
   SimulateOptions simulate;
   bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
   MemoryOptions memory;
+  ModelImportOptions model_import;
   CompareOptions compare;
   ExplainOptions explain;
   SweepOptions sweep;
@@ -746,6 +768,24 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
   command.footer(std::string(kCollectiveFooter) + kExitStatus);
 }
 
+void AddModel(CLI::App& app, ModelImportOptions& options) {
+  CLI::App& model = *app.add_subcommand("model", kModelAbout)->group("Commands");
+  model.require_subcommand(1);
+  model.footer(std::string(kModelImportFooter) + kExitStatus);
+  CLI::App& import = *model.add_subcommand("import", kModelImportAbout)->group("Commands");
+  import.add_option("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
+      ->type_name("FILE")
+      ->required();
+  import.add_option("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  import.add_option("--name", options.name, "Name of the model (that of FILE)")->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  import.footer(std::string(kModelImportFooter) + kExitStatus);
+}
+
 void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
   CLI::App& import = *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
   import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
@@ -899,6 +939,8 @@ void Describe(CLI::App& app, Request& request) {
       ->check(NamesAFile());
   collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
   AddValidatePublished(app, request.validate_published);
+
+  AddModel(app, request.model_import);
 
   CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
   topology.require_subcommand(1);
@@ -1099,6 +1141,7 @@ Outcome Run(std::vector<std::string> arguments) {
     for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
     return Calibrate(request.calibrate);
   }
+  if (app.got_subcommand("model")) return ModelImport(request.model_import);
   if (app.got_subcommand("collective")) return Collective(request.collective);
   if (app.got_subcommand("execute")) return Execute(request.execute);
   if (app.got_subcommand(kValidateCollectives)) {

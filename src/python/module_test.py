@@ -100,6 +100,19 @@ class AnswersTest(unittest.TestCase):
         self.assertEqual(float(done.stdout), stepcast.simulate(DDP)["step_time_s"])
 
 
+class ExampleTest(unittest.TestCase):
+    def test_the_notebook_runs(self):
+        example = os.path.abspath("docs/examples/bucket_sweep.py")
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as folder:
+            done = subprocess.run(
+                [sys.executable, example], capture_output=True, text=True, cwd=folder,
+                env={**os.environ, "PYTHONPATH": os.path.abspath("src/python"),
+                     "MPLBACKEND": "agg", "MPLCONFIGDIR": folder})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("32 GPUs: best with buckets of", done.stdout)
+        self.assertIn("unknown key", done.stdout)
+
+
 class MistakesTest(unittest.TestCase):
     def test_carry_positions(self):
         with self.assertRaises(stepcast.InputError) as caught:

@@ -181,6 +181,7 @@ void ReadAll(std::string_view text) {
   ReadNcclTopology(text);
   ReadNvidiaSmi(text);
   ReadNcclTests(text);
+  ReadKineto(text);
 }
 
 TEST(HostileInputs, AreAllAnswered) {

@@ -13,11 +13,13 @@
 #include "src/base/diagnostic.h"
 #include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
+#include "src/formats/kineto.h"
 #include "src/formats/nccl_tests.h"
 #include "src/formats/nccl_tests_profile.h"
 #include "src/formats/nccl_topology.h"
 #include "src/formats/nvidia_smi_topology.h"
 #include "src/report/calibration_yaml.h"
+#include "src/report/layer_list_yaml.h"
 #include "src/report/topology_yaml.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/document.h"
@@ -158,6 +160,25 @@ void ReadNcclTopology(std::string_view text) {
 
 void ReadNvidiaSmi(std::string_view text) {
   CheckImport(formats::ParseNvidiaSmiTopology(text, "fuzz.txt", Given()));
+}
+
+void ReadKineto(std::string_view text) {
+  const auto step = formats::ParseKineto(text, "trace.json", std::nullopt);
+  if (!step.has_value()) {
+    STEPCAST_CHECK(!step.error().empty(), "what cannot be read has a mistake");
+    CheckMistakes(step.error());
+    return;
+  }
+  Diagnostics mistakes;
+  const auto document =
+      scenario::ParseDocument(report::LayerListYaml("traced", *step), "model.yaml", mistakes);
+  STEPCAST_CHECK(document.has_value() && mistakes.empty(), "what was imported is a document");
+  const auto read = scenario::ReadModel(*document, mistakes);
+  for (const Diagnostic& mistake : mistakes) {
+    STEPCAST_CHECK(mistake.code == "model.too-large" || mistake.code == "input.out-of-range",
+                   "what was imported reads back, unless it is too large");
+  }
+  STEPCAST_CHECK(read.has_value() || !mistakes.empty(), "a model, or why there is none");
 }
 
 void ReadNcclTests(std::string_view text) {

@@ -18,5 +18,6 @@ void ReadCalibration(std::string_view text);
 void ReadNcclTopology(std::string_view text);  // NCCL's XML
 void ReadNvidiaSmi(std::string_view text);     // the matrix of nvidia-smi topo -m
 void ReadNcclTests(std::string_view text);     // text and JSON
+void ReadKineto(std::string_view text);        // a trace; may be beyond what models may be
 
 }  // namespace stepcast::fuzz

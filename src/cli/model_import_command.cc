@@ -1,0 +1,39 @@
+#include "src/cli/model_import_command.h"
+
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/cli/output_text.h"
+#include "src/formats/kineto.h"
+#include "src/formats/trace_text.h"
+#include "src/report/layer_list_yaml.h"
+
+namespace stepcast::cli {
+namespace {
+
+// "rank0" of "traces/rank0.pt.trace.json.gz".
+std::string Stem(std::string_view path) {
+  path = path.substr(path.rfind('/') + 1);
+  for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"}) {
+    if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
+  }
+  return std::string(path);
+}
+
+}  // namespace
+
+Outcome ModelImport(const ModelImportOptions& options) {
+  Diagnostics faults;
+  const auto text = formats::ReadTrace(options.kineto, faults);
+  if (!text) return WrongInput(faults);
+  const auto step = formats::ParseKineto(*text, options.kineto, options.step);
+  if (!step) return WrongInput(step.error());
+  const std::string name = options.name.empty() ? Stem(options.kineto) : options.name;
+  Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));
+  if (outcome.status == kDone) {
+    for (const std::string& note : step->notes) outcome.messages += "note: " + note + "\n";
+  }
+  return outcome;
+}
+
+}  // namespace stepcast::cli

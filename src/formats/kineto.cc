@@ -1,0 +1,560 @@
+#include "src/formats/kineto.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace stepcast::formats {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kStep = "ProfilerStep#";
+constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
+constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
+
+// Times in the trace are microseconds since 1970, with fractions; here picoseconds since the event
+// that stands first.
+using Moment = std::int64_t;
+
+struct Operator {
+  std::string name;
+  std::int64_t thread = 0;
+  Moment start = 0, end = 0;
+  std::optional<std::int64_t> sequence;
+  std::int64_t elements = 0;  // of its first input; 0: not recorded
+};
+
+struct Kernel {
+  std::string name;
+  Moment start = 0, end = 0;
+  Moment launch = 0;
+  bool nccl = false;
+  std::int64_t correlation = 0;
+  TracedCollective collective;  // of NCCL's
+};
+
+struct Annotation {
+  std::int64_t number = 0;
+  Moment start = 0, end = 0;
+};
+
+struct Trace {
+  std::vector<Annotation> steps;
+  std::vector<Operator> operators;
+  std::vector<Kernel> kernels;
+};
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string TextOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<double> NumberOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::int64_t> IntegerOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+// Elements of the first of "Input Dims": [[64, 3, 7, 7], []]; 0 when it has none.
+std::int64_t ElementsOf(const Json& arguments) {
+  const auto dims = arguments.find("Input Dims");
+  if (dims == arguments.end() || !dims->is_array() || dims->empty()) return 0;
+  const Json& first = dims->front();
+  if (!first.is_array() || first.empty()) return 0;
+  std::int64_t elements = 1;
+  for (const Json& size : first) {
+    if (!size.is_number_integer()) return 0;
+    const auto n = size.get<std::int64_t>();
+    constexpr std::int64_t kMost = 1'000'000'000'000'000;
+    if (n < 1 || elements > kMost / n) return 0;
+    elements *= n;
+  }
+  return elements;
+}
+
+// Takes the events out of the document while it is parsed, so that its tree never stands in memory.
+class Collector {
+ public:
+  // What the parser calls for each value; false: the value is dropped.
+  bool Take(int depth, Json::parse_event_t event, const Json& value) {
+    constexpr int kEventDepth = 2;  // in the array that is in the document
+    if (event != Json::parse_event_t::object_end || depth != kEventDepth) return true;
+    if (TextOf(value, "ph") == "X") Add(value);
+    return false;
+  }
+
+  Trace Finish() {
+    for (Kernel& kernel : trace_.kernels) {
+      const auto launch = launches_.find(kernel.correlation);
+      kernel.launch = launch == launches_.end() ? kernel.start : launch->second;
+    }
+    const auto by_start = [](const auto& a, const auto& b) { return a.start < b.start; };
+    std::stable_sort(trace_.steps.begin(), trace_.steps.end(), by_start);
+    std::stable_sort(trace_.operators.begin(), trace_.operators.end(), by_start);
+    std::stable_sort(trace_.kernels.begin(), trace_.kernels.end(),
+                     [](const Kernel& a, const Kernel& b) { return a.launch < b.launch; });
+    return std::move(trace_);
+  }
+
+ private:
+  void Add(const Json& event) {
+    const std::optional<double> start = NumberOf(event, "ts");
+    const double duration = NumberOf(event, "dur").value_or(0);
+    if (!start || !std::isfinite(*start) || !(duration >= 0)) return;
+    if (!base_) base_ = *start;
+    constexpr double kMostMicroseconds = 1e10;  // three hours on either side
+    if (std::abs(*start - *base_) > kMostMicroseconds || duration > kMostMicroseconds) return;
+    const Moment begin = std::llround((*start - *base_) * 1e6);
+    const Moment end = begin + std::llround(duration * 1e6);
+    const std::string category = Lower(TextOf(event, "cat"));
+    std::string name = TextOf(event, "name");
+    static const Json kNone = Json::object();
+    const auto found = event.find("args");
+    const Json& arguments = found != event.end() && found->is_object() ? *found : kNone;
+    if (category == "user_annotation" && name.starts_with(kStep)) {
+      Annotation step{0, begin, end};
+      const char* digits = name.data() + kStep.size();
+      std::from_chars(digits, name.data() + name.size(), step.number);
+      trace_.steps.push_back(step);
+    } else if (category == "cpu_op" || category == "operator") {
+      trace_.operators.push_back({std::move(name), IntegerOf(event, "tid").value_or(0), begin, end,
+                                  IntegerOf(arguments, "Sequence number"), ElementsOf(arguments)});
+    } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "runtime") {
+      if (const auto correlation = IntegerOf(arguments, "correlation")) {
+        launches_.emplace(*correlation, begin);
+      }
+    } else if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
+      AddKernel(std::move(name), begin, end, arguments);
+    }
+  }
+
+  void AddKernel(std::string name, Moment begin, Moment end, const Json& arguments) {
+    Kernel kernel;
+    kernel.nccl = name.starts_with("nccl");
+    kernel.start = begin;
+    kernel.end = end;
+    kernel.correlation = IntegerOf(arguments, "correlation").value_or(-1);
+    if (kernel.nccl) {
+      TracedCollective& collective = kernel.collective;
+      collective.collective = TextOf(arguments, "Collective name");
+      if (collective.collective.empty()) collective.collective = KindOf(name);
+      collective.elements = IntegerOf(arguments, "In msg nelems").value_or(0);
+      collective.data_type = TextOf(arguments, "dtype");
+      collective.ranks = IntegerOf(arguments, "Group size").value_or(0);
+    }
+    kernel.name = std::move(name);
+    trace_.kernels.push_back(std::move(kernel));
+  }
+
+  // "allreduce" of "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
+  static std::string KindOf(const std::string& name) {
+    const std::string lower = Lower(name);
+    for (const char* kind : {"allreduce", "reducescatter", "allgather", "broadcast", "sendrecv"}) {
+      if (lower.find(kind) != std::string::npos) return kind;
+    }
+    return "other";
+  }
+
+  Trace trace_;
+  std::optional<double> base_;
+  std::unordered_map<std::int64_t, Moment> launches_;  // by correlation
+};
+
+bool IsAllReduce(const TracedCollective& collective) {
+  std::string name = Lower(collective.collective);
+  name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
+  return name.find("allreduce") != std::string::npos;
+}
+
+Time Duration(Moment from, Moment to) { return Time::FromPicoseconds(std::max(from, to) - from); }
+
+// When what the host had issued by some moment was done.
+class Pace {
+ public:
+  explicit Pace(const std::vector<Kernel>& by_launch) {
+    Moment latest = std::numeric_limits<Moment>::min();
+    for (const Kernel& kernel : by_launch) {
+      if (kernel.nccl) continue;
+      latest = std::max(latest, kernel.end);
+      launches_.push_back(kernel.launch);
+      latest_.push_back(latest);
+    }
+  }
+  // The later of `moment` and the end of the kernels launched before it.
+  Moment At(Moment moment) const {
+    const auto after = std::lower_bound(launches_.begin(), launches_.end(), moment);
+    if (after == launches_.begin()) return moment;
+    const auto i = static_cast<std::size_t>(after - launches_.begin()) - 1;
+    return std::max(moment, latest_[i]);
+  }
+
+ private:
+  std::vector<Moment> launches_, latest_;
+};
+
+// An autograd node that ran in backward.
+struct Node {
+  const Operator* event = nullptr;
+  std::string_view what;  // "AddmmBackward0"
+  bool accumulates() const { return what == kAccumulate; }
+};
+
+// Gradients that became ready without another node between them.
+struct Group {
+  std::optional<std::int64_t> sequence;  // of the node that made them
+  std::string_view node;
+  std::vector<std::int64_t> elements;  // in the order of readiness; empty: not recorded
+  Moment ready = 0;                    // of the host
+};
+
+class StepReader {
+ public:
+  StepReader(const Trace& trace, const std::string& file, Moment begin, Moment end)
+      : trace_(trace), file_(file), pace_(trace.kernels), begin_(begin), end_(end) {}
+
+  Result<TracedStep> Read(std::int64_t number) {
+    step_.number = number;
+    for (const Operator& op : trace_.operators) {
+      if (op.start < begin_ || op.start >= end_) continue;
+      if (op.name.starts_with(kNode)) {
+        nodes_.push_back({&op, std::string_view(op.name).substr(kNode.size())});
+      }
+    }
+    if (nodes_.empty()) {
+      return Fail("kineto.no-backward", fmt::format("step {} has no autograd nodes", number),
+                  "trace with torch.profiler.ProfilerActivity.CPU, around forward and backward");
+    }
+    KeepLastMicroBatch();
+    backward_begin_ = nodes_.front().event->start;
+    FindCollectives();
+    std::vector<Group> groups = Groups();
+    if (groups.empty()) groups = GroupsOfBuckets();
+    if (groups.empty()) {
+      return Fail("kineto.no-sizes",
+                  "the trace tells neither the parameters' sizes nor those of NCCL's collectives",
+                  "trace with record_shapes=True");
+    }
+    Fill(groups);
+    return std::move(step_);
+  }
+
+ private:
+  tl::unexpected<Diagnostics> Fail(const char* code, std::string message, std::string hint) const {
+    return tl::unexpected(Diagnostics{{code, {file_, 0, 0}, std::move(message), std::move(hint)}});
+  }
+
+  bool InsideNode(const Operator& op) const {
+    const auto after =
+        std::upper_bound(nodes_.begin(), nodes_.end(), op.start,
+                         [](Moment start, const Node& node) { return start < node.event->start; });
+    if (after == nodes_.begin()) return false;
+    const Operator& node = *(after - 1)->event;
+    return node.thread == op.thread && op.start < node.end;
+  }
+
+  // With gradient accumulation a step has several forwards and backwards; the last one reduces.
+  void KeepLastMicroBatch() {
+    std::size_t first = 0;
+    forward_begin_ = begin_;
+    for (const Operator& op : trace_.operators) {
+      // An operator of forward that takes part in autograd, after nodes have run. What runs inside
+      // a node may have a sequence number as well.
+      const bool forward =
+          op.sequence && *op.sequence >= 0 && !op.name.starts_with(kNode) && !InsideNode(op);
+      if (!forward || op.start < nodes_[first].event->start || op.start >= end_) continue;
+      std::size_t next = first;
+      while (next < nodes_.size() && nodes_[next].event->start < op.start) ++next;
+      if (next == nodes_.size()) break;  // a forward without a backward: an evaluation
+      if (next == first) continue;
+      ++step_.micro_batches;
+      forward_begin_ = nodes_[next - 1].event->end;
+      first = next;
+    }
+    nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(first));
+    if (step_.micro_batches > 1) {
+      step_.notes.push_back(
+          fmt::format("the step has {} micro-batches; layer times are those of the last one",
+                      step_.micro_batches));
+    }
+  }
+
+  void FindCollectives() {
+    const Moment backward_end = nodes_.back().event->end;
+    bool unsized = false;
+    for (const Kernel& kernel : trace_.kernels) {
+      if (!kernel.nccl || kernel.launch < begin_ || kernel.launch >= end_) continue;
+      TracedCollective collective = kernel.collective;
+      collective.start = Duration(begin_, kernel.start);
+      collective.duration = Duration(kernel.start, kernel.end);
+      collective.gradients = IsAllReduce(collective) && kernel.launch >= backward_begin_ &&
+                             kernel.launch <= backward_end;
+      if (collective.gradients) {
+        bucket_launches_.push_back(kernel.launch);
+        last_bucket_end_ = std::max(last_bucket_end_, kernel.end);
+        unsized = unsized || collective.elements == 0;
+      }
+      step_.collectives.push_back(std::move(collective));
+    }
+    if (bucket_launches_.empty()) {
+      step_.notes.emplace_back(
+          "no all-reduce was launched during the backward: the trace is not one of DDP on several "
+          "GPUs, or was taken without CUDA activities");
+    } else if (unsized) {
+      step_.notes.emplace_back("NCCL's sizes were not recorded (torch 2.1 and later do)");
+    }
+  }
+
+  // By AccumulateGrad, where shapes were recorded.
+  std::vector<Group> Groups() const {
+    // Shapes stand with the node's own event, inside the engine's.
+    std::map<std::int64_t, std::vector<const Operator*>> shapes;  // by thread, by start
+    for (const Operator& op : trace_.operators) {
+      if (op.name == kAccumulate && op.start >= backward_begin_ && op.start < end_) {
+        shapes[op.thread].push_back(&op);
+      }
+    }
+    const auto elements_of = [&](const Operator& event) -> std::int64_t {
+      if (event.elements > 0) return event.elements;
+      const auto found = shapes.find(event.thread);
+      if (found == shapes.end()) return 0;
+      const auto inner =
+          std::lower_bound(found->second.begin(), found->second.end(), event.start,
+                           [](const Operator* op, Moment start) { return op->start < start; });
+      if (inner == found->second.end() || (*inner)->start > event.end) return 0;
+      return (*inner)->elements;
+    };
+    std::vector<Group> groups;
+    const Node* maker = nullptr;
+    bool open = false;
+    for (const Node& node : nodes_) {
+      if (!node.accumulates()) {
+        maker = &node;
+        open = false;
+        continue;
+      }
+      const std::int64_t elements = elements_of(*node.event);
+      if (elements == 0) return {};
+      if (!open) {
+        groups.emplace_back();
+        if (maker != nullptr) {
+          groups.back().sequence = maker->event->sequence;
+          groups.back().node = maker->what;
+        }
+        open = true;
+      }
+      groups.back().elements.push_back(elements);
+      groups.back().ready = node.event->end;
+    }
+    return groups;
+  }
+
+  // One for each bucket: all that is known without shapes.
+  std::vector<Group> GroupsOfBuckets() {
+    std::vector<Group> groups;
+    std::size_t launch = 0;
+    for (const TracedCollective& collective : step_.collectives) {
+      if (!collective.gradients) continue;
+      if (collective.elements == 0) return {};
+      Group group;
+      group.node = "bucket";
+      group.elements = {collective.elements};
+      group.ready = bucket_launches_[launch++];
+      groups.push_back(std::move(group));
+    }
+    if (!groups.empty()) {
+      step_.notes.emplace_back(
+          "the parameters' shapes were not recorded (record_shapes=True): each bucket is one "
+          "tensor, so other bucket sizes cannot be forecast");
+    }
+    return groups;
+  }
+
+  // When the operators of forward began, of the host, by the number that they share with their
+  // nodes; of several inside each other the outermost.
+  std::unordered_map<std::int64_t, Moment> ForwardStarts() const {
+    std::unordered_map<std::int64_t, Moment> starts;
+    for (const Operator& op : trace_.operators) {  // by start
+      if (op.start < forward_begin_ || !op.sequence || op.name.starts_with(kNode)) continue;
+      if (op.start >= backward_begin_) break;
+      starts.emplace(*op.sequence, op.start);
+    }
+    return starts;
+  }
+
+  // "convolution.7" of ConvolutionBackward0.
+  static std::string NameOf(std::string_view node, std::size_t index) {
+    std::string name;
+    for (const char c : node.substr(0, node.find("Backward"))) {
+      const auto byte = static_cast<unsigned char>(c);
+      name += std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '_';
+    }
+    return fmt::format("{}.{}", name.empty() ? "layer" : name, index);
+  }
+
+  void Fill(const std::vector<Group>& groups) {
+    const Moment forward_begin = pace_.At(forward_begin_);
+    const Moment turn = std::max(forward_begin, pace_.At(backward_begin_));
+    std::vector<model::ListedLayer> ready(groups.size());  // in the order of readiness
+    Moment before = turn;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      model::ListedLayer& layer = ready[i];
+      layer.name = NameOf(groups[i].node, groups.size() - 1 - i);
+      layer.parameters.assign(groups[i].elements.rbegin(), groups[i].elements.rend());
+      const Moment now = std::max(before, pace_.At(groups[i].ready));
+      layer.backward = Time::FromPicoseconds(now - before);
+      before = now;
+    }
+    const Moment backward_end = before;
+    FillForward(groups, forward_begin, turn, ready);
+
+    step_.forward = Time::FromPicoseconds(turn - forward_begin);
+    step_.backward = Time::FromPicoseconds(backward_end - turn);
+    step_.exposed_communication = Duration(backward_end, last_bucket_end_);
+    const Moment begin = pace_.At(begin_);
+    step_.duration = Duration(begin, pace_.At(end_));
+    // Micro-batches of one length may be more than the step: there are none then.
+    const Time passes = step_.forward + step_.backward;
+    const Time left = step_.duration - std::min(step_.duration, step_.exposed_communication);
+    const bool more =
+        passes > Time() && left.picoseconds() / passes.picoseconds() < step_.micro_batches;
+    step_.layers.optimizer_step = more ? Time() : left - step_.micro_batches * passes;
+    for (const Kernel& kernel : trace_.kernels) {
+      if (kernel.nccl || kernel.launch < begin_ || kernel.launch >= end_) continue;
+      const Time duration = Duration(kernel.start, kernel.end);
+      if (step_.kernels < Time::Max() - duration) step_.kernels += duration;
+    }
+    step_.layers.layers.assign(std::make_move_iterator(ready.rbegin()),
+                               std::make_move_iterator(ready.rend()));
+    step_.notes.emplace_back(
+        "the trace does not tell what is kept from forward to backward: activation is 0 B");
+  }
+
+  // Divides the forward at the operators that made the layers' nodes; what comes before the first
+  // belongs to it.
+  void FillForward(const std::vector<Group>& groups, Moment begin, Moment end,
+                   std::vector<model::ListedLayer>& ready) {
+    std::vector<std::pair<Moment, std::size_t>> starts;
+    const std::unordered_map<std::int64_t, Moment> operators = ForwardStarts();
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (!groups[i].sequence) continue;
+      const auto found = operators.find(*groups[i].sequence);
+      if (found != operators.end()) starts.emplace_back(found->second, i);
+    }
+    if (starts.empty()) {
+      // In proportion to the backward.
+      step_.notes.emplace_back(
+          "forward and backward are not tied by sequence numbers: the forward is divided as the "
+          "backward is");
+      const std::int64_t total = std::accumulate(
+          ready.begin(), ready.end(), std::int64_t{0},
+          [](std::int64_t sum, const auto& layer) { return sum + layer.backward.picoseconds(); });
+      Moment given = 0, sum = 0;
+      for (std::size_t i = 0; i < ready.size(); ++i) {
+        sum += ready[i].backward.picoseconds();
+        const Moment until = i + 1 == ready.size() || total == 0
+                                 ? (i + 1 == ready.size() ? end - begin : 0)
+                                 : static_cast<Moment>(static_cast<long double>(end - begin) *
+                                                       static_cast<long double>(sum) /
+                                                       static_cast<long double>(total));
+        ready[i].forward = Time::FromPicoseconds(std::max<Moment>(until - given, 0));
+        given = std::max(given, until);
+      }
+      return;
+    }
+    std::sort(starts.begin(), starts.end());
+    Moment before = begin;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const Moment until = i + 1 == starts.size()
+                               ? end
+                               : std::min(end, std::max(before, pace_.At(starts[i + 1].first)));
+      ready[starts[i].second].forward += Time::FromPicoseconds(until - before);
+      before = until;
+    }
+  }
+
+  const Trace& trace_;
+  const std::string& file_;
+  const Pace pace_;
+  const Moment begin_, end_;  // of the step, on the host
+  Moment forward_begin_ = 0, backward_begin_ = 0;
+  Moment last_bucket_end_ = std::numeric_limits<Moment>::min();
+  std::vector<Node> nodes_;
+  std::vector<Moment> bucket_launches_;
+  TracedStep step_;
+};
+
+}  // namespace
+
+Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
+                               std::optional<std::int64_t> step) {
+  const auto fail = [&](const char* code, std::string message, std::string hint) {
+    return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
+  };
+  Collector collector;
+  const Json document = Json::parse(
+      text.begin(), text.end(),
+      [&](int depth, Json::parse_event_t event, const Json& value) {
+        return collector.Take(depth, event, value);
+      },
+      /*allow_exceptions=*/false);
+  if (document.is_discarded() || !document.is_object()) {
+    return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
+                "name what torch.profiler's export_chrome_trace wrote");
+  }
+  const Trace trace = collector.Finish();
+  if (trace.steps.empty()) {
+    return fail("kineto.no-step", "the trace has no annotation ProfilerStep#N",
+                "trace with a schedule, and call step() of the profiler after each step");
+  }
+
+  // A step lasts until the next one begins; the last one as long as its annotation.
+  struct Candidate {
+    std::int64_t number;
+    Moment begin, end;
+  };
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < trace.steps.size(); ++i) {
+    const bool last = i + 1 == trace.steps.size();
+    candidates.push_back({trace.steps[i].number, trace.steps[i].start,
+                          last ? trace.steps[i].end : trace.steps[i + 1].start});
+  }
+  if (step) {
+    for (const Candidate& candidate : candidates) {
+      if (candidate.number == *step) {
+        return StepReader(trace, file, candidate.begin, candidate.end).Read(*step);
+      }
+    }
+    return fail(
+        "kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
+        fmt::format("it has {} to {}", candidates.front().number, candidates.back().number));
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.end - a.begin < b.end - b.begin; });
+  const Candidate& median = candidates[(candidates.size() - 1) / 2];
+  return StepReader(trace, file, median.begin, median.end).Read(median.number);
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,222 @@
+#include "src/formats/kineto.h"
+
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "gtest/gtest.h"
+
+namespace stepcast::formats {
+namespace {
+
+// A trace, event by event; times in microseconds.
+class Builder {
+ public:
+  Builder& Step(int number, int start, int duration) {
+    return Add("user_annotation", fmt::format("ProfilerStep#{}", number), start, duration, 1, "");
+  }
+  Builder& Forward(const char* name, int sequence, int start, int duration) {
+    return Add("cpu_op", name, start, duration, 1,
+               fmt::format("\"Sequence number\": {}, \"Fwd thread id\": 0", sequence));
+  }
+  Builder& Backward(const char* node, int sequence, int start, int duration) {
+    return Add("cpu_op", fmt::format("autograd::engine::evaluate_function: {}", node), start,
+               duration, 2, fmt::format("\"Sequence number\": {}, \"Fwd thread id\": 1", sequence));
+  }
+  Builder& Inside(const char* name, int sequence, int start, int duration) {
+    return Add("cpu_op", name, start, duration, 2,
+               fmt::format("\"Sequence number\": {}, \"Fwd thread id\": 1", sequence));
+  }
+  // The engine's event, and the node's own inside, which has the shape.
+  Builder& Gradient(const std::vector<int>& dims, int start, int duration) {
+    constexpr const char* kNode = "torch::autograd::AccumulateGrad";
+    Add("cpu_op", fmt::format("autograd::engine::evaluate_function: {}", kNode), start, duration, 2,
+        "\"Sequence number\": 9223372036854775807");
+    if (dims.empty()) return Add("cpu_op", kNode, start + 1, duration - 2, 2, "");
+    return Add("cpu_op", kNode, start + 1, duration - 2, 2,
+               fmt::format("\"Input Dims\": [[{}]]", fmt::join(dims, ", ")));
+  }
+  Builder& Kernel(int launch, int start, int duration) {
+    Launch(launch);
+    return Add("kernel", "void gemm", start, duration, 7,
+               fmt::format("\"correlation\": {}, \"stream\": 7", correlation_));
+  }
+  Builder& AllReduce(int elements, int launch, int start, int duration) {
+    Launch(launch);
+    std::string arguments = fmt::format("\"correlation\": {}", correlation_);
+    if (elements > 0) {
+      arguments += fmt::format(
+          ", \"Collective name\": \"allreduce\", \"In msg nelems\": {}, \"dtype\": \"Float\", "
+          "\"Group size\": 8",
+          elements);
+    }
+    return Add("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", start, duration,
+               30, arguments);
+  }
+  std::string Text() const {
+    return fmt::format("{{\"schemaVersion\": 1, \"traceEvents\": [\n{}\n], \"x\": 1}}",
+                       fmt::join(events_, ",\n"));
+  }
+
+ private:
+  Builder& Launch(int at) {
+    ++correlation_;
+    return Add("cuda_runtime", "cudaLaunchKernel", at, 2, 1,
+               fmt::format("\"correlation\": {}", correlation_));
+  }
+  Builder& Add(const char* category, const std::string& name, int start, int duration, int thread,
+               const std::string& arguments) {
+    // As Kineto writes them: microseconds since 1970.
+    events_.push_back(fmt::format(
+        "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": 1, \"tid\": {}, \"ts\": "
+        "1666149715{:06}.25, \"dur\": {}, \"args\": {{{}}}}}",
+        category, name, thread, start, duration, arguments));
+    return *this;
+  }
+
+  int correlation_ = 0;
+  std::vector<std::string> events_;
+};
+
+// Two layers. The host runs ahead in forward: the second layer's kernel ends at 1400, while
+// backward begins at 1300.
+Builder TwoLayers() {
+  Builder builder;
+  builder.Step(7, 1000, 990).Step(8, 2000, 990);
+  builder.Forward("aten::addmm", 10, 1100, 50).Kernel(1110, 1120, 60);
+  builder.Forward("aten::addmm", 11, 1200, 50).Kernel(1210, 1220, 180);
+  builder.Backward("AddmmBackward0", 11, 1300, 40).Kernel(1310, 1400, 100);
+  builder.Gradient({4, 5}, 1340, 5).Gradient({5}, 1346, 4).AllReduce(25, 1348, 1500, 100);
+  builder.Backward("AddmmBackward0", 10, 1350, 40).Kernel(1360, 1500, 60);
+  builder.Gradient({5, 5}, 1390, 5).AllReduce(25, 1394, 1600, 150);
+  builder.Kernel(1700, 1760, 40);  // the optimizer's
+  return builder;
+}
+
+TEST(Kineto, DividesAStepIntoItsLayers) {
+  const auto step = ParseKineto(TwoLayers().Text(), "trace.json", 7);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->number, 7);
+  EXPECT_EQ(step->duration, Microseconds(1000));
+  // From 1000 to the end of the second layer's kernel, 1400.
+  EXPECT_EQ(step->forward, Microseconds(400));
+  // To the end of the last kernel launched before the last gradient, 1560.
+  EXPECT_EQ(step->backward, Microseconds(160));
+  EXPECT_EQ(step->exposed_communication, Microseconds(1750 - 1560));
+  EXPECT_EQ(step->kernels, Microseconds(60 + 180 + 100 + 60 + 40));
+  EXPECT_EQ(step->layers.optimizer_step, Microseconds(1000 - 400 - 160 - 190));
+  EXPECT_EQ(step->micro_batches, 1);
+
+  const auto& layers = step->layers.layers;
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].name, "addmm.0");
+  EXPECT_EQ(layers[0].parameters, (std::vector<std::int64_t>{25}));
+  EXPECT_EQ(layers[0].forward, Microseconds(200));  // to the second one's start, 1200
+  EXPECT_EQ(layers[0].backward, Microseconds(60));  // from 1500 to 1560
+  // Gradients become ready in the reverse of the order of registration.
+  EXPECT_EQ(layers[1].parameters, (std::vector<std::int64_t>{5, 20}));
+  EXPECT_EQ(layers[1].forward, Microseconds(200));
+  EXPECT_EQ(layers[1].backward, Microseconds(100));  // from 1400 to 1500
+
+  ASSERT_EQ(step->collectives.size(), 2u);
+  EXPECT_EQ(step->collectives[0].elements, 25);
+  EXPECT_EQ(step->collectives[0].ranks, 8);
+  EXPECT_EQ(step->collectives[0].start, Microseconds(500));
+  EXPECT_EQ(step->collectives[1].duration, Microseconds(150));
+  EXPECT_TRUE(step->collectives[1].gradients);
+}
+
+TEST(Kineto, TakesTheHostsTimesWhereItIsSlower) {
+  Builder builder;
+  builder.Step(0, 0, 1000);
+  builder.Forward("aten::addmm", 1, 100, 50).Kernel(110, 120, 10);
+  builder.Backward("AddmmBackward0", 1, 400, 40).Kernel(410, 420, 10);
+  builder.Gradient({3}, 500, 100);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->forward, Microseconds(400));
+  EXPECT_EQ(step->backward, Microseconds(200));
+  EXPECT_EQ(step->layers.optimizer_step, Microseconds(400));
+  EXPECT_FALSE(step->notes.empty());  // no all-reduce
+}
+
+TEST(Kineto, TakesTheMedianStep) {
+  Builder builder;
+  int start = 0;
+  for (const int duration : {900, 300, 500}) {
+    builder.Step(start, start, duration);
+    builder.Backward("AddmmBackward0", start, start + 100, 40).Gradient({3}, start + 150, 10);
+    start += duration;
+  }
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_EQ(step->number, 1200);
+  EXPECT_EQ(step->duration, Microseconds(500));
+}
+
+// Two micro-batches of 300 us; the second one's gradients are reduced. A node's own event has its
+// sequence number, too.
+TEST(Kineto, TakesTheLastOfSeveralMicroBatches) {
+  Builder builder;
+  builder.Step(0, 0, 1000);
+  builder.Forward("aten::addmm", 1, 0, 50);
+  builder.Backward("AddmmBackward0", 1, 100, 40).Inside("AddmmBackward0", 1, 110, 20);
+  builder.Gradient({3}, 280, 20);
+  builder.Forward("aten::addmm", 2, 310, 50);
+  builder.Backward("AddmmBackward0", 2, 400, 40).Gradient({3}, 580, 20);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->micro_batches, 2);
+  EXPECT_EQ(step->forward, Microseconds(100));
+  EXPECT_EQ(step->backward, Microseconds(200));
+  EXPECT_EQ(step->layers.layers.size(), 1u);
+  EXPECT_EQ(step->layers.optimizer_step, Microseconds(400));
+}
+
+TEST(Kineto, TakesBucketsWhereShapesAreMissing) {
+  Builder builder;
+  builder.Step(0, 0, 1000);
+  builder.Backward("AddmmBackward0", 1, 100, 40).Gradient({}, 150, 10).AllReduce(7, 155, 160, 20);
+  builder.Backward("AddmmBackward0", 0, 200, 40).Gradient({}, 250, 10).AllReduce(9, 255, 260, 20);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  ASSERT_EQ(step->layers.layers.size(), 2u);
+  EXPECT_EQ(step->layers.layers[0].parameters, (std::vector<std::int64_t>{9}));
+  EXPECT_EQ(step->layers.layers[0].backward, Microseconds(100));
+  EXPECT_EQ(step->layers.layers[1].parameters, (std::vector<std::int64_t>{7}));
+  EXPECT_EQ(step->layers.layers[1].backward, Microseconds(55));
+  // Divided as the backward is: 100 us in 55 to 100.
+  EXPECT_EQ(step->layers.layers[0].forward + step->layers.layers[1].forward, Microseconds(100));
+  EXPECT_GT(step->layers.layers[0].forward, step->layers.layers[1].forward);
+}
+
+void ExpectFault(const std::string& text, const std::string& code) {
+  const auto step = ParseKineto(text, "trace.json", std::nullopt);
+  ASSERT_FALSE(step.has_value()) << text;
+  EXPECT_EQ(step.error().at(0).code, code);
+  EXPECT_EQ(step.error().at(0).location.file, "trace.json");
+}
+
+TEST(Kineto, SaysWhatTracesLack) {
+  ExpectFault("", "file.not-json");
+  ExpectFault("[1, 2]", "file.not-json");
+  ExpectFault(TwoLayers().Text().substr(0, 900), "file.not-json");
+  ExpectFault("{\"traceEvents\": []}", "kineto.no-step");
+  ExpectFault("{\"traceEvents\": [{\"ph\": \"X\", \"ts\": \"late\"}, 3, null, {}]}",
+              "kineto.no-step");
+  ExpectFault(Builder().Step(0, 0, 10).Text(), "kineto.no-backward");
+  ExpectFault(Builder()
+                  .Step(0, 0, 1000)
+                  .Backward("AddmmBackward0", 1, 100, 40)
+                  .Gradient({}, 150, 10)
+                  .AllReduce(0, 155, 160, 20)
+                  .Text(),
+              "kineto.no-sizes");
+  const auto other = ParseKineto(TwoLayers().Text(), "trace.json", 12);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error()[0].code, "kineto.no-such-step");
+}
+
+}  // namespace
+}  // namespace stepcast::formats
