@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -163,6 +164,8 @@ struct Simulated {
   const cost::Prices& prices;
   const Timeline& timeline;
   SteadyState steady;
+  // Kernels that are in rows and not in the timeline; null: there are none.
+  const simulate::Simulator* rows = nullptr;
 };
 
 void SummariseTime(const Simulated& run, bool barrier,
@@ -171,8 +174,9 @@ void SummariseTime(const Simulated& run, bool barrier,
   const auto& ends = run.timeline.step_ends;
   const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
   const Time end = ends[steady.last];
-  const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
-                                  barrier ? LastIssue(run.timeline, steady.last) : end);
+  const Breakdown sum = BreakDown(
+      run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
+      run.rows != nullptr ? run.rows->rows() : std::span<const simulate::KernelRow>());
   forecast.step_time = Mean(end - start, steady.count);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -182,7 +186,13 @@ void SummariseTime(const Simulated& run, bool barrier,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
-  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end);
+  std::vector<simulate::KernelRun> kernels;
+  if (run.rows != nullptr) {
+    for (const simulate::KernelRow& row : run.rows->rows()) {
+      if (row.end > start && row.start < end) run.rows->Expand(row, kernels);
+    }
+  }
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
@@ -343,8 +353,11 @@ namespace {
 // Whether the step that all later ones repeat shows when the last of them changes memory, though
 // nothing comes after that: nothing of the next step begins before the last change is over.
 bool ShowsMemoryOfLast(const DelayedReleases& delayed, const Timeline& timeline,
-                       std::uint32_t repeated) {
+                       std::span<const simulate::KernelRow> rows, std::uint32_t repeated) {
   Time next = Time::Max();
+  for (const simulate::KernelRow& row : rows) {
+    if (row.step > repeated) next = std::min(next, row.start);
+  }
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.step > repeated) next = std::min(next, record.start);
   }
@@ -387,6 +400,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const bool barrier = scenario.plan.training.step_barrier;
   const bool timed = prepared.timed;
   const simulate::Simulator& simulator = workspace_->simulator;
+  const bool rows = !barrier && !prepared.kernels_delay;
   const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // Where it takes time to issue something, no step is like the first: no figure but memory looks
@@ -394,6 +408,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     const bool first_counts = timed || prices->issue_kernel == Time();
     options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
+    options.rows = rows;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
@@ -404,7 +419,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     const simulate::Repetition* repetition = simulator.repetition();
     if (!timed || repetition == nullptr) return timeline;
     const auto step = static_cast<std::uint32_t>(repetition->step);
-    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, step)) return timeline;
+    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, simulator.rows(), step))
+      return timeline;
     return run_once(steps, false);
   };
   auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
@@ -414,7 +430,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     known.repeated = static_cast<std::uint32_t>(repetition->step);
     steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
   }
-  const Simulated simulated{program, *prices, *timeline, steady};
+  const Simulated simulated{program, *prices, *timeline, steady, rows ? &simulator : nullptr};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);

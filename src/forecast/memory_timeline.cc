@@ -253,31 +253,95 @@ void RunPrologue(const Program& program, AnyHoldings& holdings) {
   }
 }
 
-// Releases take effect at once, so that every step does the same. Once it leaves everything as it
-// found it, those to come bring no new peak.
+// The changes that a step makes to memory, one micro-batch after the other.
+struct Changes {
+  struct Segment {
+    std::size_t first = 0, last = 0;
+    std::size_t kind = 0;  // the first segment that makes the same changes
+  };
+
+  explicit Changes(const Program& program) {
+    std::uint16_t micro_batch = 0;
+    for (const Instruction& instruction : program.step) {
+      if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) {
+        continue;
+      }
+      if (segments.empty() || instruction.micro_batch != micro_batch) {
+        segments.push_back({.first = all.size(), .last = all.size()});
+        micro_batch = instruction.micro_batch;
+      }
+      all.push_back(&instruction);
+      segments.back().last = all.size();
+    }
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      Segment& segment = segments[i];
+      while (!Same(segments[segment.kind], segment)) ++segment.kind;
+    }
+  }
+
+  bool Same(const Segment& a, const Segment& b) const {
+    return std::equal(all.begin() + static_cast<std::ptrdiff_t>(a.first),
+                      all.begin() + static_cast<std::ptrdiff_t>(a.last),
+                      all.begin() + static_cast<std::ptrdiff_t>(b.first),
+                      all.begin() + static_cast<std::ptrdiff_t>(b.last),
+                      [](const Instruction* one, const Instruction* other) {
+                        return one->opcode == other->opcode && one->operand == other->operand &&
+                               one->stream == other->stream;
+                      });
+  }
+
+  std::vector<const Instruction*> all;
+  std::vector<Segment> segments;
+};
+
+// Releases take effect at once, so that equal segments do the same to equal states, and bring no
+// new peak the second time: where they lead is remembered. Once a step leaves everything as it
+// found it, those to come do so, too.
 template <typename AnyHoldings>
 void ReplaySteps(const Program& program, int steps, AnyHoldings& holdings) {
+  struct Way {
+    std::size_t kind = 0;
+    std::vector<std::int64_t> from, to;
+  };
   RunPrologue(program, holdings);
-  std::vector<Index> changes;  // instructions
-  for (Index i = 0; i < program.step.size(); ++i) {
-    const Opcode opcode = program.step[i].opcode;
-    if (opcode == Opcode::kAllocate || opcode == Opcode::kRelease) changes.push_back(i);
-  }
-  std::vector<std::int64_t> before, after;
-  holdings.AppendState(before);
-  for (int step = 0; step < steps && holdings.fits(); ++step) {
-    for (const Index i : changes) {
-      const Instruction& instruction = program.step[i];
+  const Changes changes(program);
+  const auto replay = [&](const Changes::Segment& segment) {
+    for (std::size_t i = segment.first; i < segment.last; ++i) {
+      const Instruction& instruction = *changes.all[i];
       if (instruction.opcode == Opcode::kAllocate) {
         holdings.Allocate(instruction.operand, instruction.stream);
       } else {
         holdings.Release(instruction.operand, holdings.BlockOf(instruction.operand));
       }
     }
-    after.clear();
-    holdings.AppendState(after);
-    if (after == before) return;
-    std::swap(before, after);
+  };
+  std::vector<Way> ways;
+  std::vector<const Changes::Segment*> ahead;  // by these `state` is ahead of `holdings`
+  std::vector<std::int64_t> state, begin;
+  holdings.AppendState(state);
+  for (int step = 0; step < steps; ++step) {
+    begin = state;
+    for (const Changes::Segment& segment : changes.segments) {
+      const auto known = std::find_if(ways.begin(), ways.end(), [&](const Way& way) {
+        return way.kind == segment.kind && way.from == state;
+      });
+      if (known != ways.end()) {
+        if (known->to == state) continue;
+        ahead.push_back(&segment);
+        state = known->to;
+        continue;
+      }
+      for (const Changes::Segment* before : ahead) replay(*before);
+      ahead.clear();
+      replay(segment);
+      if (!holdings.fits()) return;
+      Way& way = ways.emplace_back();
+      way.kind = segment.kind;
+      holdings.AppendState(way.to);
+      way.from = std::move(state);
+      state = way.to;
+    }
+    if (state == begin) return;
   }
 }
 

@@ -50,7 +50,15 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
   prepared.delayed.reset();
-  if (prepared.timed) prepared.delayed.emplace(prepared.program);
+  prepared.kernels_delay = false;
+  if (prepared.timed) {
+    prepared.delayed.emplace(prepared.program);
+    const std::vector<program::Instruction>& step = prepared.program.step;
+    for (program::Index i = 0; i < step.size(); ++i) {
+      if (step[i].opcode != program::Opcode::kKernel) continue;
+      if (prepared.delayed->NumberOf(i) != program::kNone) prepared.kernels_delay = true;
+    }
+  }
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
   prepared.peak.reset();
   if (!found) Forget();

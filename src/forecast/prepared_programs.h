@@ -23,6 +23,7 @@ struct PreparedProgram {
   bool has_schedule = false;
   bool timed = false;                      // ReleasesAreTimed
   std::optional<DelayedReleases> delayed;  // if so
+  bool kernels_delay = false;              // releases wait for kernels, not collectives alone
   bool sized_by_ranks = true;              // lowering::SizesDependOnRanks
   // Of the row before, where nothing of it depends on numbers of ranks.
   struct Peak {

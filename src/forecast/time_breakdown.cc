@@ -14,24 +14,37 @@ using program::Opcode;
 }  // namespace
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits) {
+                    Time end, Time host_waits, std::span<const simulate::KernelRow> rows) {
   const auto clip = [&](Time from, Time to) {
     return Interval{std::max(from, start), std::min(to, end)};
   };
   // Kernels by phase, the compute stream's apart: they come first where streams overlap.
   std::array<Intervals, program::kPhases> compute, beside;
   Intervals running, under_way, waiting;
+  const auto add_kernels = [&](std::uint16_t stream, program::Phase phase, Time from, Time to) {
+    auto& streams = stream == program::Program::kComputeStream ? compute : beside;
+    Append(clip(from, to), streams[static_cast<std::size_t>(phase)]);
+  };
+  // Both are in the order of ends, and so are the intervals.
+  auto row = rows.begin();
+  const auto add_rows_until = [&](Time time) {
+    for (; row != rows.end() && row->end <= time; ++row) {
+      if (row->end <= start || row->start >= end) continue;
+      add_kernels(row->stream, row->phase, row->start, row->end);
+    }
+  };
   for (const program::OperationRecord& record : timeline.operations) {
+    add_rows_until(record.end);
     if (record.end <= start || record.ready >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kKernel) {
-      auto& streams = instruction.stream == program::Program::kComputeStream ? compute : beside;
-      Append(clip(record.start, record.end), streams[static_cast<std::size_t>(instruction.phase)]);
+      add_kernels(instruction.stream, instruction.phase, record.start, record.end);
     } else if (instruction.opcode == Opcode::kCollective) {
       Append(clip(record.start, record.end), running);
       Append(clip(record.ready, record.end), under_way);
     }
   }
+  add_rows_until(Time::Max());
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <span>
+
 #include "src/forecast/intervals.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
 
@@ -14,8 +17,9 @@ struct Breakdown {
 };
 
 // Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the
-// host is known to wait for the device (at a barrier); pass `end` when it is not.
+// host is known to wait for the device (at a barrier); pass `end` when it is not. `rows`: kernels
+// that are not in the timeline.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits);
+                    Time end, Time host_waits, std::span<const simulate::KernelRow> rows = {});
 
 }  // namespace stepcast::forecast

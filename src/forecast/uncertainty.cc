@@ -69,9 +69,25 @@ std::string_view ResidualOf(Part part) {
 }
 
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end) {
+                       const cost::Prices& prices, Time start, Time end,
+                       std::span<const simulate::KernelRun> kernels) {
   std::array<Intervals, kParts> busy;
+  const auto add = [&](Part part, Time from, Time to) {
+    Append({std::max(from, start), std::min(to, end)}, busy[static_cast<std::size_t>(part)]);
+  };
+  const auto part_of = [&](program::Index instruction) {
+    return PartOf(program.kernels[program.step[instruction].operand].kind);
+  };
+  // Both are in the order of ends, and so are the intervals.
+  auto kernel = kernels.begin();
+  const auto add_kernels_until = [&](Time time) {
+    for (; kernel != kernels.end() && kernel->end <= time; ++kernel) {
+      if (kernel->end <= start || kernel->start >= end) continue;
+      add(part_of(kernel->instruction), kernel->start, kernel->end);
+    }
+  };
   for (const program::OperationRecord& record : timeline.operations) {
+    add_kernels_until(record.end);
     if (record.end <= start || record.start >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
     Part part = Part::kIdle;
@@ -82,9 +98,9 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
     } else {
       continue;
     }
-    Append({std::max(record.start, start), std::min(record.end, end)},
-           busy[static_cast<std::size_t>(part)]);
+    add(part, record.start, record.end);
   }
+  add_kernels_until(Time::Max());
   // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
   // computes.
   constexpr Part kOrder[] = {Part::kGiven,        Part::kGemm,        Part::kAttention,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
 
 // How well a forecast is known, by what its profile says of its own residuals.
 //
@@ -50,9 +52,11 @@ std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Every instant of [start, end) belongs to one part, so that they add up to its length.
+// Every instant of [start, end) belongs to one part, so that they add up to its length. `kernels`:
+// those that are not in the timeline, in the order of their ends.
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end);
+                       const cost::Prices& prices, Time start, Time end,
+                       std::span<const simulate::KernelRun> kernels = {});
 
 // Within which nine of ten measurements of a step time are expected. A part without a residual
 // counts with the largest of the other parts, unless the profile has one of whole steps, which then

@@ -67,6 +67,7 @@ void ProgramRun::SetUp() {
   now_ = Time();
   alone_ = count == 1 && options_.carriage == nullptr;
   company_count_ = 0;
+  rows_.clear();
   repetition_.reset();
   ended_pass_ = -1;
   state_.pass = -1;
@@ -467,7 +468,8 @@ void ProgramRun::RunAhead(std::uint32_t stream) {
   const Schedule& schedule = ScheduleOf(run);
   const auto step_segments =
       static_cast<std::uint32_t>(schedule.segments.size()) - schedule.prologue_segments;
-  bool moved = false;
+  bool moved = false, row_open = false;
+  const auto beside_whom = static_cast<std::uint32_t>(&company - companies_.data());
   while (run.state != StreamState::kDone) {
     const Item& item = schedule.items[run.item];
     if (item.kind != Item::Kind::kOperation) break;
@@ -497,14 +499,22 @@ void ProgramRun::RunAhead(std::uint32_t stream) {
     }
     if (somebody_ends) break;
     for (std::size_t i = 0; i < count; ++i) left[i] -= done[i];
-    if (issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, issued);
+    if (issued > now_) {
+      held_up_by_issue_ = std::max(held_up_by_issue_, issued);
+      row_open = false;
+    }
     run.issued = issued;
     run.ready = ready;
     run.start = ready;
     run.state = StreamState::kRuns;
     now_ = end;
-    Complete(stream);
     moved = true;
+    if (options_.rows && item.is_kernel) {
+      CompleteInRow(run, item, beside_whom, row_open);
+    } else {
+      Complete(stream);
+      row_open = false;
+    }
     if (options_.cut_last_step && before_cut_ == 0) break;
   }
 
@@ -518,6 +528,42 @@ void ProgramRun::RunAhead(std::uint32_t stream) {
     if (work.end >= work.next_event) continue;
     work.next_event = work.end;
     events_.Push(work.end, Event(runner, EventKind::kEnd));
+  }
+}
+
+// As Complete, for a kernel that ran up to now; it joins the last row if that is open.
+void ProgramRun::CompleteInRow(StreamRun& run, const Item& item, std::uint32_t company,
+                               bool& open) {
+  if (Recorded(0, run.pass)) {
+    if (open && rows_.back().phase == item.phase) {
+      rows_.back().end = now_;
+      ++rows_.back().count;
+    } else {
+      rows_.push_back({.step = run.pass - 1,
+                       .stream = static_cast<std::uint16_t>(run.stream),
+                       .phase = item.phase,
+                       .start = run.start,
+                       .end = now_,
+                       .first = run.item,
+                       .count = 1,
+                       .beside = company});
+      open = true;
+    }
+  }
+  const std::uint32_t pass = run.pass;
+  NextItem(run);
+  if (run.pass != pass) open = false;
+}
+
+void ProgramRun::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const {
+  const Schedule& schedule = ScheduleOf(0U);
+  const Company& company = companies_[row.beside];
+  Time time = row.start;
+  for (std::uint32_t i = row.first; i < row.first + row.count; ++i) {
+    const Item& item = schedule.items[i];
+    const Time end = time + schedule.costs[item.target].latency + company.work[item.target];
+    kernels.push_back({item.instruction, time, end});
+    time = end;
   }
 }
 

@@ -156,6 +156,8 @@ class ProgramRun {
   tl::expected<std::span<const Timeline>, Deadlock> Go(std::span<const RankClass> classes,
                                                        const Options& options);
   std::vector<Timeline> Take() { return std::move(timelines_); }
+  std::span<const KernelRow> rows() const { return rows_; }
+  void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
 
  private:
@@ -184,6 +186,7 @@ class ProgramRun {
 
   // Operation after operation.
   void RunAhead(std::uint32_t stream);
+  void CompleteInRow(StreamRun& run, const Item& item, std::uint32_t company, bool& open);
   Company& CompanyOf(std::span<const Runner> sharers);
   Company::Beside& BesideOf(Company& company, std::span<const Runner> sharers,
                             std::uint32_t profile);
@@ -256,6 +259,7 @@ class ProgramRun {
   std::vector<Company> companies_;
   std::size_t company_count_ = 0;
   SharedResources probe_;  // to ask what would be
+  std::vector<KernelRow> rows_;
   std::vector<Runner> sharers_;
 
   std::optional<Repetition> repetition_;

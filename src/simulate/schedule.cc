@@ -163,6 +163,8 @@ void Schedule::AddInstructions(const program::Program& program, const cost::Pric
     const Instruction& instruction = instructions[i];
     Item item;
     item.instruction = i;
+    item.is_kernel = instruction.opcode == Opcode::kKernel;
+    item.phase = instruction.phase;
     item.segment = static_cast<std::uint32_t>(segments.size());
     switch (instruction.opcode) {
       case Opcode::kKernel:

@@ -42,6 +42,9 @@ struct Item {
   std::uint32_t other = 0;
   Kind kind = Kind::kOperation;
   bool step_before = false;  // kWait: `target` means that of the step before
+  // kOperation:
+  bool is_kernel = false;
+  program::Phase phase = program::Phase::kForward;
 };
 
 // Items [begin, step) are the prologue's, [step, end) the step's.

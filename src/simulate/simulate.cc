@@ -18,6 +18,11 @@ tl::expected<std::span<const program::Timeline>, Deadlock> Simulator::Run(
 
 const Repetition* Simulator::repetition() const { return run_->repetition(); }
 
+std::span<const KernelRow> Simulator::rows() const { return run_->rows(); }
+void Simulator::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const {
+  run_->Expand(row, kernels);
+}
+
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options) {
   ProgramRun run;

@@ -59,12 +59,31 @@ struct Options {
   // (its end, and the start of a collective that waits, are Time::Max()), and the last of
   // step_ends means nothing. Requires two steps, and no barrier.
   bool cut_last_step = false;
+  // Kernels of one phase that a stream ran one after the other, with nothing that began or ended
+  // meanwhile, are kept together (Simulator::rows) and not in the timeline. Only where one class
+  // runs by itself; without effect elsewhere.
+  bool rows = false;
   // Ends the run when a step has ended in the same state as the one before it (Repetition): what
   // would come is known. The ends of later steps are filled in, and what is under way is recorded
-  // as above. The step that stands for the others is one that is recorded. Only where one class runs by itself; without effect elsewhere.
+  // as above. The step that stands for the others is one that is recorded. Only where one class
+  // runs by itself; without effect elsewhere.
   bool until_repetition = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::Carriage* carriage = nullptr;
+};
+
+// Kernels in a row. In their timeline they would be as many records, without a gap.
+struct KernelRow {
+  std::uint32_t step = 0;
+  std::uint16_t stream = 0;
+  program::Phase phase = program::Phase::kForward;
+  Time start, end;
+  // Which: for Simulator::Expand.
+  std::uint32_t first = 0, count = 0, beside = 0;
+};
+struct KernelRun {
+  program::Index instruction = program::kNone;
+  Time start, end;
 };
 
 // All steps after `step` repeat it: their operations and waits are at the same distances from the
@@ -110,6 +129,10 @@ class Simulator {
                                                                  const Options& options);
   // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
+  // Of the first class in the last run, in the order of their ends; with Options::rows.
+  std::span<const KernelRow> rows() const;
+  // Appends a row's kernels, the first one first.
+  void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
 
  private:
   std::unique_ptr<ProgramRun> run_;

@@ -564,5 +564,44 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   }
 }
 
+// Rows hold just the kernels that are missing in the timeline.
+RC_GTEST_PROP(SimulateLaws, RowsAndTimelineAreAllRecords, ()) {
+  Case any = *AnyCase(true);
+  const Timeline full = RunCase(any);
+  any.options.rows = true;
+  Simulator simulator;
+  const RankClass one = {&any.program, &any.prices, 0};
+  const auto timelines = simulator.Run({&one, 1}, any.options);
+  RC_ASSERT(timelines.has_value());
+  RC_ASSERT(timelines->front().step_ends == full.step_ends);
+  using Record = std::tuple<std::uint32_t, Index, Time, Time>;
+  std::vector<Record> all, kept;
+  for (const OperationRecord& record : full.operations) {
+    all.emplace_back(record.step, record.instruction, record.start, record.end);
+  }
+  for (const OperationRecord& record : timelines->front().operations) {
+    kept.emplace_back(record.step, record.instruction, record.start, record.end);
+  }
+  Time last;
+  for (const KernelRow& row : simulator.rows()) {
+    RC_ASSERT(row.end >= last);
+    last = row.end;
+    std::vector<KernelRun> kernels;
+    simulator.Expand(row, kernels);
+    RC_ASSERT(kernels.size() == row.count);
+    RC_ASSERT(kernels.front().start == row.start);
+    RC_ASSERT(kernels.back().end == row.end);
+    for (const KernelRun& kernel : kernels) {
+      const Instruction& instruction = any.program.step[kernel.instruction];
+      RC_ASSERT(instruction.stream == row.stream);
+      RC_ASSERT(instruction.phase == row.phase);
+      kept.emplace_back(row.step, kernel.instruction, kernel.start, kernel.end);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  std::sort(kept.begin(), kept.end());
+  RC_ASSERT(all == kept);
+}
+
 }  // namespace
 }  // namespace stepcast::simulate
