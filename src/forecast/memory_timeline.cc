@@ -118,6 +118,7 @@ class TextbookHoldings {
   explicit TextbookHoldings(const Program& program) : ledger_(program) {}
 
   void Allocate(Index index, std::uint16_t /*stream*/) { ledger_.Allocate(index); }
+  void TryAgain(Index /*index*/, std::uint16_t /*stream*/) {}
   Block BlockOf(Index /*index*/) const { return {}; }
   void Release(Index index, Block /*block*/) { ledger_.Release(index); }
   bool fits() const { return true; }
@@ -150,6 +151,12 @@ class Holdings {
     ledger_.Allocate(index);
     blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
     if (!blocks_[index]) fits_ = false;
+  }
+
+  // After an allocation for which there was no room, and releases since.
+  void TryAgain(Index index, std::uint16_t stream) {
+    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
+    fits_ = blocks_[index].has_value();
   }
 
   // The block that a buffer has now: a later allocation of the same buffer gets another, while a
@@ -209,6 +216,7 @@ class Contents {
     most_ = held_;
     change_of_peak_ = changes_;
   }
+  void TryAgain(Index /*index*/, std::uint16_t /*stream*/) {}
   Block BlockOf(Index /*index*/) const { return {}; }
   void Release(Index index, Block /*block*/) {
     if (++changes_ > last_change_) return;
@@ -297,12 +305,18 @@ void ReplayTimeline(const Program& program, const Timeline& timeline, AnyHolding
     if (!holdings.fits()) return;
     const Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kAllocate) {
-      while (!pending.empty() && std::get<Time>(pending.top()) <= record.time) {
+      const auto release = [&] {
         const auto& [until, buffer, block] = pending.top();
         holdings.Release(buffer, block);
         pending.pop();
-      }
+      };
+      while (!pending.empty() && std::get<Time>(pending.top()) <= record.time) release();
       holdings.Allocate(instruction.operand, instruction.stream);
+      if (holdings.fits() || pending.empty()) continue;
+      // Before it gives up, the allocator waits for all the other streams' uses
+      // (CUDACachingAllocator.cpp, release_cached_blocks: synchronize_and_free_events).
+      while (!pending.empty()) release();
+      holdings.TryAgain(instruction.operand, instruction.stream);
     } else if (instruction.opcode == Opcode::kRelease) {
       Time until = record.time;
       if (const auto found = delayed.find(record.instruction); found != delayed.end()) {
@@ -323,11 +337,8 @@ MemoryPeak PeakWithin(Bytes capacity, Replay replay) {
   const Bytes unlimited(std::numeric_limits<std::int64_t>::max() / 2);
   MemoryPeak peak = replay(unlimited);
   if (peak.reserved <= capacity) return peak;
-  // What is handed out at once cannot be less than it is.
-  if (peak.total <= capacity) {
-    const MemoryPeak limited = replay(capacity);
-    if (limited.fits) return limited;
-  }
+  const MemoryPeak limited = replay(capacity);
+  if (limited.fits) return limited;
   peak.fits = false;
   return peak;
 }
