@@ -169,7 +169,7 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
 
 // Gives everything back that no live block needs.
 void CachingAllocator::Flush() {
-  ++flushes_;
+  const Bytes before = reserved_;
   for (Pool& pool : pools_) {
     // What is given back changes the list.
     const std::vector<FreeBlock> free = pool.free;
@@ -181,6 +181,7 @@ void CachingAllocator::Flush() {
       }
     }
   }
+  if (reserved_ < before) ++flushes_;
 }
 
 void CachingAllocator::GiveBack(Block block) {

@@ -57,8 +57,8 @@ class CachingAllocator {
   void AppendState(std::vector<std::int64_t>& state) const;
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // How often all unused segments were given back because the device was full. Each time the
-  // process waits for the device.
+  // How often unused segments were given back because the device was full. Each time the process
+  // waits for the device.
   int flushes() const { return flushes_; }
 
  private:

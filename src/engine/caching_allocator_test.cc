@@ -176,6 +176,31 @@ TEST(CachingAllocatorTest, ExpandableSegmentsGrowAtTheirEnd) {
   EXPECT_EQ(allocator.reserved(), MiB(40));
 }
 
+// Granules of the small pool are 2 MiB, and blocks are split down to 512 B: 3 x 768 KiB take two of
+// them without a gap, where whole segments of 2 MiB hold two each. What is freed in the middle
+// serves the next request that it is large enough for, at the lowest address.
+TEST(CachingAllocatorTest, ExpandableSegmentsSplitFinelyAndReuseTheMiddle) {
+  CachingAllocator allocator = Make(GiB(80), kOne, true);
+  const auto a = *allocator.Allocate(0, KiB(768));
+  const auto b = *allocator.Allocate(0, KiB(768));
+  const auto c = *allocator.Allocate(0, KiB(768));
+  EXPECT_EQ(allocator.reserved(), MiB(4));
+  EXPECT_EQ(allocator.AddressOf(c), allocator.AddressOf(a) + KiB(1536).count());
+  allocator.Free(b);
+  const auto d = *allocator.Allocate(0, KiB(700));
+  EXPECT_EQ(allocator.AddressOf(d), allocator.AddressOf(b));
+  const auto e = *allocator.Allocate(0, KiB(68));  // 68 KiB are left there
+  EXPECT_EQ(allocator.AddressOf(e), allocator.AddressOf(d) + KiB(700).count());
+  EXPECT_EQ(allocator.reserved(), MiB(4));
+  EXPECT_EQ(allocator.allocated(), KiB(3 * 768));
+  // Large requests have a range of their own: 7 MiB, then 14 more beside them in two granules.
+  const auto f = *allocator.Allocate(0, MiB(7));
+  EXPECT_EQ(allocator.reserved(), MiB(24));
+  const auto g = *allocator.Allocate(0, MiB(14));
+  EXPECT_EQ(allocator.reserved(), MiB(44));
+  EXPECT_EQ(allocator.AddressOf(g), allocator.AddressOf(f) + MiB(7).count());
+}
+
 // What a step of growing micro-batches leaves in pieces otherwise.
 TEST(CachingAllocatorTest, ExpandableSegmentsDoNotFragmentAsRequestsGrow) {
   for (const bool expandable : {false, true}) {

@@ -117,6 +117,7 @@ class TextbookHoldings {
   explicit TextbookHoldings(const Program& program) : ledger_(program) {}
 
   void Allocate(Index index, std::uint16_t /*stream*/) { ledger_.Allocate(index); }
+  void TryAgain(Index /*index*/, std::uint16_t /*stream*/) {}
   Block BlockOf(Index /*index*/) const { return {}; }
   void Release(Index index, Block /*block*/) { ledger_.Release(index); }
   bool fits() const { return true; }
@@ -150,6 +151,12 @@ class Holdings {
     ledger_.Allocate(index);
     blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
     if (!blocks_[index]) fits_ = false;
+  }
+
+  // After an allocation for which there was no room, and releases since.
+  void TryAgain(Index index, std::uint16_t stream) {
+    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
+    fits_ = blocks_[index].has_value();
   }
 
   // The block that a buffer has now: a later allocation of the same buffer gets another, while a
@@ -213,6 +220,7 @@ class Contents {
     most_ = held_;
     change_of_peak_ = changes_;
   }
+  void TryAgain(Index /*index*/, std::uint16_t /*stream*/) {}
   Block BlockOf(Index /*index*/) const { return {}; }
   void Release(Index index, Block /*block*/) {
     if (++changes_ > last_change_) return;
@@ -412,13 +420,13 @@ class TimedReplay {
   void Change(Index index, Time time, std::uint32_t step) {
     const Instruction& instruction = program_.step[index];
     if (instruction.opcode == Opcode::kAllocate) {
-      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) {
-        std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
-        const auto& [until, buffer, block] = pending_.back();
-        holdings_.Release(buffer, block);
-        pending_.pop_back();
-      }
+      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) ReleaseFirst();
       holdings_.Allocate(instruction.operand, instruction.stream);
+      if (holdings_.fits() || pending_.empty()) return;
+      // Before it gives up, the allocator waits for all the other streams' uses
+      // (CUDACachingAllocator.cpp, release_cached_blocks: synchronize_and_free_events).
+      while (!pending_.empty()) ReleaseFirst();
+      holdings_.TryAgain(instruction.operand, instruction.stream);
     } else if (instruction.opcode == Opcode::kRelease) {
       Time until = time;
       for (const std::uint32_t number : delayed_.Of(index)) {
@@ -431,6 +439,13 @@ class TimedReplay {
         holdings_.Release(instruction.operand, holdings_.BlockOf(instruction.operand));
       }
     }
+  }
+
+  void ReleaseFirst() {
+    std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
+    const auto& [until, buffer, block] = pending_.back();
+    holdings_.Release(buffer, block);
+    pending_.pop_back();
   }
 
   // As it is after a step, times as seen from its end.
@@ -471,11 +486,8 @@ MemoryPeak PeakWithin(Bytes capacity, Replay replay) {
   const Bytes unlimited(std::numeric_limits<std::int64_t>::max() / 2);
   MemoryPeak peak = replay(unlimited);
   if (peak.reserved <= capacity) return peak;
-  // What is handed out at once cannot be less than it is.
-  if (peak.total <= capacity) {
-    const MemoryPeak limited = replay(capacity);
-    if (limited.fits) return limited;
-  }
+  const MemoryPeak limited = replay(capacity);
+  if (limited.fits) return limited;
   peak.fits = false;
   return peak;
 }

@@ -105,5 +105,47 @@ TEST(MemoryTimeline, ARecordedStreamDelaysTheRelease) {
   EXPECT_EQ(PeakOf(program, timeline, GiB(1)).total, Bytes(1600));
 }
 
+// As above with 30 and 40 MiB on a device of 50: the allocator waits until 50 us, gets the
+// gradient's segment back and takes another one.
+TEST(MemoryTimeline, AFullDeviceWaitsForOtherStreams) {
+  program::Program program = Small();
+  program.buffers[1].size = MiB(30);
+  program.buffers[1].padding = Bytes(0);
+  program.buffers[2].size = MiB(40);
+  program.collectives = {{.bytes = MiB(30)}};
+  program.uses = {{.buffer = 1, .write = true, .size = MiB(30)}};
+  program::Instruction collective = On(Opcode::kCollective, 1, 0);
+  collective.use_count = 1;
+  program.prologue.clear();
+  program.step = {On(Opcode::kAllocate, 0, 1),     collective,
+                  On(Opcode::kRecordStream, 1, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2),     On(Opcode::kRelease, 0, 2)};
+  program::Timeline timeline;
+  timeline.memory = {{.instruction = 0, .time = Microseconds(0)},
+                     {.instruction = 3, .time = Microseconds(3)},
+                     {.instruction = 4, .time = Microseconds(4)},
+                     {.instruction = 5, .time = Microseconds(5)}};
+  timeline.operations = {{.instruction = 1, .start = Microseconds(1), .end = Microseconds(50)}};
+  timeline.step_ends = {Microseconds(50)};
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).reserved, MiB(70));
+  const MemoryPeak tight = PeakOf(program, timeline, MiB(50));
+  EXPECT_TRUE(tight.fits);
+  EXPECT_EQ(tight.reserved, MiB(40));
+  EXPECT_EQ(tight.flushes, 1);
+  EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
+}
+
+// 30 MiB freed, then 40: one range grows by what is missing, 2 x 20 MiB in all.
+TEST(MemoryTimeline, ExpandableSegmentsGrow) {
+  program::Program program;
+  program.streams = {{"compute"}};
+  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
+                  On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1)};
+  const program::Timeline timeline = HostOrder({0, 1, 2, 3});
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).reserved, MiB(70));
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1), /*expandable=*/true).reserved, MiB(40));
+}
+
 }  // namespace
 }  // namespace stepcast::forecast

@@ -41,6 +41,21 @@ TEST(UpdateKernels, ForeachAdamWMoves80BytesAParameter) {
   EXPECT_EQ(TemporaryBytesPerParameter(training), 4);
 }
 
+// One tensor after the other: the same chain, by other names; the root and its quotient are FP32
+// temporaries of the tensor. With master weights all gradients are cast first, 4 bytes each.
+TEST(UpdateKernels, SingleAdamWIsTheChainOfOneTensor) {
+  const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kSingle);
+  const auto kernels = UpdateKernels(Transformer(), training, 1000);
+  EXPECT_EQ(kernels.size(), 8u);
+  EXPECT_EQ(kernels.front().name, "mul(weight_decay)");
+  EXPECT_EQ(Traffic(kernels), 80'000);
+  EXPECT_EQ(TemporaryBytesPerParameter(training), 8);
+  EXPECT_EQ(CastGradientBytesPerParameter(training), 0);
+  const auto master = Training(DataType::kBf16, plan::OptimizerImplementation::kSingle);
+  EXPECT_EQ(TemporaryBytesPerParameter(master), 8);
+  EXPECT_EQ(CastGradientBytesPerParameter(master), 4);
+}
+
 // 16-bit parameters with an FP32 master copy: read master, m, v (12) and g (2); write them (12)
 // and the parameter (2).
 TEST(UpdateKernels, MasterWeightsAddACast) {

@@ -47,5 +47,18 @@ TEST(UnitPerBlock, EverythingButTheBlocksIsTheRoot) {
   EXPECT_EQ(units.units[0].tensors, (std::vector<int>{0, 3}));
 }
 
+TEST(UnitPerModule, LayersThatShareATensorAreTheRoot) {
+  model::Model model = TiedModel();
+  Units units = UnitPerModule(model);
+  EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 0}));
+  EXPECT_TRUE(units.units[0].root);
+  EXPECT_FALSE(units.units[1].root);
+  model.layers.back().tensors = {3};
+  units = UnitPerModule(model);
+  EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 3}));
+  for (const Unit& unit : units.units) EXPECT_FALSE(unit.root);
+  EXPECT_TRUE(UnitPerBlock(model).units[0].root);
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

@@ -1,5 +1,8 @@
 #include "src/model/model.h"
 
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "src/model/example_architectures.h"
 
@@ -66,6 +69,39 @@ TEST(ModelTest, ListedLayersBringTheirTimes) {
   EXPECT_EQ(block.backward[0].kernel.given, Milliseconds(4));
   EXPECT_EQ(block.backward[0].gradients, (std::vector<int>{0, 1}));
   EXPECT_EQ(block.forward[0].kernel.model_flops, 0);
+}
+
+// fms-fsdp's own examples: 1/2 is [ac, no, ac, no], 1/3 [no, ac, no, no, ac, no], 2/3 [ac, no, ac,
+// ac, no, ac].
+TEST(ModelTest, APartOfTheBlocksIsEvenlySpaced) {
+  const auto chosen = [](Share share, int blocks) {
+    std::string text;
+    for (int block = 0; block < blocks; ++block) text += share.Has(block) ? 'x' : '.';
+    return text;
+  };
+  EXPECT_EQ(chosen({1, 2}, 4), "x.x.");
+  EXPECT_EQ(chosen({1, 3}, 6), ".x..x.");
+  EXPECT_EQ(chosen({2, 3}, 6), "x.xx.x");
+  EXPECT_EQ(chosen({1, 1}, 3), "xxx");
+}
+
+TEST(ModelTest, BlocksThatAreNotCheckpointedKeepEverything) {
+  const Model model = Build("gpt2", Gpt2Small());  // embedding, 12 blocks, head
+  WorkOptions options = {.micro_batch_size = 1, .sequence_length = 128};
+  options.checkpointing = Checkpointing::kFull;
+  EXPECT_EQ(WorkOfLayers(model, options)[1], 1);
+  options.checkpointed_blocks = {1, 2};
+  const auto works = BuildWork(model, options);
+  const std::vector<int> of_layers = WorkOfLayers(model, options);
+  ASSERT_EQ(works.size(), 4U);
+  EXPECT_EQ(of_layers[0], 0);
+  EXPECT_EQ(of_layers[1], 1);
+  EXPECT_EQ(of_layers[2], 3);
+  EXPECT_EQ(of_layers[13], 2);
+  EXPECT_EQ(works[1].saved.size(), 1U);
+  EXPECT_TRUE(works[3].recompute.empty());
+  options.checkpointing = Checkpointing::kNone;
+  EXPECT_EQ(works[3].saved.size(), BuildWork(model, options)[1].saved.size());
 }
 
 }  // namespace

@@ -113,6 +113,28 @@ TEST(Check, OffloadNeedsItsStageAndAHost) {
   EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.offload-stage"});
 }
 
+TEST(Check, TheLoopsSettingsNeedWhatTheyAreAbout) {
+  using Codes = std::vector<std::string>;
+  Facts facts = EightDevices();
+  facts.host_memory = false;
+  Request request = Legal();
+  request.activation_offload = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.no-host-memory"});
+  facts.host_memory = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.optimizer_implementation = OptimizerImplementation::kSingle;
+  request.checkpointed_blocks = model::Share{1, 2};
+  request.expandable_segments = true;
+  EXPECT_EQ(CodesOf(request, facts),
+            (Codes{"plan.optimizer-not-of-framework", "plan.no-checkpoints", "plan.no-allocator"}));
+  request.framework = Framework::kDdp;
+  request.activation_checkpointing = model::Checkpointing::kFull;
+  request.host_waits = HostWaits::kMicroBatch;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.units = WrappedUnits::kLayer;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.key-not-of-framework"});
+}
+
 TEST(Check, SecondaryPartitionsDivideTheRanks) {
   Request request = DeepSpeedAt(3);
   request.deepspeed.emplace();

@@ -112,10 +112,32 @@ TEST(Load, FillsInTheDefaults) {
       "\"micro_batch_size\": 2, "
       "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
       "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
-      "\"optimizer_implementation\": \"fused\", \"step_barrier\": false}, \"parallelism\": "
+      "\"optimizer_implementation\": \"fused\", \"activation_offload\": false, "
+      "\"host_waits\": \"never\", \"step_barrier\": false}, \"parallelism\": "
       "{\"data\": 8, \"tensor\": 1, \"pipeline\": 1, \"context\": 1, \"expert\": 1}, "
       "\"data_parallel\": {\"zero_stage\": 0, \"framework\": \"reference\", \"overlap\": true, "
       "\"bucket_size\": \"25 MiB\", \"first_bucket_size\": \"25 MiB\"}}");
+}
+
+TEST(Load, APartOfTheBlocksIsAFraction) {
+  const auto with = [](const std::string& part) {
+    InputCache cache;
+    return LoadText(
+        kShipped, "s.yaml",
+        {"training.activation_checkpointing=full", "training.checkpointed_blocks=" + part}, cache);
+  };
+  for (const char* part : {"1/2", "3/4", "5/5"}) {
+    const Result<Scenario> loaded = with(part);
+    ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+    EXPECT_EQ(loaded->plan.training.checkpointed_blocks.part, part[0] - '0');
+  }
+  EXPECT_TRUE(with("all")->plan.training.checkpointed_blocks.all());
+  for (const char* part :
+       {"2/1", "0/3", "1/", "half", "1/2/3", "1/1001", "-1/2", "99999999999/3"}) {
+    const Result<Scenario> loaded = with(part);
+    ASSERT_FALSE(loaded.has_value()) << part;
+    EXPECT_EQ(loaded.error().front().code, "input.not-a-part") << part;
+  }
 }
 
 TEST(Load, ReadsShippedFiles) {

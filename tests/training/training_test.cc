@@ -292,6 +292,33 @@ TEST(Training, EveryPlanClipsGradientsAsPlainDataParallelism) {
   }
 }
 
+// What the loop around the step does, and where activations are meanwhile, changes no value.
+TEST(Training, TheLoopsSettingsTrainAsPlainDataParallelism) {
+  const std::string loop = "precision: bf16, gradient_accumulation: 2, host_waits: ";
+  for (const char* plan :
+       {"framework: ddp, zero_stage: 0", "framework: fsdp1, zero_stage: 3",
+        "framework: fsdp2, zero_stage: 3", "framework: fsdp1, zero_stage: 3, units: layer",
+        "framework: fsdp2, zero_stage: 3, units: layer"}) {
+    ExpectSameBits(kTied, 4, loop + "micro_batch, optimizer_implementation: single", plan);
+    ExpectSameBits(kTied, 4,
+                   loop +
+                       "update, activation_checkpointing: full, checkpointed_blocks: 1/2, "
+                       "parameter_dtype: fp32, optimizer_implementation: single",
+                   plan);
+  }
+  for (const char* plan :
+       {"framework: reference, zero_stage: 3", "framework: ddp, zero_stage: 0",
+        "framework: fsdp1, zero_stage: 3", "framework: fsdp2, zero_stage: 3",
+        "framework: megatron, zero_stage: 1", "framework: deepspeed, zero_stage: 3"}) {
+    std::string text =
+        Text(kTied, 8, loop + "step, activation_offload: true, optimizer: adamw", plan);
+    const std::size_t at = text.find("{kind: flat");
+    const std::size_t end = text.find('\n', at);
+    text.replace(at, end - at, "topologies/dgx-h100.yaml");
+    ExpectPlainWeights(Loaded(text), Gradients::kSmallIntegers, 2, 0, text);
+  }
+}
+
 // ZeRO-3 that reduces by bucket and gathers by unit: a rank's part of both is the same.
 TEST(Training, BucketsAcrossUnitsTrainAsPlainDataParallelism) {
   for (const char* bucket : {"0 B", "20 B", "64 B", "1 MiB"}) {
