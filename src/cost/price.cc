@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/cost/collective_price.h"
@@ -377,8 +378,8 @@ class Pricer {
   Location profile_;
   bool reference_ = false;
   double slowest_ = 1;  // time of arithmetic on the slowest device over the typical time
-  std::array<bool, 4> products_checked_{};  // by DataType
-  std::array<bool, 4> products_believed_{};
+  std::array<bool, kDataTypeCount> products_checked_{};  // by DataType
+  std::array<bool, kDataTypeCount> products_believed_{};
   std::optional<NcclPricer> nccl_;                       // none: textbook, or hop by hop
   std::vector<std::optional<CommunicationPath>> paths_;  // by group
   std::vector<std::optional<GroupShape>> shapes_;        // by group

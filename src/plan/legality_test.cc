@@ -361,7 +361,9 @@ TEST(Check, KeepsCommunicationHooksToDdp) {
   EXPECT_EQ(codes([](Request& r) { r.comm_hook = CommHook::kFp16Compress; }), Codes{});
   EXPECT_EQ(codes([](Request& r) {
               r.comm_hook = CommHook::kPowerSgd;
-              r.powersgd = PowerSgdRequest{.rank = 4, .start_iteration = 2};
+              r.powersgd.emplace();
+              r.powersgd->rank = 4;
+              r.powersgd->start_iteration = 2;
             }),
             Codes{});
   EXPECT_EQ(codes([](Request& r) {
@@ -379,21 +381,25 @@ TEST(Check, KeepsCommunicationHooksToDdp) {
             Codes{"plan.comm-hook data_parallel.powersgd"});
   EXPECT_EQ(codes([](Request& r) {
               r.comm_hook = CommHook::kPowerSgd;
-              r.powersgd = PowerSgdRequest{.start_iteration = 1};
+              r.powersgd.emplace();
+              r.powersgd->start_iteration = 1;
             }),
             Codes{"plan.comm-hook data_parallel.powersgd.start_powerSGD_iter"});
 }
 
 TEST(Check, HostWorkNeedsWhatItTakes) {
   Request request = Legal();
-  request.data_loading = DataLoading{.time = Milliseconds(3), .prefetch = 4};
+  request.data_loading.emplace();
+  request.data_loading->time = Milliseconds(3);
+  request.data_loading->prefetch = 4;
   Facts facts = EightDevices();
   ASSERT_EQ(Check(request, facts).size(), 1u);
   EXPECT_EQ(Check(request, facts)[0].code, "plan.data-loading");
   request.data_loading->workers = 1;
   EXPECT_TRUE(Check(request, facts).empty());
 
-  request.checkpoint_saving = CheckpointSaving{.every = 100, .mode = CheckpointMode::kAsync};
+  request.checkpoint_saving.emplace();
+  request.checkpoint_saving->mode = CheckpointMode::kAsync;
   facts.host_memory = false;
   ASSERT_EQ(Check(request, facts).size(), 1u);
   EXPECT_EQ(Check(request, facts)[0].code, "plan.no-host-memory");

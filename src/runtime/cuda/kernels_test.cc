@@ -125,7 +125,8 @@ TEST_P(Effects, MovesAreBitExact) {
 // Squares of small integers add up exactly in any order.
 TEST_P(Effects, ClippingIsBitExact) {
   STEPCAST_NEEDS_A_GPU();
-  const auto [to_type, from_type] = GetParam();
+  const DataType to_type = std::get<0>(GetParam());
+  const DataType from_type = std::get<1>(GetParam());
   std::vector<float> integers;
   for (std::int64_t i = 0; i < 100'003; ++i) integers.push_back(static_cast<float>(i % 9 - 4));
   const std::vector<std::byte> bytes = Narrowed(integers, from_type);
