@@ -230,6 +230,9 @@ class Writer {
     return record.step * program_.step.size() + record.instruction;
   }
 
+  // Joins a launch to what it launched. Above zero, which analysers take for none.
+  std::size_t Correlation(const program::OperationRecord& record) const { return Key(record) + 1; }
+
   void Begin() {
     Metadata("process_name", kStepsTrack, process_.name);
     Append(
@@ -317,7 +320,8 @@ class Writer {
     const Time start = std::max(record.start, std::min(last, record.end));
     last = std::max(last, record.end);
     BeginSlice(slice.name, category, kFirstStreamTrack + instruction.stream, start, record.end);
-    Append("\"stream\": {}, \"correlation\": {}{}, ", instruction.stream, Key(record), slice.args);
+    Append("\"stream\": {}, \"correlation\": {}{}, ", instruction.stream, Correlation(record),
+           slice.args);
     EndArgs(record, instruction);
   }
 
@@ -325,7 +329,7 @@ class Writer {
     if (cost == Time()) return;
     BeginSlice(fmt::format("\"{}\"", name), "cuda_runtime", kHostTrack, record.issued - cost,
                record.issued);
-    Append("\"correlation\": {}}}}}", Key(record));
+    Append("\"correlation\": {}}}}}", Correlation(record));
   }
 
   void EndArgs(const program::OperationRecord& record, const Instruction& instruction) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -156,6 +157,45 @@ TEST(TraceTest, SlicesSayWhatRanAndWhereItsTimeComesFrom) {
   EXPECT_EQ(device[1].at("args").at("group_size"), 4);
   EXPECT_EQ(device[2].at("args").at("phase"), "optimizer");
   EXPECT_FALSE(device[2].at("args").contains("label"));
+}
+
+// What Holistic Trace Analysis asks of a file (facebookresearch/HolisticTraceAnalysis,
+// hta/common/trace_file.py, trace_parser.py and utils/utils.py): the rank as a whole number in
+// distributedInfo; events with dur and cat are its rows, the others are dropped; kernels have a
+// stream of at least 0, and a correlation above 0 that one launch on the host shares; launches have
+// no stream; communication is told by "ncclDevKernel" or "ncclKernel" in the name, copies by
+// "Memcpy"; iterations are slices named ProfilerStep#N on the host's side.
+TEST(TraceTest, HolisticTraceAnalysisCanReadIt) {
+  const json trace = json::parse(Written(TwoSteps()));
+  EXPECT_TRUE(trace.at("distributedInfo").at("rank").is_number_integer());
+  std::map<std::int64_t, int> launches;
+  std::vector<std::int64_t> kernels;
+  std::set<std::string> steps;
+  int communication = 0;
+  for (const json& event : trace.at("traceEvents")) {
+    if (!event.contains("dur")) continue;
+    EXPECT_EQ(event.at("ph"), "X");
+    for (const char* key : {"name", "cat"}) EXPECT_TRUE(event.at(key).is_string()) << event;
+    for (const char* key : {"ts", "dur"}) EXPECT_TRUE(event.at(key).is_number()) << event;
+    for (const char* key : {"pid", "tid"}) EXPECT_TRUE(event.at(key).is_number_integer()) << event;
+    const std::string category = event.at("cat");
+    const json& args = event.at("args");
+    if (category == "kernel" || category == "gpu_memcpy") {
+      EXPECT_GE(args.at("stream").get<int>(), 0);
+      EXPECT_GT(args.at("correlation").get<std::int64_t>(), 0);
+      kernels.push_back(args.at("correlation"));
+      communication += event.at("name").get<std::string>().starts_with("ncclDevKernel") ? 1 : 0;
+    } else {
+      EXPECT_FALSE(args.contains("stream")) << event;
+      if (args.contains("correlation")) ++launches[args.at("correlation")];
+      if (category == "user_annotation") steps.insert(event.at("name"));
+    }
+  }
+  EXPECT_EQ(kernels.size(), 6U);  // two kernels and an all-reduce, two steps
+  EXPECT_EQ(communication, 2);
+  EXPECT_EQ(launches.size(), kernels.size());
+  for (const std::int64_t correlation : kernels) EXPECT_EQ(launches[correlation], 1);
+  EXPECT_EQ(steps, (std::set<std::string>{"ProfilerStep#0", "ProfilerStep#1"}));
 }
 
 TEST(TraceTest, TimesKeepEveryPicosecond) {

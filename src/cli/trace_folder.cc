@@ -1,0 +1,35 @@
+#include "src/cli/trace_folder.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "src/cli/trace_file.h"
+
+namespace stepcast::cli {
+
+std::optional<Outcome> TraceFolder::Create(const std::string& path) {
+  path_ = path;
+  if (path.empty()) return std::nullopt;
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
+  if (!std::filesystem::is_directory(path, error)) {
+    return Failed(fmt::format("cannot write traces to {}: it is no folder", path));
+  }
+  return std::nullopt;
+}
+
+std::optional<Outcome> TraceFolder::Write(const std::vector<report::TraceProcess>& processes,
+                                          const std::string& scenario, int ranks) {
+  if (path_.empty()) return std::nullopt;
+  for (const report::TraceProcess& process : processes) {
+    TraceFile file;
+    if (auto failed = file.Create(fmt::format("{}/rank-{}.json", path_, process.id))) return failed;
+    const report::TraceSubject subject{scenario, process.id, ranks};
+    if (auto failed = file.Write({&process, 1}, subject)) return failed;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stepcast::cli
