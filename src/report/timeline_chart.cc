@@ -1,0 +1,350 @@
+#include "src/report/timeline_chart.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/program/description.h"
+#include "src/report/charts.h"
+#include "src/report/number_text.h"
+
+namespace stepcast::report {
+namespace {
+
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+
+// Enough for every operation of most steps, and a page of a few megabytes at most.
+constexpr std::size_t kMostBars = 40'000;
+
+BarKind KindOf(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kCollective:
+      return BarKind::kCommunication;
+    case Opcode::kCopy:
+      return BarKind::kCopy;
+    case Opcode::kHostTask:
+      return BarKind::kHost;
+    default:
+      break;
+  }
+  switch (instruction.phase) {
+    case program::Phase::kForward:
+      return BarKind::kForward;
+    case program::Phase::kBackward:
+      return BarKind::kBackward;
+    case program::Phase::kOptimizer:
+      return BarKind::kOptimizer;
+  }
+  return BarKind::kForward;
+}
+
+std::string NameOf(const program::Program& program, const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kCollective) {
+    const program::Collective& collective = program.collectives[instruction.operand];
+    const program::Communicator& communicator = program.communicators[collective.communicator];
+    return fmt::format("{} of {}, group {}", Name(collective.kind), FormatBytes(collective.bytes),
+                       program.groups[communicator.group].name);
+  }
+  if (instruction.opcode == Opcode::kCopy) {
+    return fmt::format("copy {}, {}", program::OperandName(program, instruction),
+                       FormatBytes(program.copies[instruction.operand].bytes));
+  }
+  return program::OperandName(program, instruction);
+}
+
+// The layer, and the micro-batch where there are several.
+std::string PlaceOf(const program::Program& program, const Instruction& instruction, bool several) {
+  std::string place = instruction.label == kNone ? "" : program.labels[instruction.label];
+  if (several) {
+    if (!place.empty()) place += ", ";
+    place += fmt::format("micro-batch {}", instruction.micro_batch + 1);
+  }
+  return place;
+}
+
+bool SeveralMicroBatches(const program::Program& program) {
+  return std::any_of(program.step.begin(), program.step.end(),
+                     [](const Instruction& instruction) { return instruction.micro_batch > 0; });
+}
+
+Time IssueCost(const cost::Prices& prices, Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kKernel:
+      return prices.issue_kernel;
+    case Opcode::kCopy:
+      return prices.issue_copy;
+    case Opcode::kCollective:
+      return prices.issue_collective;
+    default:
+      return Time();
+  }
+}
+
+class Lanes {
+ public:
+  explicit Lanes(const StepWindow& window) : window_(window) {}
+
+  void Put(Lane& lane, Time start, Time end, BarKind kind, std::string name, std::string of) {
+    start = std::max(start, window_.start);
+    end = std::min(end, window_.end);
+    if (start >= end) return;
+    lane.bars.push_back({.start = start - window_.start,
+                         .end = end - window_.start,
+                         .kind = kind,
+                         .name = std::move(name),
+                         .of = std::move(of),
+                         .busy = end - start});
+  }
+
+ private:
+  const StepWindow& window_;
+};
+
+void SortBars(std::vector<Bar>& bars) {
+  std::stable_sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) {
+    return std::tie(a.start, a.end) < std::tie(b.start, b.end);
+  });
+}
+
+void Join(Bar& into, const Bar& bar) {
+  into.end = std::max(into.end, bar.end);
+  into.operations += bar.operations;
+  into.busy += bar.busy;
+  if (into.of != bar.of) into.of.clear();
+}
+
+// Issues one after another: what the host does between two things that it waits for.
+void JoinIssues(std::vector<Bar>& bars) {
+  std::vector<Bar> joined;
+  for (Bar& bar : bars) {
+    const bool follows = !joined.empty() && bar.name == "issues" &&
+                         joined.back().name == "issues" && bar.start <= joined.back().end;
+    if (follows) {
+      Join(joined.back(), bar);
+    } else {
+      joined.push_back(std::move(bar));
+    }
+  }
+  for (Bar& bar : joined) {
+    if (bar.name == "issues") {
+      bar.name = fmt::format("issues {} {}", Grouped(bar.operations),
+                             bar.operations == 1 ? "operation" : "operations");
+    }
+  }
+  bars = std::move(joined);
+}
+
+std::size_t Count(const std::vector<Lane>& lanes) {
+  std::size_t count = 0;
+  for (const Lane& lane : lanes) count += lane.bars.size();
+  return count;
+}
+
+Table LaneTable(const std::vector<Lane>& lanes, Time length) {
+  Table table({{"stream", Align::kLeft},
+               {"operations", Align::kRight},
+               {"busy ms", Align::kRight},
+               {"% of the step", Align::kRight}});
+  for (const Lane& lane : lanes) {
+    std::int64_t operations = 0;
+    Time busy;
+    for (const Bar& bar : lane.bars) {
+      if (bar.kind == BarKind::kWait) continue;
+      operations += bar.operations;
+      busy += bar.busy;
+    }
+    table.AddRow({lane.name, Grouped(operations), Milliseconds(busy), Percent(busy, length)});
+  }
+  return table;
+}
+
+Table LongestTable(const std::vector<Lane>& lanes) {
+  constexpr std::size_t kShown = 40;
+  std::vector<std::pair<const Lane*, const Bar*>> all;
+  for (const Lane& lane : lanes) {
+    for (const Bar& bar : lane.bars) all.emplace_back(&lane, &bar);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second->end - a.second->start > b.second->end - b.second->start;
+  });
+  all.resize(std::min(all.size(), kShown));
+  Table table({{"operation", Align::kLeft},
+               {"of", Align::kLeft},
+               {"stream", Align::kLeft},
+               {"for", Align::kLeft},
+               {"starts ms", Align::kRight},
+               {"takes ms", Align::kRight}});
+  for (const auto& [lane, bar] : all) {
+    table.AddRow({bar->name, bar->of, lane->name, Name(bar->kind), Milliseconds(bar->start),
+                  Milliseconds(bar->end - bar->start)});
+  }
+  return table;
+}
+
+Json Spec(const std::vector<Lane>& lanes, double length) {
+  constexpr std::array<const char*, kBarKinds> kColours = {
+      "--forward", "--backward", "--optimizer", "--communication", "--copy", "--host", "--wait"};
+  std::array<bool, kBarKinds> present{};
+  Json names = Json::array();
+  for (const Lane& lane : lanes) {
+    names.push_back(lane.name);
+    for (const Bar& bar : lane.bars) present[static_cast<std::size_t>(bar.kind)] = true;
+  }
+  Palette palette;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (present[i]) palette.emplace_back(Name(static_cast<BarKind>(i)), kColours[i]);
+  }
+  Json x = Quantity("left", "time since the step began, ms",
+                    {{"domain", {0, length}}, {"nice", false}, {"zero", false}});
+  x["axis"] = {{"grid", true}, {"tickCount", 10}};
+  Json encoding{
+      {"x", std::move(x)},
+      {"x2", {{"field", "right"}}},
+      {"y",
+       {{"field", "lane"},
+        {"type", "nominal"},
+        {"sort", nullptr},
+        {"title", nullptr},
+        {"scale", {{"domain", std::move(names)}, {"paddingInner", 0.28}, {"paddingOuter", 0.14}}},
+        {"axis", {{"domain", false}, {"ticks", false}, {"labelPadding", 8}}}}},
+      {"color", ColourBy("kind", palette)}};
+  Json bars{{"mark", Mark("bar", {{"clip", true}, {"minBandSize", 6}})}};
+  bars["params"] = {{{"name", "zoom"},
+                     {"select",
+                      {{"type", "interval"},
+                       {"encodings", Json::array({"x"})},
+                       {"zoom", "wheel![event.ctrlKey]"}}},
+                     {"bind", "scales"}}};
+  constexpr int kLane = 42, kLeast = 90;
+  return Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
+                 std::max(kLeast, kLane * static_cast<int>(lanes.size())));
+}
+
+}  // namespace
+
+const char* Name(BarKind kind) {
+  switch (kind) {
+    case BarKind::kForward:
+      return "forward";
+    case BarKind::kBackward:
+      return "backward";
+    case BarKind::kOptimizer:
+      return "optimizer";
+    case BarKind::kCommunication:
+      return "communication";
+    case BarKind::kCopy:
+      return "copy";
+    case BarKind::kHost:
+      return "host";
+    case BarKind::kWait:
+      return "host waits";
+  }
+  return "";
+}
+
+std::vector<Lane> LanesOf(const StepWindow& window) {
+  const program::Program& program = *window.program;
+  const bool several = SeveralMicroBatches(program);
+  std::vector<Lane> lanes{{.name = window.prefix + "host"}};
+  for (const program::Stream& stream : program.streams) {
+    lanes.push_back({.name = window.prefix + stream.name});
+  }
+  Lanes put(window);
+  for (const program::OperationRecord& record : window.timeline->operations) {
+    const Instruction& instruction = program.step[record.instruction];
+    const bool on_host = instruction.opcode == Opcode::kHostTask;
+    put.Put(lanes[on_host ? 0 : 1 + instruction.stream], record.start, record.end,
+            KindOf(instruction), NameOf(program, instruction),
+            PlaceOf(program, instruction, several));
+    if (window.prices != nullptr && !on_host) {
+      put.Put(lanes[0], record.issued - IssueCost(*window.prices, instruction.opcode),
+              record.issued, BarKind::kHost, "issues", "");
+    }
+  }
+  for (const program::WaitRecord& wait : window.timeline->waits) {
+    const Instruction& instruction = program.step[wait.instruction];
+    if (instruction.opcode != Opcode::kHostWaitEvent) continue;
+    put.Put(lanes[0], wait.start, wait.end, BarKind::kWait,
+            fmt::format("waits for {}", program.events[instruction.operand].name), "");
+  }
+  for (Lane& lane : lanes) SortBars(lane.bars);
+  JoinIssues(lanes.front().bars);
+  std::erase_if(lanes, [](const Lane& lane) { return lane.bars.empty(); });
+  return lanes;
+}
+
+Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most) {
+  Time longest;
+  for (const Lane& lane : lanes) {
+    if (!lane.bars.empty()) longest = std::max(longest, lane.bars.back().end);
+  }
+  constexpr std::int64_t kFinest = 1 << 16;
+  Time least = Picoseconds(std::max<std::int64_t>(1, longest.picoseconds() / kFinest));
+  Time joined_to;
+  while (Count(lanes) > most && least < longest) {
+    for (Lane& lane : lanes) {
+      std::vector<Bar> joined;
+      for (Bar& bar : lane.bars) {
+        const bool near = !joined.empty() && joined.back().kind == bar.kind &&
+                          bar.end - joined.back().start <= least;
+        if (near) {
+          Join(joined.back(), bar);
+          joined.back().name =
+              fmt::format("{} short operations", Grouped(joined.back().operations));
+        } else {
+          joined.push_back(std::move(bar));
+        }
+      }
+      lane.bars = std::move(joined);
+    }
+    joined_to = least;
+    least = 2 * least;
+  }
+  return joined_to;
+}
+
+TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label) {
+  Table lane_table = LaneTable(lanes, length);
+  Table longest = LongestTable(lanes);
+  std::string note;
+  const std::size_t before = Count(lanes);
+  if (const Time joined = JoinShortBars(lanes, kMostBars); joined > Time()) {
+    note = fmt::format(
+        "Of {} operations, neighbours that together take at most {} are drawn as one; a trace "
+        "(--trace) has every one.",
+        Grouped(static_cast<std::int64_t>(before)), FormatTime(joined));
+  }
+  Chart chart;
+  chart.label = label;
+  chart.spec = Spec(lanes, InMilliseconds(length));
+  for (const Lane& lane : lanes) {
+    chart.lanes.push_back(lane.name);
+    for (const Bar& bar : lane.bars) {
+      chart.data.Word("lane", lane.name);
+      chart.data.Number("start", InMilliseconds(bar.start));
+      chart.data.Number("end", InMilliseconds(bar.end));
+      chart.data.Word("kind", Name(bar.kind));
+      chart.data.Word("name", bar.name);
+      chart.data.Word("of", bar.of);
+      chart.data.Number("operations", static_cast<double>(bar.operations));
+      chart.data.Number("busy", InMilliseconds(bar.busy));
+    }
+  }
+  chart.window = {0, InMilliseconds(length)};
+  constexpr int kDigits = 3;
+  chart.tips = {{"name", "Operation"},
+                {"of", "Of"},
+                {"lane", "Stream"},
+                {"kind", "For"},
+                {"start", "Starts", "ms", kDigits},
+                {"end", "Ends", "ms", kDigits},
+                {"busy", "Takes", "ms", kDigits}};
+  return {std::move(chart), std::move(note), std::move(lane_table), std::move(longest)};
+}
+
+}  // namespace stepcast::report
