@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "src/cli/outcome.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
+#include "src/cli/terminal.h"
 #include "src/cli/topology_command.h"
 #include "src/cli/topology_import_command.h"
 #include "src/cli/validate_collectives_command.h"
@@ -71,6 +73,7 @@ constexpr const char* kSimulateFooter =
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --report step.html\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
     "\n"
     "--network, or cluster.network in the scenario, says how collectives are followed:\n"
@@ -81,7 +84,15 @@ constexpr const char* kSimulateFooter =
     "and groups that are in each other's way.\n"
     "\n"
     "Open a trace at https://ui.perfetto.dev: one track per stream, arrows where a stream waits\n"
-    "for another, counters of memory by category.\n"
+    "for another, counters of memory by category. --trace-dir writes it as rank-N.json of the "
+    "rank\n"
+    "that the timeline is of, which Holistic Trace Analysis reads.\n"
+    "\n"
+    "A report is one page for a browser: where the time goes, the timeline with zoom, memory over "
+    "the\n"
+    "step. On a terminal the step is also drawn below the forecast, without colours where NO_COLOR "
+    "is\n"
+    "set.\n"
     "\n";
 
 constexpr const char* kMemoryAbout =
@@ -122,6 +133,8 @@ constexpr const char* kSweepFooter =
     "      --vary 'data_parallel.bucket_size=1 MiB,25 MiB,100 MiB'\n"
     "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
     "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --csv\n"
+    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
+    "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --report sweep.html\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
     "\n";
@@ -264,7 +277,7 @@ constexpr const char* kValidatePublishedFooter =
     "Example:\n"
     "  stepcast validate published --update docs/accuracy.md\n"
     "  stepcast validate published --source llm-foundry --csv > cases.csv\n"
-    "  stepcast validate published --html accuracy.html\n"
+    "  stepcast validate published --report accuracy.html\n"
     "\n";
 
 // What `validate collectives` and `validate published` are called inside.
@@ -330,9 +343,27 @@ CLI::Validator NamesAFile() {
           ""};
 }
 
+// An option that also writes a page for people to look at.
+CLI::Option* AddReport(CLI::App& command, std::string& report) {
+  return command
+      .add_option("--report", report, "Also write a page with charts, which needs no other file")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+}
+
+// An option that also writes a folder of traces, one of each rank that has a timeline.
+CLI::Option* AddTraceFolder(CLI::App& command, std::string& folder) {
+  return command
+      .add_option("--trace-dir", folder,
+                  "Also write traces by rank into a folder, for Holistic Trace Analysis")
+      ->type_name("FOLDER")
+      ->check(NamesAFile());
+}
+
 // What the command line asks for, filled by the parser.
 struct Request {
   SimulateOptions simulate;
+  bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
   MemoryOptions memory;
   ExplainOptions explain;
   SweepOptions sweep;
@@ -434,7 +465,8 @@ void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
       command.add_flag("--json", options.json, "Print one JSON document, every case in it");
   command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
   command
-      .add_option("--html", options.html, "Also write a page with plots, which needs no other file")
+      .add_option("--report,--html", options.html,
+                  "Also write a page with charts, which needs no other file")
       ->type_name("FILE");
   command
       .add_option("--update", options.update,
@@ -595,6 +627,15 @@ void Describe(CLI::App& app, Request& request) {
                                        "Also write the timeline as Chrome trace JSON")
                            ->type_name("FILE")
                            ->check(NamesAFile());
+  CLI::Option* traces = AddTraceFolder(simulate, request.simulate.trace_dir);
+  CLI::Option* report = AddReport(simulate, request.simulate.report);
+  CLI::Option* timeline =
+      simulate
+          .add_flag("--timeline", request.timeline,
+                    "Draw the step's streams below the forecast, as on a terminal")
+          ->excludes(json);
+  simulate.add_flag("--no-timeline", request.no_timeline, "Do not draw them, on a terminal either")
+      ->excludes(timeline);
   simulate
       .add_option("--network", request.simulate.network,
                   "How closely collectives are followed: analytic, flow or message")
@@ -604,7 +645,10 @@ void Describe(CLI::App& app, Request& request) {
       .add_flag("--program", request.simulate.program,
                 "Print the step program that a rank would submit, and whether it is free of races")
       ->excludes(json)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(traces)
+      ->excludes(report)
+      ->excludes(timeline);
   simulate.footer(std::string(kSimulateFooter) + kExitStatus);
 
   CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");
@@ -629,6 +673,7 @@ void Describe(CLI::App& app, Request& request) {
       ->take_all();
   CLI::Option* sweep_json = sweep.add_flag("--json", request.sweep.json, "Print one JSON document");
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
+  AddReport(sweep, request.sweep.report);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 
   AddCalibrate(app, request.calibrate, request.calibrate_import);
@@ -644,6 +689,7 @@ void Describe(CLI::App& app, Request& request) {
                   "Also write every rank's timeline as Chrome trace JSON")
       ->type_name("FILE")
       ->check(NamesAFile());
+  AddTraceFolder(execute, request.execute.trace_dir);
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
 
   CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
@@ -658,6 +704,7 @@ void Describe(CLI::App& app, Request& request) {
                   "Also write forecast and measured timelines as one Chrome trace JSON")
       ->type_name("FILE")
       ->check(NamesAFile());
+  AddReport(validate, request.validate.report);
   validate.footer(std::string(kValidateFooter) + kExitStatus);
 
   // `validate collectives`; a group without a name keeps the one word out of the overview.
@@ -840,7 +887,12 @@ Outcome Run(std::vector<std::string> arguments) {
     return WrongInput(
         {WrongUse("command.wrong-use", error.what(), fmt::format("see {} --help", page))});
   }
-  if (app.got_subcommand("simulate")) return Simulate(request.simulate);
+  if (app.got_subcommand("simulate")) {
+    std::optional<bool> forced;
+    if (request.timeline || request.no_timeline) forced = request.timeline;
+    request.simulate.timeline = StdoutStyle(forced);
+    return Simulate(request.simulate);
+  }
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("explain")) return Explain(request.explain);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);

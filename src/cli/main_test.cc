@@ -250,6 +250,50 @@ TEST_F(MainTest, SlicesOfARealTraceDoNotOverlap) {
   EXPECT_GE(peak, json::parse(result.output).at("memory").at("peak_bytes").get<double>());
 }
 
+TEST_F(MainTest, TracesByRankStandInAFolder) {
+  const std::string folder = Path("traces/deep");
+  ASSERT_EQ(Run("simulate " + Path("toy.yaml") + " --trace-dir " + folder).status, 0);
+  const json trace = json::parse(Read(folder + "/rank-0.json"));
+  EXPECT_EQ(trace.at("distributedInfo").at("rank"), 0);
+  // A folder that cannot be made.
+  const ShellResult result = Run("simulate " + Path("toy.yaml") + " --trace-dir /dev/null/traces");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.messages, HasSubstr("/dev/null/traces"));
+}
+
+TEST_F(MainTest, AReportIsWholeOrNotThere) {
+  const std::string simulate = "simulate " + Path("toy.yaml") + " --report ";
+  ASSERT_EQ(Run(simulate + Path("page.html")).status, 0);
+  EXPECT_THAT(Read(Path("page.html")), testing::EndsWith("</html>\n"));
+  EXPECT_EQ(Run(simulate + Path("no/page.html")).status, 1);
+  EXPECT_EQ(Run(simulate + "''").status, 2);
+  EXPECT_EQ(Run(simulate + Path("other.html") + " --program").status, 2);
+  EXPECT_THAT(Files(), testing::ElementsAre("page.html", "toy.yaml"));
+}
+
+TEST_F(MainTest, ATerminalGetsATimelineAndAPipeDoesNot) {
+  const std::string simulate = "simulate " + Path("toy.yaml");
+  EXPECT_THAT(Run(simulate).output, testing::Not(HasSubstr("F forward")));
+  const std::string drawn = Run(simulate + " --timeline").output;
+  EXPECT_THAT(drawn, HasSubstr("F forward"));
+  EXPECT_THAT(drawn, testing::Not(HasSubstr("\033[")));
+  EXPECT_EQ(Run(simulate + " --timeline --json").status, 2);
+  EXPECT_EQ(Run(simulate + " --timeline --no-timeline").status, 2);
+
+  const auto in_terminal = [&](const std::string& environment, const std::string& arguments) {
+    return Shell(fmt::format("script -qec 'stty cols 70; {} {} {}' /dev/null </dev/null",
+                             environment, kBinary, arguments))
+        .output;
+  };
+  EXPECT_THAT(in_terminal("NO_COLOR= TERM=xterm", simulate), HasSubstr("\033[30;48;5;75mF"));
+  const std::string plain = in_terminal("NO_COLOR=1 TERM=xterm", simulate);
+  EXPECT_THAT(plain, HasSubstr("F forward"));
+  EXPECT_THAT(plain, testing::Not(HasSubstr("\033[")));
+  EXPECT_THAT(in_terminal("NO_COLOR= TERM=dumb", simulate), testing::Not(HasSubstr("\033[")));
+  EXPECT_THAT(in_terminal("TERM=xterm", simulate + " --no-timeline"),
+              testing::Not(HasSubstr("F forward")));
+}
+
 TEST_F(MainTest, OutputThatCannotBeWrittenIsAFailure) {
   const std::string simulate = fmt::format("{} simulate {}", kBinary, Path("toy.yaml"));
   const ShellResult full = Shell(simulate + " >/dev/full");

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/trace_folder.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
@@ -13,6 +15,7 @@
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/report/simulate_json.h"
+#include "src/report/simulate_page.h"
 #include "src/report/simulate_text.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
@@ -63,6 +66,11 @@ Outcome Simulate(const SimulateOptions& options) {
     trace.emplace(std::move(*file));
   }
 
+  TraceFolder traces;
+  if (auto failed = traces.Create(options.trace_dir)) return *failed;
+  PageFile page;
+  if (auto failed = page.Create(options.report)) return *failed;
+
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
 
@@ -75,11 +83,24 @@ Outcome Simulate(const SimulateOptions& options) {
     if (!written) return Failed(written.error());
   }
 
+  const int rank = run->forecast.memory.rank;
+  if (auto failed =
+          traces.Write({report::ForecastProcess(*run, rank, fmt::format("rank {}", rank))},
+                       scenario->name, scenario->cluster->devices())) {
+    return *failed;
+  }
+  if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
+    return *failed;
+  }
+
   Outcome outcome;
   outcome.status = run->forecast.memory.fits ? kDone : kAnswerIsNo;
   outcome.output = options.json
                        ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
                        : report::SimulateText(*scenario, run->forecast);
+  if (options.timeline && !options.json) {
+    outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
+  }
   outcome.messages = Warnings(*scenario);
   return outcome;
 }

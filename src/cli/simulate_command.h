@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/cli/outcome.h"
+#include "src/report/timeline_text.h"
 
 namespace stepcast::cli {
 
@@ -12,8 +14,11 @@ struct SimulateOptions {
   std::vector<std::string> set;  // "KEY=VALUE"
   std::string network;           // "analytic", "flow", "message"; empty: as the scenario says
   bool json = false;
-  std::string trace;     // file to write; empty: none
-  bool program = false;  // print the step program instead of the forecast
+  std::string trace;      // file to write; empty: none
+  std::string trace_dir;  // folder for a trace that analysers of ranks read; empty: none
+  std::optional<report::TerminalStyle> timeline;  // draw the step below the forecast
+  std::string report;                             // HTML page to write; empty: none
+  bool program = false;                           // print the step program instead of the forecast
 };
 
 Outcome Simulate(const SimulateOptions& options);

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
+#include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
 #include "src/scenario/load.h"
 
@@ -35,6 +37,13 @@ Result<planner::SweepGrid> Grid(const SweepOptions& options) {
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return planner::SweepGrid::Of(std::move(axes));
+}
+
+// The scenario and what was set in it.
+std::vector<std::pair<std::string, std::string>> About(const SweepOptions& options) {
+  std::vector<std::pair<std::string, std::string>> about{{"scenario", options.scenario}};
+  for (const std::string& text : options.set) about.emplace_back("set", text);
+  return about;
 }
 
 std::string Varied(const std::pair<std::string, std::string>& setting) {
@@ -84,6 +93,9 @@ Outcome Sweep(const SweepOptions& options) {
     if (!faults.empty()) return WrongInput(faults);
   }
 
+  PageFile page;
+  if (auto failed = page.Create(options.report)) return *failed;
+
   const auto evaluate = [&](const planner::Settings& settings) -> Result<forecast::Forecast> {
     const auto scenario = scenario::Load(options.scenario, Overrides(options, settings), cache);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
@@ -111,6 +123,14 @@ Outcome Sweep(const SweepOptions& options) {
           });
       if (!faults.empty()) return WrongInput(faults);
     }
+  }
+
+  if (auto failed = page.Write([&] {
+        // The scenario of the first row, if there can be one, says what is varied.
+        return report::SweepPage(first ? first->name : options.scenario, About(options), *grid,
+                                 rows);
+      })) {
+    return *failed;
   }
 
   Outcome outcome;

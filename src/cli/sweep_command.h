@@ -15,6 +15,7 @@ struct SweepOptions {
   std::vector<std::string> vary;  // "KEY=V1,V2,..."
   bool json = false;
   bool csv = false;
+  std::string report;  // HTML page to write; empty: none
   // Told how many rows of how many are done; from several threads, one at a time. May be empty.
   std::function<void(std::int64_t done, std::int64_t rows)> progress;
 };

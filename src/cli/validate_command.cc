@@ -6,11 +6,13 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/report/execution_trace.h"
+#include "src/report/validation_page.h"
 #include "src/report/validation_report.h"
 #include "src/validate/comparison.h"
 
@@ -44,8 +46,10 @@ Outcome Validate(const ValidateOptions& options) {
   std::optional<forecast::Run> forecast;
   HardwareReport report;
   TraceFile trace;
+  PageFile page;
   report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
     if (auto failed = trace.Create(options.trace)) return failed;
+    if (auto failed = page.Create(options.report)) return failed;
     auto run = forecast::Simulate(scenario);
     if (!run) return WrongInput(run.error());
     forecast.emplace(std::move(*run));
@@ -58,6 +62,11 @@ Outcome Validate(const ValidateOptions& options) {
       return *failed;
     }
     const validate::Comparison comparison = validate::Compare(*forecast, execution);
+    if (auto failed = page.Write([&] {
+          return report::ValidationPage(scenario, *forecast, execution, comparison, *within);
+        })) {
+      return *failed;
+    }
     Outcome outcome;
     outcome.status = std::abs(comparison.step_error()) <= *within ? kDone : kAnswerIsNo;
     outcome.output =

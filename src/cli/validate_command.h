@@ -10,6 +10,7 @@ namespace stepcast::cli {
 struct ValidateOptions {
   HardwareOptions hardware;
   bool json = false;
+  std::string report;          // HTML page to write; empty: none
   std::string trace;           // file to write; empty: none
   std::string within = "10%";  // of the measured step time
 };

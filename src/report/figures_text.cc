@@ -95,17 +95,18 @@ std::string Range(const std::optional<forecast::TimeRange>& range) {
 }  // namespace
 
 std::string Header(const scenario::Scenario& scenario) {
-  const model::Model& model = *scenario.model;
   std::string out = scenario.name + "\n\n";
-  const auto line = [&](const char* what, const std::string& text) {
-    out += fmt::format("{:<10} {}\n", what, text);
-  };
-  line("model", fmt::format("{}, {} parameters", model.name, Grouped(model.parameter_count())));
-  line("cluster", Cluster(scenario));
-  line("plan", Plan(scenario.plan));
-  line("batch", Batch(scenario.plan));
-  line("precision", Precision(scenario.plan.training));
+  for (const auto& [what, text] : Facts(scenario)) out += fmt::format("{:<10} {}\n", what, text);
   return out;
+}
+
+std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario) {
+  const model::Model& model = *scenario.model;
+  return {{"model", fmt::format("{}, {} parameters", model.name, Grouped(model.parameter_count()))},
+          {"cluster", Cluster(scenario)},
+          {"plan", Plan(scenario.plan)},
+          {"batch", Batch(scenario.plan)},
+          {"precision", Precision(scenario.plan.training)}};
 }
 
 std::string Throughput(const forecast::Forecast& forecast) {
@@ -120,7 +121,7 @@ std::string Throughput(const forecast::Forecast& forecast) {
   return out;
 }
 
-std::string TimeTable(const forecast::Forecast& forecast) {
+Table TimeRows(const forecast::Forecast& forecast) {
   Table table({{"where the time goes", Align::kLeft}, {"ms", Align::kRight}, {"%", Align::kRight}});
   const auto row = [&](const char* what, Time time) {
     table.AddRow({what, Milliseconds(time), Percent(time, forecast.step_time)});
@@ -133,11 +134,12 @@ std::string TimeTable(const forecast::Forecast& forecast) {
   row("idle", time.idle);
   table.AddRule();
   row("step", forecast.step_time);
-  return table.ToString();
+  return table;
 }
 
-std::string CollectiveTable(const forecast::Forecast& forecast) {
-  if (forecast.collectives.empty()) return "no collectives\n";
+std::string TimeTable(const forecast::Forecast& forecast) { return TimeRows(forecast).ToString(); }
+
+Table CollectiveRows(const forecast::Forecast& forecast) {
   double most = 0;
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     most = std::max(most, summary.wire_bytes_per_rank);
@@ -159,14 +161,19 @@ std::string CollectiveTable(const forecast::Forecast& forecast) {
          summary.channels == 0 ? std::string("-") : fmt::format("{}", summary.channels),
          cost::Name(summary.provenance)});
   }
-  std::string out = table.ToString();
+  return table;
+}
+
+std::string CollectiveTable(const forecast::Forecast& forecast) {
+  if (forecast.collectives.empty()) return "no collectives\n";
+  std::string out = CollectiveRows(forecast).ToString();
   out += fmt::format("under way {} ms of the step, exposed {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
   return out;
 }
 
-std::string MemoryTable(const forecast::MemoryForecast& memory) {
+Table MemoryRows(const forecast::MemoryForecast& memory) {
   const ByteUnit unit = UnitFor(memory.peak);
   Table table(
       {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name, Align::kRight}});
@@ -179,7 +186,11 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
   table.AddRow({"outside the allocator", In(unit, memory.outside)});
   table.AddRow({"capacity", In(unit, memory.capacity)});
   table.AddRow({"headroom", In(unit, memory.capacity - memory.reserved - memory.outside)});
-  std::string out = table.ToString();
+  return table;
+}
+
+std::string MemoryTable(const forecast::MemoryForecast& memory) {
+  std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
     out += fmt::format("a node's ranks keep {} of {} in its memory", FormatBytes(memory.host),
                        FormatBytes(memory.host_capacity));

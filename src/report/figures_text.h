@@ -1,8 +1,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/forecast/values.h"
+#include "src/report/table.h"
 #include "src/scenario/scenario.h"
 
 // The parts of the pages that show figures of a step, be they forecast or measured. Each ends in a
@@ -12,9 +15,17 @@ namespace stepcast::report {
 // What was trained, on what and how.
 std::string Header(const scenario::Scenario& scenario);
 
+// The same without the name: "model" and what it is, and so on.
+std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
+
 std::string Throughput(const forecast::Forecast& forecast);
 std::string TimeTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
+
+// The tables alone, without the lines below them.
+Table TimeRows(const forecast::Forecast& forecast);
+Table CollectiveRows(const forecast::Forecast& forecast);
+Table MemoryRows(const forecast::MemoryForecast& memory);
 
 }  // namespace stepcast::report

@@ -24,18 +24,6 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
                        [&](const SweepRow& row) { return row.status == status; });
 }
 
-// The first of the fastest rows that fit.
-std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
-  std::optional<std::int64_t> best;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].status != RowStatus::kOk) continue;
-    if (!best || rows[i].step_time < rows[static_cast<std::size_t>(*best)].step_time) {
-      best = static_cast<std::int64_t>(i);
-    }
-  }
-  return best;
-}
-
 std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   std::string out = fmt::format("{} combinations: {} ok, {} do not fit, {} illegal\n",
                                 Grouped(grid.rows()), Grouped(Count(rows, RowStatus::kOk)),
@@ -64,6 +52,17 @@ std::string Reason(const planner::SweepRow& row) {
     reason += fault.message;
   }
   return reason;
+}
+
+std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
+  std::optional<std::int64_t> best;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status != RowStatus::kOk) continue;
+    if (!best || rows[i].step_time < rows[static_cast<std::size_t>(*best)].step_time) {
+      best = static_cast<std::int64_t>(i);
+    }
+  }
+  return best;
 }
 
 std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {

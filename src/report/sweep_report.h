@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +25,8 @@ std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner:
 
 // Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);
+
+// The first of the fastest rows that fit.
+std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

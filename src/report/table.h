@@ -27,9 +27,13 @@ class Table {
   // in a newline. Width counts characters (code points of UTF-8), not bytes.
   std::string ToString() const;
 
+  const std::vector<Column>& columns() const { return columns_; }
+  // A row without cells is a rule.
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
  private:
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;  // a row without cells is a rule
+  std::vector<std::vector<std::string>> rows_;
 };
 
 }  // namespace stepcast::report

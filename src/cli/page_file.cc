@@ -1,0 +1,24 @@
+#include "src/cli/page_file.h"
+
+#include <utility>
+
+namespace stepcast::cli {
+
+std::optional<Outcome> PageFile::Create(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  auto file = report::OutputFile::Create(path);
+  if (!file) return Failed(file.error());
+  file_.emplace(std::move(*file));
+  return std::nullopt;
+}
+
+std::optional<Outcome> PageFile::Write(const std::function<std::string()>& text) {
+  if (!file_) return std::nullopt;
+  auto written = file_->Write(text());
+  if (written) written = file_->Commit();
+  file_.reset();
+  if (!written) return Failed(written.error());
+  return std::nullopt;
+}
+
+}  // namespace stepcast::cli

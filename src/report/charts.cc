@@ -1,0 +1,157 @@
+#include "src/report/charts.h"
+
+#include <array>
+#include <cmath>
+
+#include "fmt/format.h"
+
+namespace stepcast::report {
+namespace {
+
+std::string Variable(const std::string& name) { return fmt::format("var({})", name); }
+
+}  // namespace
+
+Json ColourBy(const std::string& field, const Palette& palette, const std::string& title) {
+  Json domain = Json::array(), range = Json::array();
+  for (const auto& [word, colour] : palette) {
+    domain.push_back(word);
+    range.push_back(Variable(colour));
+  }
+  constexpr std::size_t kManyEntries = 6;
+  return Json{{"field", field},
+              {"type", "nominal"},
+              {"scale", {{"domain", std::move(domain)}, {"range", std::move(range)}}},
+              {"legend",
+               {{"title", title.empty() ? Json() : Json(title)},
+                {"orient", "top"},
+                {"columns", palette.size() > kManyEntries ? 5 : 6}}}};
+}
+
+Palette PaletteOf(const std::vector<std::string>& words) {
+  constexpr std::size_t kColours = 13;  // of page.css
+  Palette palette;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    palette.emplace_back(words[i], fmt::format("--c{}", i % kColours));
+  }
+  return palette;
+}
+
+Json Quantity(const std::string& field, const std::string& title, Json scale) {
+  Json channel{{"field", field}, {"type", "quantitative"}, {"title", title}};
+  if (!scale.is_null()) channel["scale"] = std::move(scale);
+  return channel;
+}
+
+Json Mark(const std::string& type, Json more) {
+  Json mark{{"type", type}, {"tooltip", {{"content", "data"}}}};
+  mark.update(more);
+  return mark;
+}
+
+Json Layered(Json layers, Json encoding, double emphasis, int height) {
+  const auto in_focus = [](Json then, Json otherwise) {
+    return Json{{"condition", {{"test", "datum.id === focus"}, {"value", std::move(then)}}},
+                {"value", std::move(otherwise)}};
+  };
+  Json& rows = layers.back();
+  rows["encoding"]["stroke"] =
+      in_focus("var(--mark)", rows["mark"].value("stroke", std::string("transparent")));
+  rows["encoding"]["strokeWidth"] = in_focus(emphasis, rows["mark"].value("strokeWidth", 0.0));
+  if (rows["mark"]["type"] == "point") {
+    constexpr int kUsual = 60, kLarger = 3;
+    const int size = rows["mark"].value("size", kUsual);
+    rows["encoding"]["size"] = in_focus(kLarger * size, size);
+  }
+  return Json{{"data", {{"name", "rows"}}},
+              {"width", "container"},
+              {"height", height},
+              {"params", {{{"name", "focus"}, {"value", -1}}}},
+              {"encoding", std::move(encoding)},
+              {"layer", std::move(layers)}};
+}
+
+Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit, ChartData data,
+                               const std::vector<std::string>& groups,
+                               const std::vector<std::string>& shapes, double least, double most,
+                               std::vector<ChartTip> tips) {
+  // A little room around the outermost points.
+  constexpr double kRoom = 1.25, kTenth = 1.1;
+  const double from = least / kRoom, to = most * kRoom;
+  const auto line = [&](double factor, bool dashed) {
+    Json mark{{"type", "line"}, {"color", "var(--quiet)"}, {"strokeWidth", 1}, {"clip", true}};
+    if (dashed) mark["strokeDash"] = {4, 4};
+    return Json{{"data",
+                 {{"values",
+                   {{{"measured", from}, {"forecast", from * factor}},
+                    {{"measured", to}, {"forecast", to * factor}}}}}},
+                {"mark", std::move(mark)},
+                {"encoding", {{"color", nullptr}, {"shape", nullptr}}}};
+  };
+  Json points{{"mark", Mark("point", {{"filled", true}, {"size", 44}, {"opacity", 0.75}})}};
+  Json layers =
+      Json::array({line(1, false), line(kTenth, true), line(1 / kTenth, true), std::move(points)});
+  const Json scale{{"type", "log"}, {"domain", {from, to}}, {"nice", false}};
+  const Json axis{{"format", "~g"}, {"tickCount", 6}};
+  Json x = Quantity("measured", "measured, " + unit, scale);
+  Json y = Quantity("forecast", "forecast, " + unit, scale);
+  x["axis"] = axis;
+  y["axis"] = axis;
+  Json encoding{{"x", std::move(x)}, {"y", std::move(y)}};
+  encoding["color"] = ColourBy("group", PaletteOf(groups));
+  encoding["color"]["legend"]["columns"] = 5;
+  encoding["color"]["legend"]["symbolType"] = "circle";
+  if (!shapes.empty()) {
+    encoding["shape"] = {{"field", "shape"},
+                         {"type", "nominal"},
+                         {"scale", {{"domain", shapes}, {"range", {"circle", "cross", "square"}}}},
+                         {"legend", {{"title", nullptr}, {"orient", "top"}}}};
+  }
+  constexpr int kHeight = 520;
+  Json spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
+  if (groups.size() == 1) {
+    spec["encoding"]["color"]["legend"] = nullptr;
+  } else {
+    // One group alone, on demand.
+    Json options = Json::array({"all"});
+    for (const std::string& group : groups) options.push_back(group);
+    spec["params"].push_back(
+        {{"name", "only"},
+         {"value", "all"},
+         {"bind", {{"input", "select"}, {"options", std::move(options)}, {"name", "Show"}}}});
+    spec["layer"][3]["transform"] = {{{"filter", "only === 'all' || datum.group === only"}}};
+  }
+  return {
+      .label = label, .spec = std::move(spec), .data = std::move(data), .tips = std::move(tips)};
+}
+
+Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
+                  const Palette& parts, int bars) {
+  Json order = Json::array();
+  for (const auto& [word, colour] : parts) order.push_back(word);
+  Json x = Quantity("value", unit, {{"nice", false}});
+  x["stack"] = "zero";
+  x["axis"] = {{"grid", true}, {"tickCount", 8}};
+  Json encoding{{"x", std::move(x)},
+                {"y",
+                 {{"field", "bar"},
+                  {"type", "nominal"},
+                  {"sort", nullptr},
+                  {"title", nullptr},
+                  {"axis", {{"domain", false}, {"ticks", false}}}}},
+                {"color", ColourBy("part", parts)},
+                // Parts are stacked in the order of the data.
+                {"order", {{"field", "id"}, {"type", "quantitative"}}}};
+  constexpr int kBar = 46;
+  Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
+  constexpr double kEmphasis = 3;
+  Json spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars);
+  return {
+      .label = label,
+      .spec = std::move(spec),
+      .data = std::move(data),
+      .tips = {
+          {"bar", ""}, {"part", "Part"}, {"value", "Amount", unit, 3}, {"share", "Share", "%", 1}}};
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,189 @@
+#include "src/report/memory_chart.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/categories.h"
+#include "src/report/charts.h"
+#include "src/report/number_text.h"
+
+namespace stepcast::report {
+namespace {
+
+using program::Instruction;
+using program::Opcode;
+
+void Account(const program::Program& program, const Instruction& instruction,
+             forecast::BytesByCategory& alive) {
+  if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
+  const program::Buffer& buffer = program.buffers[instruction.operand];
+  Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
+  if (instruction.opcode == Opcode::kAllocate) {
+    bytes += buffer.size;
+  } else {
+    bytes -= buffer.size;
+  }
+}
+
+// When the compute stream gets to each instruction of a step: when it starts the first of its
+// operations that is not before it.
+std::vector<Time> ReachedAt(const program::Program& program, const program::Timeline& timeline,
+                            std::uint32_t step, Time start, Time end) {
+  std::vector<Time> reached(program.step.size(), end);
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step != step) continue;
+    const Instruction& instruction = program.step[record.instruction];
+    const bool computes = instruction.opcode == Opcode::kKernel &&
+                          instruction.stream == program::Program::kComputeStream;
+    if (computes) reached[record.instruction] = std::clamp(record.start, start, end);
+  }
+  Time next = end;
+  for (std::size_t i = reached.size(); i-- > 0;) {
+    next = std::min(next, reached[i]);
+    reached[i] = next;
+  }
+  return reached;
+}
+
+constexpr std::array<const char*, program::kCategories> kColours = {
+    "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
+
+}  // namespace
+
+std::vector<MemoryInstant> MemoryOver(const program::Program& program,
+                                      const program::Timeline& timeline, std::uint32_t step,
+                                      Time start, Time end, std::size_t most) {
+  const std::vector<Time> reached = ReachedAt(program, timeline, step, start, end);
+  forecast::BytesByCategory alive{};
+  for (const Instruction& instruction : program.prologue) Account(program, instruction, alive);
+  auto next = timeline.memory.begin();
+  for (; next != timeline.memory.end() && next->step < step; ++next) {
+    Account(program, program.step[next->instruction], alive);
+  }
+  // Equal parts of the window, each with its fullest moment: they are as fine as can be shown.
+  const Time part = Picoseconds(
+      std::max<std::int64_t>(1, (end - start).picoseconds() / static_cast<std::int64_t>(most)));
+  const auto slot_of = [&](Time at) { return at.picoseconds() / part.picoseconds(); };
+  std::vector<MemoryInstant> instants{{Time(), alive}};
+  for (; next != timeline.memory.end() && next->step == step; ++next) {
+    const Time at = reached[next->instruction] - start;
+    const std::int64_t slot = slot_of(at), last = slot_of(instants.back().start);
+    // What the last part ended with, where that is not its fullest moment.
+    if (slot > last + 1 && instants.back().bytes != alive) {
+      instants.push_back({(last + 1) * part, alive});
+    }
+    Account(program, program.step[next->instruction], alive);
+    if (slot != slot_of(instants.back().start)) {
+      instants.push_back({at, alive});
+    } else if (Total(alive) >= Total(instants.back().bytes)) {
+      instants.back().bytes = alive;
+    }
+  }
+  return instants;
+}
+
+Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
+                  const forecast::MemoryForecast& memory) {
+  Bytes most;
+  std::array<bool, program::kCategories> present{};
+  for (const MemoryInstant& instant : instants) {
+    most = std::max(most, Total(instant.bytes));
+    for (std::size_t i = 0; i < present.size(); ++i) present[i] |= instant.bytes[i] > Bytes();
+  }
+  const ByteUnit unit = UnitFor(most);
+  const auto amount = [&](Bytes bytes) {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
+  };
+  const double end = InMilliseconds(length);
+  Chart chart;
+  Palette palette;
+  Json fold = Json::array();
+  constexpr int kDigits = 2;
+  chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit.name, kDigits}};
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (!present[i]) continue;
+    const std::string name(kCategoryNames[i]);
+    palette.emplace_back(name, kColours[i]);
+    fold.push_back(name);
+    chart.tips.push_back({name, name, unit.name, kDigits});
+  }
+  const auto row = [&](double from, double until, const forecast::BytesByCategory& bytes) {
+    chart.data.Number("time", from);
+    chart.data.Number("until", until);
+    chart.data.Number("total", amount(Total(bytes)));
+    for (std::size_t i = 0; i < present.size(); ++i) {
+      if (present[i]) chart.data.Number(kCategoryNames[i], amount(bytes[i]));
+    }
+  };
+  for (std::size_t at = 0; at < instants.size(); ++at) {
+    const double until = at + 1 < instants.size() ? InMilliseconds(instants[at + 1].start) : end;
+    row(InMilliseconds(instants[at].start), until, instants[at].bytes);
+  }
+  // The areas need a point where the window ends.
+  row(end, end, instants.back().bytes);
+  chart.label = fmt::format(
+      "Memory handed out over one step, stacked by category, at most {} {}; the table below gives "
+      "what is alive at the peak",
+      Decimal(amount(most), kDigits), unit.name);
+
+  // Far above everything else the capacity would flatten the areas.
+  constexpr std::int64_t kNear = 2;
+  const bool shows_capacity =
+      memory.capacity > Bytes() && memory.capacity.count() <= kNear * most.count();
+  const double top = amount(shows_capacity ? std::max(memory.capacity, most) : most) * 1.04;
+  Json x =
+      Quantity("time", "time since the step began, ms", {{"domain", {0, end}}, {"nice", false}});
+  Json y = Quantity("bytes", fmt::format("handed out, {}", unit.name),
+                    {{"domain", {0, top}}, {"nice", false}});
+  y["stack"] = "zero";
+  Json areas{{"transform",
+              {{{"fold", fold}, {"as", {"category", "bytes"}}},
+               {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
+             {"mark", {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}}},
+             {"encoding",
+              {{"x", x},
+               {"y", std::move(y)},
+               {"color", ColourBy("category", palette)},
+               {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
+  areas["mark"]["tooltip"] = nullptr;
+  // Invisible columns carry the tooltips; the one in focus is drawn.
+  const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
+  Json columns{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}};
+  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
+               {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
+               {"encoding", {{"x", x}}}};
+  Json layers = Json::array({std::move(areas), std::move(focused)});
+  if (shows_capacity) {
+    const Json value{{"capacity", amount(memory.capacity)},
+                     {"text", fmt::format("capacity {}", FormatBytes(memory.capacity))}};
+    const Json level{{"field", "capacity"}, {"type", "quantitative"}, {"title", nullptr}};
+    layers.push_back({{"data", {{"values", Json::array({value})}}},
+                      {"mark", {{"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}}},
+                      {"encoding", {{"y", level}}}});
+    layers.push_back({{"data", {{"values", Json::array({value})}}},
+                      {"mark",
+                       {{"type", "text"},
+                        {"color", "var(--bad)"},
+                        {"align", "right"},
+                        {"baseline", "bottom"},
+                        {"dx", -4},
+                        {"dy", -4},
+                        {"fontSize", 12},
+                        {"x", "width"}}},
+                      {"encoding", {{"y", level}, {"text", {{"field", "text"}}}}}});
+  }
+  layers.push_back(std::move(columns));
+  constexpr int kHeight = 280;
+  chart.spec = Json{{"data", {{"name", "rows"}}},
+                    {"width", "container"},
+                    {"height", kHeight},
+                    {"params", {{{"name", "focus"}, {"value", -1}}}},
+                    {"layer", std::move(layers)}};
+  return chart;
+}
+
+}  // namespace stepcast::report

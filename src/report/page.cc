@@ -1,0 +1,287 @@
+#include "src/report/page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/report/page_assets.h"
+
+namespace stepcast::report {
+namespace {
+
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// JSON inside a script element, which no text of it may end.
+std::string ScriptJson(const Json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string TableHtml(const PageTable& given, const std::string& heading) {
+  const std::vector<Column>& columns = given.table.columns();
+  constexpr std::size_t kShort = 24;
+  std::string out = fmt::format(
+      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
+      given.table.rows().size() <= kShort ? " short" : "", Escaped(given.caption));
+  // Where the summary of a folded table, or the section's heading, says the same, it is not said
+  // twice.
+  if (!given.folded && given.caption != heading)
+    out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
+  out += "<thead><tr>";
+  const auto cell = [&](const char* element, std::size_t column, const std::string& text,
+                        const char* scope) {
+    // Long texts ask for room, lest they stand one word a line.
+    constexpr std::size_t kLong = 32;
+    const char* kind = columns[column].align == Align::kRight ? ""
+                       : text.size() > kLong                  ? " class=\"left long\""
+                                                              : " class=\"left\"";
+    out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, Escaped(text), element);
+  };
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    cell("th", i, columns[i].heading, " scope=\"col\"");
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  bool after_rule = false;
+  for (const std::vector<std::string>& row : given.table.rows()) {
+    if (row.empty()) {
+      after_rule = true;
+      continue;
+    }
+    out += after_rule ? "<tr class=\"sum\">" : "<tr>";
+    after_rule = false;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i == 0) {
+        cell("th", i, row[i], " scope=\"row\"");
+      } else {
+        cell("td", i, row[i], "");
+      }
+    }
+    out += "</tr>\n";
+  }
+  out += "</tbody></table></div>\n";
+  if (!given.folded) return out;
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", Escaped(given.caption), out);
+}
+
+// The chart's own script, below whatever the reader can do with it.
+std::string ChartHtml(const Chart& chart, std::size_t number) {
+  Json tips = Json::array();
+  for (const ChartTip& tip : chart.tips) {
+    Json json{{"field", tip.field}, {"title", tip.title}};
+    if (!tip.unit.empty()) json["unit"] = tip.unit;
+    if (tip.digits) json["digits"] = *tip.digits;
+    tips.push_back(std::move(json));
+  }
+  Json json{{"spec", chart.spec}, {"data", chart.data.ToJson()}, {"tips", std::move(tips)}};
+  std::string tools;
+  std::string keys = "Arrow keys move from value to value, Escape ends.";
+  if (chart.window) {
+    json["window"] = {chart.window->first, chart.window->second};
+    json["lanes"] = chart.lanes;
+    tools =
+        "<div class=\"tools\" role=\"group\" aria-label=\"Zoom\">"
+        "<button type=\"button\" data-do=\"in\">Zoom in</button>"
+        "<button type=\"button\" data-do=\"out\">Zoom out</button>"
+        "<button type=\"button\" data-do=\"earlier\">Earlier</button>"
+        "<button type=\"button\" data-do=\"later\">Later</button>"
+        "<button type=\"button\" data-do=\"whole\">Whole step</button>"
+        "<span class=\"hint\">Drag to move, Ctrl and wheel to zoom</span></div>\n";
+    keys =
+        "Left and right move along a stream, up and down to another; plus and minus zoom, page up "
+        "and page down move the window, 0 shows the whole step, Escape ends.";
+  }
+  return fmt::format(
+      "<figure data-chart=\"{0}\">\n{1}<div class=\"chart\" id=\"chart-{0}\" tabindex=\"0\" "
+      "role=\"application\" aria-roledescription=\"chart\" aria-label=\"{2}\" "
+      "aria-describedby=\"keys-{0}\"></div>\n"
+      "<output class=\"readout\" aria-live=\"polite\"></output>\n"
+      "<span id=\"keys-{0}\" class=\"skip\">{3}</span>\n"
+      "<script type=\"application/json\">{4}</script>\n</figure>\n",
+      number, tools, Escaped(chart.label), keys, ScriptJson(json));
+}
+
+std::string Head(const Page& page) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"generator\" content=\"stepcast\">\n"
+      "<link rel=\"icon\" href=\"data:,\">\n"
+      "<title>{}: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
+      "<a class=\"skip\" href=\"#content\">Skip to the answer</a>\n"
+      "<header>\n<p class=\"kind\">{}</p>\n<h1>{}</h1>\n",
+      Escaped(page.title), Escaped(page.kind), PageStyle(), Escaped(page.kind),
+      Escaped(page.title));
+}
+
+std::string Answer(const Page& page) {
+  std::string out;
+  if (!page.asked.empty()) {
+    out += "<dl class=\"asked\">\n";
+    for (const auto& [what, text] : page.asked) {
+      out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Escaped(what), Escaped(text));
+    }
+    out += "</dl>\n";
+  }
+  out += "</header>\n<main id=\"content\">\n";
+  if (!page.answer.empty()) {
+    out += "<ul class=\"answer\" aria-label=\"The answer\">\n";
+    for (const PageFigure& figure : page.answer) {
+      const char* tone = figure.tone == Tone::kGood  ? " class=\"good\""
+                         : figure.tone == Tone::kBad ? " class=\"bad\""
+                                                     : "";
+      out += fmt::format("<li{}><span class=\"label\">{}</span><b>{}</b>", tone,
+                         Escaped(figure.label), Escaped(figure.value));
+      if (!figure.more.empty()) {
+        out += fmt::format("<span class=\"more\">{}</span>", Escaped(figure.more));
+      }
+      out += "</li>\n";
+    }
+    out += "</ul>\n";
+  }
+  for (const std::string& warning : page.warnings) {
+    out += fmt::format("<p class=\"warning\">{}</p>\n", Escaped(warning));
+  }
+  return out;
+}
+
+bool HasCharts(const Page& page) {
+  return std::any_of(page.sections.begin(), page.sections.end(),
+                     [](const PageSection& section) { return section.chart.has_value(); });
+}
+
+}  // namespace
+
+double Rounded(double value) {
+  constexpr double kMillion = 1e6;
+  return std::round(value * kMillion) / kMillion;
+}
+
+double InMilliseconds(Time time) { return Rounded(time / stepcast::Milliseconds(1)); }
+
+ChartData::Column& ChartData::At(std::string_view name) {
+  for (Column& column : columns_) {
+    if (column.name == name) return column;
+  }
+  columns_.push_back({.name = std::string(name)});
+  return columns_.back();
+}
+
+void ChartData::Number(std::string_view column, double value) {
+  Json& values = At(column).values;
+  // Whole numbers are shorter without their point.
+  constexpr double kExact = 9e15;
+  if (value == std::floor(value) && std::abs(value) < kExact) {
+    values.push_back(static_cast<std::int64_t>(value));
+  } else {
+    values.push_back(value);
+  }
+}
+
+void ChartData::Missing(std::string_view column) { At(column).values.push_back(nullptr); }
+
+void ChartData::Word(std::string_view name, const std::string& word) {
+  Column& column = At(name);
+  const auto place = std::lower_bound(
+      column.known.begin(), column.known.end(), word,
+      [](const auto& entry, const std::string& other) { return entry.first < other; });
+  if (place != column.known.end() && place->first == word) {
+    column.values.push_back(place->second);
+    return;
+  }
+  column.known.insert(place, {word, column.words.size()});
+  column.values.push_back(column.words.size());
+  column.words.push_back(word);
+}
+
+Json ChartData::ToJson() const {
+  Json columns = Json::object(), words = Json::object();
+  for (const Column& column : columns_) {
+    STEPCAST_CHECK(column.values.size() == columns_.front().values.size(),
+                   "a row has a value in every column");
+    columns[column.name] = column.values;
+    if (!column.words.empty()) words[column.name] = column.words;
+  }
+  return Json{{"columns", std::move(columns)}, {"words", std::move(words)}};
+}
+
+std::string PageHtml(const Page& page) {
+  std::string out = Head(page) + Answer(page);
+  std::size_t number = 0;
+  for (const PageSection& section : page.sections) {
+    const std::size_t here = ++number;
+    out +=
+        fmt::format("<section aria-labelledby=\"section-{0}\">\n<h2 id=\"section-{0}\">{1}</h2>\n",
+                    here, Escaped(section.heading));
+    for (const std::string& text : section.paragraphs) {
+      out += fmt::format("<p>{}</p>\n", Escaped(text));
+    }
+    if (section.chart) out += ChartHtml(*section.chart, here);
+    for (const std::string& note : section.notes) {
+      out += fmt::format("<p class=\"note\">{}</p>\n", Escaped(note));
+    }
+    for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
+    out += "</section>\n";
+  }
+  if (!page.appendices.empty()) out += "<section>\n";
+  for (const auto& [heading, text] : page.appendices) {
+    out += fmt::format(
+        "<details><summary>{0}</summary>\n<pre tabindex=\"0\" "
+        "aria-label=\"{0}\">{1}</pre></details>\n",
+        Escaped(heading), Escaped(text));
+  }
+  if (!page.appendices.empty()) out += "</section>\n";
+  out +=
+      "</main>\n<footer>\n<p>Written by stepcast. This page needs no other file and no "
+      "network.</p>\n";
+  if (HasCharts(page)) {
+    out += fmt::format(
+        "<noscript><p class=\"noscript\">The charts need JavaScript; the tables say the same."
+        "</p></noscript>\n<details><summary>Licences of the charting libraries in this page"
+        "</summary>\n<pre tabindex=\"0\" aria-label=\"Licences\">{}</pre></details>\n",
+        Escaped(ChartLicences()));
+  }
+  out += "</footer>\n";
+  if (HasCharts(page)) {
+    for (const std::string_view script :
+         {VegaScript(), VegaLiteScript(), VegaEmbedScript(), PageScript()}) {
+      STEPCAST_CHECK(script.find("</script") == std::string_view::npos,
+                     "no script ends its element early");
+      out += "<script>";
+      out += script;
+      out += "</script>\n";
+    }
+  }
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace stepcast::report

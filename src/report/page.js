@@ -1,0 +1,273 @@
+// Draws the charts of a report page from the specifications and the data that stand in it, and
+// makes them usable by pointer and keyboard alike. The page is complete without: every chart has
+// its tables.
+'use strict';
+(() => {
+  const tip = document.createElement('div');
+  tip.className = 'tip';
+  tip.hidden = true;
+  document.body.append(tip);
+
+  const number = new Intl.NumberFormat('en', {maximumSignificantDigits: 5});
+  const fixed = {};
+  const grouped = (value, digits) => {
+    fixed[digits] ??= new Intl.NumberFormat(
+        'en', {minimumFractionDigits: digits, maximumFractionDigits: digits});
+    return fixed[digits].format(value);
+  };
+
+  // Data come as columns; words of a column are told once.
+  function rowsOf(data) {
+    const names = Object.keys(data.columns);
+    const count = names.length === 0 ? 0 : data.columns[names[0]].length;
+    const rows = new Array(count);
+    for (let i = 0; i < count; ++i) {
+      const row = {id: i};
+      for (const name of names) {
+        const value = data.columns[name][i];
+        const words = data.words?.[name];
+        row[name] = words && value !== null ? words[value] : value;
+      }
+      rows[i] = row;
+    }
+    return rows;
+  }
+
+  // What a row says: pairs of a title and a text.
+  function describe(row, chart) {
+    const facts = [];
+    for (const field of chart.tips) {
+      let value = row[field.field];
+      if (value === undefined || value === null || value === '') continue;
+      if (typeof value === 'number') {
+        value = field.digits === undefined ? number.format(value) : grouped(value, field.digits);
+      }
+      facts.push([field.title, field.unit ? `${value} ${field.unit}` : String(value)]);
+    }
+    return facts;
+  }
+
+  function showTip(facts, x, y) {
+    const table = document.createElement('table');
+    for (const [title, text] of facts) {
+      const line = table.insertRow();
+      const head = document.createElement('th');
+      head.textContent = title;
+      line.append(head);
+      line.insertCell().textContent = text;
+    }
+    tip.replaceChildren(table);
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    const left = x + 16 + box.width > innerWidth ? x - 16 - box.width : x + 16;
+    const top = y + 16 + box.height > innerHeight ? y - 12 - box.height : y + 16;
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${Math.max(4, top)}px`;
+  }
+
+  // Bars narrower than this many of the shown width's parts are drawn as one with their neighbours,
+  // and nothing is drawn narrower than the second.
+  const kParts = 1400, kNarrowest = 850;
+
+  // The bars of a timeline in [from, to): those too narrow to see are joined, lane by lane. Always
+  // new objects: Vega marks those that it is given.
+  function barsIn(lanes, from, to) {
+    const least = (to - from) / kParts;
+    const bars = [];
+    for (const lane of lanes) {
+      // The first bar that ends in the window; ends of a lane ascend.
+      let low = 0, high = lane.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (lane[middle].end < from) low = middle + 1; else high = middle;
+      }
+      let joined = null;
+      for (let i = low; i < lane.length && lane[i].start <= to; ++i) {
+        const bar = {...lane[i]};
+        if (bar.end - bar.start >= least) {
+          joined = null;
+          bars.push(bar);
+        } else if (joined && joined.kind === bar.kind && bar.start - joined.end < least &&
+                   joined.end - joined.start < 4 * least) {
+          joined.end = bar.end;
+          joined.operations += bar.operations;
+          joined.busy += bar.busy;
+          joined.name = `${number.format(joined.operations)} short operations`;
+          if (joined.of !== bar.of) joined.of = '';
+        } else {
+          joined = bar;
+          bars.push(bar);
+        }
+      }
+    }
+    bars.forEach((bar, i) => {
+      bar.id = i;
+      bar.left = bar.start;
+      bar.right = Math.max(bar.end, bar.start + (to - from) / kNarrowest);
+    });
+    return bars;
+  }
+
+  class Timeline {
+    constructor(rows, chart) {
+      const lanes = new Map();
+      for (const row of rows) {
+        if (!lanes.has(row.lane)) lanes.set(row.lane, []);
+        lanes.get(row.lane).push(row);
+      }
+      this.lanes = [...lanes.values()];
+      this.whole = chart.window;
+      this.shown = chart.window;
+    }
+    bars() { return barsIn(this.lanes, this.shown[0], this.shown[1]); }
+  }
+
+  const config = {
+    background: null,
+    font: 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif',
+    aria: false,
+    view: {stroke: null},
+    axis: {
+      labelColor: 'var(--quiet)', titleColor: 'var(--quiet)', tickColor: 'var(--line)',
+      domainColor: 'var(--line)', gridColor: 'var(--grid)', labelFontSize: 12, titleFontSize: 12.5,
+      titleFontWeight: 'normal', labelLimit: 260, titlePadding: 10,
+    },
+    legend: {
+      labelColor: 'var(--ink)', titleColor: 'var(--quiet)', labelFontSize: 12.5,
+      titleFontSize: 12.5, titleFontWeight: 'normal', symbolType: 'square', symbolStrokeWidth: 0,
+      symbolBaseFillColor: 'var(--quiet)', symbolBaseStrokeColor: 'var(--quiet)',
+      labelLimit: 320,
+    },
+    text: {color: 'var(--ink)'},
+  };
+
+  async function draw(figure) {
+    const chart = JSON.parse(figure.querySelector('script').textContent);
+    const place = figure.querySelector('.chart');
+    const readout = figure.querySelector('.readout');
+    const rows = rowsOf(chart.data);
+    const timeline = chart.window ? new Timeline(rows, chart) : null;
+    let drawn = timeline ? timeline.bars() : rows;
+    const spec = {
+      ...chart.spec,
+      $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
+      datasets: {rows: drawn},
+    };
+    // In an element of its own: Vega sets roles and labels where it draws.
+    const canvas = document.createElement('div');
+    canvas.className = 'canvas';
+    place.append(canvas);
+    const {view} = await vegaEmbed(canvas, spec, {
+      actions: false,
+      renderer: 'svg',
+      config,
+      tooltip: (_, event, item, value) => {
+        if (value && item.datum) showTip(describe(item.datum, chart), event.clientX, event.clientY);
+        else tip.hidden = true;
+      },
+    });
+    const svg = place.querySelector('svg');
+    svg.setAttribute('aria-hidden', 'true');
+    svg.removeAttribute('role');
+
+    let at = -1;
+    const say = text => { readout.textContent = text; };
+    const mark = row => view.signal('focus', row ? row.id : -1).runAsync();
+    const go = to => {
+      if (drawn.length === 0) return;
+      at = Math.min(Math.max(to, 0), drawn.length - 1);
+      const row = drawn[at];
+      mark(row);
+      say(`${at + 1} of ${drawn.length}. ` +
+          describe(row, chart).map(([title, text]) => `${title}: ${text}`).join('; '));
+    };
+    // Another lane of a timeline, at the same time.
+    const change = by => {
+      if (!timeline || at < 0) return go(at + by);
+      const row = drawn[at];
+      const names = chart.lanes;
+      for (let lane = names.indexOf(row.lane) + by; lane >= 0 && lane < names.length; lane += by) {
+        let best = -1;
+        drawn.forEach((other, i) => {
+          if (other.lane !== names[lane]) return;
+          const nearer = best < 0 ||
+              Math.abs(other.start - row.start) < Math.abs(drawn[best].start - row.start);
+          if (nearer) best = i;
+        });
+        if (best >= 0) return go(best);
+      }
+    };
+
+    let show = () => {};
+    if (timeline) {
+      const refresh = () => {
+        drawn = timeline.bars();
+        at = -1;
+        view.signal('focus', -1);
+        return view.data('rows', drawn).runAsync();
+      };
+      let waiting = false;
+      view.addSignalListener('zoom_left', (_, window) => {
+        timeline.shown = window && window.length === 2 ? window.map(Number) : timeline.whole;
+        if (waiting) return;
+        waiting = true;
+        requestAnimationFrame(() => { waiting = false; refresh(); });
+      });
+      show = (from, to) => {
+        const [first, last] = timeline.whole;
+        const width = Math.min(to - from, last - first);
+        const start = Math.min(Math.max(from, first), last - width);
+        return view.signal('zoom_left', [start, start + width]).runAsync().then(() =>
+          say(`Shown: ${number.format(start)} to ${number.format(start + width)} ms of ` +
+              `${number.format(last)} ms`));
+      };
+    }
+    const zoom = factor => {
+      const [from, to] = timeline.shown;
+      const row = at >= 0 ? drawn[at] : null;
+      const middle = row ? (row.start + row.end) / 2 : (from + to) / 2;
+      const half = (to - from) * factor / 2;
+      show(middle - half, middle + half);
+    };
+    const pan = part => {
+      const [from, to] = timeline.shown;
+      show(from + (to - from) * part, to + (to - from) * part);
+    };
+    const actions = timeline ? {
+      in: () => zoom(0.5), out: () => zoom(2), earlier: () => pan(-0.4), later: () => pan(0.4),
+      whole: () => show(...timeline.whole),
+    } : {};
+    for (const button of figure.querySelectorAll('button[data-do]')) {
+      button.addEventListener('click', () => actions[button.dataset.do]());
+    }
+    place.addEventListener('keydown', event => {
+      if (event.target !== place || event.ctrlKey || event.altKey || event.metaKey) return;
+      const keys = {
+        ArrowRight: () => go(at + 1), ArrowLeft: () => go(at - 1), Home: () => go(0),
+        End: () => go(drawn.length - 1), ArrowDown: () => change(1), ArrowUp: () => change(-1),
+        Escape: () => { at = -1; mark(null); say(''); },
+        '+': actions.in, '=': actions.in, '-': actions.out, '0': actions.whole,
+        PageUp: actions.earlier, PageDown: actions.later,
+      };
+      const act = keys[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+    place.addEventListener('pointerleave', () => { tip.hidden = true; });
+    figure.dataset.drawn = 'true';
+  }
+
+  async function drawAll() {
+    for (const figure of document.querySelectorAll('figure[data-chart]')) {
+      try {
+        await draw(figure);
+      } catch (error) {
+        figure.querySelector('.readout').textContent = 'This chart could not be drawn; its table says the same.';
+        console.error(error);
+      }
+    }
+    document.documentElement.dataset.ready = 'true';
+  }
+  drawAll();
+})();

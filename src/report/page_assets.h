@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+// What every report page carries along, embedded when stepcast is built: the charting libraries and
+// the page's own style and script.
+namespace stepcast::report {
+
+std::string_view VegaScript();
+std::string_view VegaLiteScript();
+std::string_view VegaEmbedScript();
+// The licences of the three and of what they contain.
+std::string_view ChartLicences();
+
+std::string_view PageStyle();   // page.css
+std::string_view PageScript();  // page.js
+
+}  // namespace stepcast::report

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "src/forecast/forecast.h"
+#include "src/report/charts.h"
+#include "src/report/page.h"
+#include "src/report/timeline_chart.h"
+
+// Pieces of pages that describe a step. For the .cc files of this room only.
+namespace stepcast::report {
+
+// Forward, backward, optimizer, exposed communication, idle.
+Palette BreakdownPalette();
+
+// The five parts of a step as rows of StackedBars, under `bar`.
+void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
+                  Time step);
+
+// Step time, throughput, utilization and memory of a forecast as the page's large figures.
+std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
+
+// The forecast's step in its timeline.
+StepWindow WindowOf(const forecast::Run& run);
+
+}  // namespace stepcast::report

@@ -1,0 +1,132 @@
+#include "src/report/pareto_chart.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/charts.h"
+#include "src/report/number_text.h"
+#include "src/report/pareto.h"
+
+namespace stepcast::report {
+namespace {
+
+// More cannot be told apart, and would make the page slow.
+constexpr std::size_t kMostPoints = 2'500;
+
+constexpr const char* kFront = "nothing is both faster and smaller";
+constexpr const char* kBeaten = "something is";
+constexpr const char* kTooLarge = "does not fit";
+
+void FindFront(std::vector<ParetoPoint>& points) {
+  std::vector<double> x, y;
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (points[i].on_front || !points[i].fits) continue;
+    x.push_back(static_cast<double>(points[i].step_time.picoseconds()));
+    y.push_back(static_cast<double>(points[i].peak.count()));
+    which.push_back(i);
+  }
+  const std::vector<bool> front = ParetoFront(x, y);
+  for (std::size_t i = 0; i < which.size(); ++i) points[which[i]].on_front = front[i];
+}
+
+bool OnFront(const ParetoPoint& point) { return point.on_front.value_or(false); }
+
+// The front, and of the others every so-manieth.
+std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::size_t most) {
+  std::vector<ParetoPoint> kept;
+  std::size_t others = 0;
+  for (const ParetoPoint& point : points) others += OnFront(point) ? 0 : 1;
+  const std::size_t every = (others + most - 1) / most;
+  std::size_t seen = 0;
+  for (const ParetoPoint& point : points) {
+    if (OnFront(point) || seen++ % every == 0) kept.push_back(point);
+  }
+  return kept;
+}
+
+}  // namespace
+
+ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label) {
+  FindFront(points);
+  std::vector<ParetoPoint> front;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(front), OnFront);
+  std::stable_sort(front.begin(), front.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
+    return a.step_time < b.step_time;
+  });
+
+  std::string note;
+  if (points.size() > kMostPoints) {
+    const std::size_t all = points.size();
+    points = Thinned(points, kMostPoints);
+    note = fmt::format(
+        "{} of {} points are drawn: all that nothing beats, and of the others an even choice.",
+        Grouped(static_cast<std::int64_t>(points.size())), Grouped(static_cast<std::int64_t>(all)));
+  }
+  Bytes most;
+  bool gpus = false;
+  for (const ParetoPoint& point : points) {
+    most = std::max(most, point.peak);
+    gpus |= point.gpus > 0;
+  }
+  const ByteUnit unit = UnitFor(most);
+  const auto amount = [&](Bytes bytes) {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
+  };
+
+  Chart chart;
+  chart.label = label;
+  // In the order of the keyboard: the front first, then by step time.
+  std::stable_sort(points.begin(), points.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
+    return OnFront(a) != OnFront(b) ? OnFront(a) : a.step_time < b.step_time;
+  });
+  for (const ParetoPoint& point : points) {
+    chart.data.Word("name", point.name);
+    chart.data.Number("step", InMilliseconds(point.step_time));
+    chart.data.Number("peak", amount(point.peak));
+    chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
+    if (gpus) chart.data.Number("gpus", static_cast<double>(point.gpus));
+    chart.data.Word("what", OnFront(point) ? kFront : point.fits ? kBeaten : kTooLarge);
+  }
+  chart.tips = {{"name", "Combination"},
+                {"step", "Step time", "ms", 3},
+                {"peak", "Peak memory", unit.name, 2},
+                {"rate", "Tokens/s per GPU", "", 1},
+                {"gpus", "GPUs"},
+                {"what", "Compared"}};
+  const Json loose{{"zero", false}, {"padding", 12}};
+  Json encoding{
+      {"x", Quantity("step", "step time, ms", loose)},
+      {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), loose)},
+      {"color", ColourBy("what", {{kFront, "--c1"}, {kBeaten, "--c0"}, {kTooLarge, "--idle"}})}};
+  encoding["color"]["legend"]["symbolType"] = "circle";
+  Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", kFront)}}}},
+            {"mark",
+             {{"type", "line"},
+              {"interpolate", "step-after"},
+              {"color", "var(--c1)"},
+              {"strokeWidth", 1.2},
+              {"tooltip", nullptr}}},
+            {"encoding", {{"color", nullptr}}}};
+  Json marks{
+      {"mark", Mark("point", {{"filled", true}, {"size", 60}, {"opacity", 0.85}, {"clip", true}})}};
+  constexpr int kHeight = 380;
+  chart.spec =
+      Layered(Json::array({std::move(line), std::move(marks)}), std::move(encoding), 2, kHeight);
+
+  Table table({{"on the front", Align::kLeft},
+               {"step ms", Align::kRight},
+               {fmt::format("peak {}", unit.name), Align::kRight},
+               {"tokens/s/GPU", Align::kRight}});
+  for (const ParetoPoint& point : front) {
+    table.AddRow({point.name, Milliseconds(point.step_time), In(unit, point.peak),
+                  Decimal(point.tokens_per_second_per_gpu, 1)});
+  }
+  return {std::move(chart), std::move(note), std::move(table)};
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/time.h"
+#include "src/report/page.h"
+
+// Step time against memory of many plans or combinations. For the .cc files of this room only.
+namespace stepcast::report {
+
+struct ParetoPoint {
+  std::string name;  // "data_parallel.bucket_size = 25 MiB, cluster.nodes = 4"
+  Time step_time;
+  Bytes peak;
+  double tokens_per_second_per_gpu = 0;
+  bool fits = true;
+  std::int64_t gpus = 0;  // 0: the same for all, not shown
+  // Whether nothing beats it; without, that is found out from step time and peak of those that fit.
+  std::optional<bool> on_front{};
+};
+
+struct ParetoFigure {
+  Chart chart;
+  std::string note;  // what was left out; empty if nothing
+  Table front;       // those that nothing beats, shortest step first
+};
+
+// Where there are very many points, all on the front are shown and of the others an even choice.
+ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label);
+
+}  // namespace stepcast::report

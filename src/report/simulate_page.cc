@@ -1,0 +1,123 @@
+#include "src/report/simulate_page.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/categories.h"
+#include "src/report/charts.h"
+#include "src/report/figures_text.h"
+#include "src/report/memory_chart.h"
+#include "src/report/number_text.h"
+#include "src/report/page.h"
+#include "src/report/page_figures.h"
+#include "src/report/timeline_chart.h"
+
+namespace stepcast::report {
+namespace {
+
+PageSection BreakdownSection(const forecast::Forecast& forecast) {
+  PageSection section{.heading = "Where the time goes"};
+  section.paragraphs = {
+      "Every instant belongs to the phase of the kernel that computes then; else to exposed "
+      "communication if something waits for a collective; else the device is idle. The parts add "
+      "up to the step."};
+  ChartData data;
+  AddBreakdown(data, "step", forecast.time, forecast.step_time);
+  section.chart = StackedBars(
+      "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
+      std::move(data), BreakdownPalette(), 1);
+  section.tables.push_back(
+      {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
+  return section;
+}
+
+PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::Run& run) {
+  const StepWindow window = WindowOf(run);
+  const int ranks = scenario.cluster->devices();
+  const int rank = run.forecast.memory.rank;
+  TimelineFigure figure = TimelineChart(
+      LanesOf(window), window.end - window.start,
+      fmt::format("Timeline of one step on rank {}: what its streams and its host do when", rank));
+  PageSection section{.heading = "Timeline of one step"};
+  if (ranks == 1) {
+    section.paragraphs = {"One step in the steady state, stream by stream."};
+  } else if (scenario.network == scenario::Fidelity::kAnalytic) {
+    section.paragraphs = {
+        fmt::format("One step in the steady state, stream by stream. All {} ranks run the same "
+                    "program under the same circumstances, so rank {} stands for all of them.",
+                    Grouped(ranks), rank)};
+  } else {
+    section.paragraphs = {fmt::format(
+        "One step in the steady state, stream by stream, on rank {}. All {} ranks were simulated; "
+        "collectives wait for the last of their ranks, so this one shows what the others cost it.",
+        rank, Grouped(ranks))};
+  }
+  section.chart = std::move(figure.chart);
+  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  section.tables.push_back(
+      {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
+  section.tables.push_back(
+      {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
+  return section;
+}
+
+PageSection MemorySection(const forecast::Run& run) {
+  const StepWindow window = WindowOf(run);
+  const forecast::MemoryForecast& memory = run.forecast.memory;
+  constexpr std::size_t kMostInstants = 500;
+  const std::vector<MemoryInstant> instants = MemoryOver(run.program, run.timeline, run.first_step,
+                                                         window.start, window.end, kMostInstants);
+  PageSection section{.heading = "Memory over the step"};
+  section.paragraphs = {
+      "What the allocator has handed out at each point of the program, drawn where the compute "
+      "stream gets there. The host asks for it earlier, as far as it runs ahead of the device."};
+  section.chart = MemoryChart(instants, window.end - window.start, memory);
+  Bytes most;
+  for (const MemoryInstant& instant : instants) most = std::max(most, Total(instant.bytes));
+  if (most < memory.peak) {
+    section.notes.push_back(
+        fmt::format("The peak of {} was reached in an earlier step, or while a release waited for "
+                    "another stream.",
+                    FormatBytes(memory.peak)));
+  }
+  if (instants.size() >= kMostInstants / 2) {
+    section.notes.push_back(
+        "Of neighbouring moments too close to be told apart the fullest is shown.");
+  }
+  section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
+                            .table = MemoryRows(memory)});
+  return section;
+}
+
+PageSection CollectiveSection(const forecast::Forecast& forecast) {
+  PageSection section{.heading = "Collectives"};
+  if (forecast.collectives.empty()) {
+    section.paragraphs = {"There are none."};
+    return section;
+  }
+  section.paragraphs = {fmt::format("Under way for {} ms of the step, of which {} ms are exposed.",
+                                    Milliseconds(forecast.communication_total),
+                                    Milliseconds(forecast.time.exposed_communication))};
+  section.tables.push_back(
+      {.caption = "Of one rank in one step", .table = CollectiveRows(forecast)});
+  return section;
+}
+
+}  // namespace
+
+std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run) {
+  Page page;
+  page.kind = "Forecast of one training step";
+  page.title = scenario.name;
+  page.asked = Facts(scenario);
+  page.answer = AnswerOf(run.forecast);
+  page.warnings = scenario.warnings;
+  page.sections = {BreakdownSection(run.forecast), TimelineSection(scenario, run),
+                   MemorySection(run), CollectiveSection(run.forecast)};
+  page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
+  return PageHtml(page);
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,442 @@
+#include "src/report/sweep_page.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/quantity.h"
+#include "src/report/charts.h"
+#include "src/report/number_text.h"
+#include "src/report/page.h"
+#include "src/report/pareto_chart.h"
+#include "src/report/sweep_report.h"
+
+namespace stepcast::report {
+namespace {
+
+using planner::RowStatus;
+using planner::SweepAxis;
+using planner::SweepGrid;
+using planner::SweepRow;
+
+// What lines and cells can show at once, and what a table is read for.
+constexpr std::size_t kMostMarks = 4'000;
+constexpr std::size_t kMostTableRows = 1'000;
+
+constexpr const char* kFits = "fits";
+constexpr const char* kTooLarge = "does not fit";
+constexpr const char* kIllegal = "cannot exist";
+
+const char* Word(RowStatus status) {
+  switch (status) {
+    case RowStatus::kOk:
+      return kFits;
+    case RowStatus::kDoesNotFit:
+      return kTooLarge;
+    case RowStatus::kIllegal:
+      return kIllegal;
+  }
+  return "";
+}
+
+std::string Setting(const SweepGrid& grid, std::int64_t row) {
+  std::string text;
+  for (const auto& [key, value] : grid.Row(row)) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+
+// The last part of a dotted key, unless another key ends alike.
+std::string ShortName(const SweepGrid& grid, std::size_t axis) {
+  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  const std::string name = last(grid.axes()[axis].key);
+  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
+    if (i != axis && last(grid.axes()[i].key) == name) return grid.axes()[axis].key;
+  }
+  return name;
+}
+
+// "axis0": a column of the data.
+std::string ColumnOf(std::size_t axis) { return fmt::format("axis{}", axis); }
+
+// Axes by their number of values, most first: the first lies along x.
+std::vector<std::size_t> AxesBySize(const SweepGrid& grid) {
+  std::vector<std::size_t> order(grid.axes().size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return grid.axes()[a].values.size() > grid.axes()[b].values.size();
+  });
+  return order;
+}
+
+class SweepCharts {
+ public:
+  SweepCharts(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+              std::optional<std::int64_t> best)
+      : grid_(grid), rows_(rows), best_(best.value_or(0)), order_(AxesBySize(grid)) {
+    Bytes most;
+    for (const SweepRow& row : rows) most = std::max(most, row.peak);
+    unit_ = UnitFor(most);
+    const bool all = rows_.size() <= kMostMarks;
+    for (std::int64_t i = 0; i < grid_.rows() && reach_.size() < kMostMarks; ++i) {
+      if (all || OthersAsBest(i)) reach_.push_back(i);
+    }
+  }
+
+  std::size_t along() const { return order_[0]; }
+  std::optional<std::size_t> across() const {
+    if (order_.size() < 2) return std::nullopt;
+    return order_[1];
+  }
+
+  bool leaves_out() const { return reach_.size() < rows_.size(); }
+
+  Chart Lines() const {
+    Chart chart = Empty();
+    Json encoding{{"x", Ordinal(along(), -30)},
+                  {"y",
+                   {{"field", "value"},
+                    {"type", "quantitative"},
+                    {"title", nullptr},
+                    {"scale", {{"zero", false}, {"padding", 10}}}}}};
+    if (across()) {
+      const std::vector<std::string>& values = grid_.axes()[*across()].values;
+      constexpr std::size_t kMostColours = 9;
+      if (values.size() <= kMostColours) {
+        encoding["color"] = ColourBy(ColumnOf(*across()), PaletteOf(values), Name(*across()));
+        encoding["color"]["legend"]["symbolType"] = "circle";
+      } else {
+        encoding["detail"] = {{"field", ColumnOf(*across())}, {"type", "nominal"}};
+      }
+    }
+    Json line{{"mark", {{"type", "line"}, {"strokeWidth", 1.6}, {"tooltip", nullptr}}}};
+    if (!across()) line["mark"]["color"] = "var(--c0)";
+    Json points{{"mark", Mark("point", {{"size", 60}, {"filled", true}})}};
+    if (!across()) points["mark"]["color"] = "var(--c0)";
+    points["encoding"] = {
+        {"shape",
+         {{"field", "status"},
+          {"type", "nominal"},
+          {"scale", {{"domain", {kFits, kTooLarge}}, {"range", {"circle", "cross"}}}},
+          {"legend", {{"title", nullptr}, {"orient", "top"}}}}}};
+    constexpr int kHeight = 340;
+    chart.spec =
+        Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
+    Reachable(chart.spec, {"datum.value !== null"});
+    chart.label = fmt::format("A figure of the step along {}{}", Key(along()),
+                              across() ? ", a line for each value of " + Key(*across()) : "");
+    return chart;
+  }
+
+  Chart Map() const {
+    Chart chart = Empty();
+    const Json encoding{{"x", Ordinal(along(), -30)}, {"y", Ordinal(*across(), 0)}};
+    // A cell without a value is empty, and says so.
+    Json cells{{"mark", Mark("rect", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
+    cells["encoding"]["color"] = {
+        {"condition", {{"test", "datum.value === null"}, {"value", "var(--panel)"}}},
+        {"field", "value"},
+        {"type", "quantitative"},
+        {"scale",
+         {{"type", "quantize"},
+          {"zero", false},
+          {"nice", false},
+          {"range",
+           {"var(--q0)", "var(--q1)", "var(--q2)", "var(--q3)", "var(--q4)", "var(--q5)"}}}},
+        {"legend",
+         {{"title", nullptr},
+          {"orient", "top"},
+          {"direction", "horizontal"},
+          {"gradientLength", 360},
+          {"format", ",.3~r"}}}};
+    const std::size_t columns = grid_.axes()[along()].values.size();
+    const std::size_t lines = grid_.axes()[*across()].values.size();
+    constexpr int kCell = 36, kLeast = 120;
+    chart.spec = Layered(Json::array({std::move(cells)}), encoding, 3,
+                         std::max(kLeast, kCell * static_cast<int>(lines)));
+    // The figures themselves where there is room for them; else the signs alone. On the two
+    // strongest colours, which stand for the last third of the range, in the colour that is
+    // readable there.
+    constexpr std::size_t kRoom = 10;
+    const char* figure = columns <= kRoom ? "format(datum.value, ',.4~r') + ' '" : "''";
+    const std::string text = fmt::format(
+        "datum.value === null ? '–' : {} + (datum.status === '{}' ? '' : '×')", figure, kFits);
+    const char* strong =
+        "datum.value !== null && datum.value - datum.least >= (datum.most - datum.least) * 2 / 3 "
+        "&& "
+        "datum.most > datum.least";
+    chart.spec["layer"].push_back(
+        {{"transform",
+          {{{"joinaggregate",
+             {{{"op", "min"}, {"field", "value"}, {"as", "least"}},
+              {{"op", "max"}, {"field", "value"}, {"as", "most"}}}}},
+           {{"calculate", text}, {"as", "sign"}}}},
+         {"mark", {{"type", "text"}, {"fontSize", 12}, {"tooltip", nullptr}}},
+         {"encoding",
+          {{"text", {{"field", "sign"}}},
+           {"color",
+            {{"condition", {{"test", strong}, {"value", "var(--on-strong)"}}},
+             {"value", "var(--ink)"}}}}}});
+    Reachable(chart.spec, {});
+    chart.label = fmt::format("Heat map of a figure of the step over {} and {}", Key(along()),
+                              Key(*across()));
+    return chart;
+  }
+
+  ParetoFigure Pareto() const {
+    std::vector<ParetoPoint> points;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const SweepRow& row = rows_[i];
+      if (row.status == RowStatus::kIllegal) continue;
+      points.push_back({.name = Setting(grid_, static_cast<std::int64_t>(i)),
+                        .step_time = row.step_time,
+                        .peak = row.peak,
+                        .tokens_per_second_per_gpu = row.tokens_per_second_per_gpu,
+                        .fits = row.status == RowStatus::kOk});
+    }
+    return ParetoChart(std::move(points), "Step time against peak memory of every combination");
+  }
+
+  const std::string& Key(std::size_t axis) const { return grid_.axes()[axis].key; }
+  std::string Name(std::size_t axis) const { return ShortName(grid_, axis); }
+  ByteUnit unit() const { return unit_; }
+
+ private:
+  bool OthersAsBest(std::int64_t row) const {
+    for (std::size_t i = 2; i < order_.size(); ++i) {
+      if (grid_.Value(row, order_[i]) != grid_.Value(best_, order_[i])) return false;
+    }
+    return true;
+  }
+
+  Chart Empty() const {
+    Chart chart;
+    for (const std::int64_t i : reach_) {
+      const SweepRow& row = rows_[static_cast<std::size_t>(i)];
+      const bool illegal = row.status == RowStatus::kIllegal;
+      for (std::size_t axis = 0; axis < order_.size(); ++axis) {
+        chart.data.Word(ColumnOf(axis), grid_.Value(i, axis));
+      }
+      const auto number = [&](const char* column, double value) {
+        if (illegal) {
+          chart.data.Missing(column);
+        } else {
+          chart.data.Number(column, value);
+        }
+      };
+      number("step", InMilliseconds(row.step_time));
+      number("rate", Rounded(row.tokens_per_second_per_gpu));
+      number("peak",
+             Rounded(static_cast<double>(row.peak.count()) / static_cast<double>(unit_.bytes)));
+      chart.data.Word("status", Word(row.status));
+      chart.data.Word("reason", Reason(row));
+    }
+    for (std::size_t axis = 0; axis < order_.size(); ++axis) {
+      chart.tips.push_back({ColumnOf(axis), Name(axis)});
+    }
+    chart.tips.insert(chart.tips.end(), {{"step", "Step time", "ms", 3},
+                                         {"rate", "Tokens/s per GPU", "", 1},
+                                         {"peak", "Peak memory", unit_.name, 2},
+                                         {"status", "Status"},
+                                         {"reason", "Because"}});
+    return chart;
+  }
+
+  Json Ordinal(std::size_t axis, int angle) const {
+    const std::vector<std::string>& values = grid_.axes()[axis].values;
+    constexpr std::size_t kManyLabels = 12;
+    Json channel{
+        {"field", ColumnOf(axis)},
+        {"type", "ordinal"},
+        {"title", Key(axis)},
+        {"scale", {{"domain", values}}},
+        {"axis",
+         {{"labelAngle", values.size() > kManyLabels ? angle : 0}, {"labelOverlap", true}}}};
+    return channel;
+  }
+
+  // Which figure is shown, and the values of the axes that lie along neither x nor colour.
+  void Reachable(Json& spec, std::vector<std::string> filters) const {
+    const std::string step = "step time, ms", rate = "tokens/s per GPU",
+                      peak = fmt::format("peak memory, {}", unit_.name);
+    spec["params"].push_back(
+        {{"name", "figure"},
+         {"value", step},
+         {"bind", {{"input", "select"}, {"options", {step, rate, peak}}, {"name", "Figure"}}}});
+    Json transform = Json::array();
+    transform.push_back(
+        {{"calculate", fmt::format("figure === '{}' ? datum.step : figure === '{}' ? datum.rate : "
+                                   "datum.peak",
+                                   step, rate)},
+         {"as", "value"}});
+    for (std::size_t i = 2; i < order_.size(); ++i) {
+      const std::size_t axis = order_[i];
+      const std::string& value = grid_.Value(best_, axis);
+      const std::string name = fmt::format("value{}", axis);
+      if (leaves_out()) continue;  // only the best row's value is there
+      spec["params"].push_back(
+          {{"name", name},
+           {"value", value},
+           {"bind",
+            {{"input", "select"}, {"options", grid_.axes()[axis].values}, {"name", Key(axis)}}}});
+      filters.push_back(fmt::format("datum.{} === {}", ColumnOf(axis), name));
+    }
+    for (const std::string& filter : filters) transform.push_back({{"filter", filter}});
+    spec["transform"] = std::move(transform);
+  }
+
+  const SweepGrid& grid_;
+  const std::vector<SweepRow>& rows_;
+  const std::int64_t best_;
+  const std::vector<std::size_t> order_;
+  ByteUnit unit_{};
+  // The rows that lines and cells can show. Where there are too many, the axes beyond the first two
+  // keep the values of the best row.
+  std::vector<std::int64_t> reach_;
+};
+
+Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUnit unit) {
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
+    columns.push_back({ShortName(grid, i), Align::kLeft});
+  }
+  columns.push_back({"status", Align::kLeft});
+  columns.push_back({"step ms", Align::kRight});
+  columns.push_back({"tokens/s/GPU", Align::kRight});
+  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight});
+  columns.push_back({"reason", Align::kLeft});
+  Table table(std::move(columns));
+  // Where not all are shown: the fastest.
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (order.size() > kMostTableRows) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const bool a_fits = rows[a].status == RowStatus::kOk,
+                 b_fits = rows[b].status == RowStatus::kOk;
+      return a_fits != b_fits ? a_fits : rows[a].step_time < rows[b].step_time;
+    });
+    order.resize(kMostTableRows);
+  }
+  for (const std::size_t i : order) {
+    const SweepRow& row = rows[i];
+    const bool illegal = row.status == RowStatus::kIllegal;
+    std::vector<std::string> cells;
+    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
+      cells.push_back(std::move(value));
+    }
+    cells.push_back(row.status == RowStatus::kDoesNotFit ? "does\u00a0not\u00a0fit"
+                                                         : Word(row.status));
+    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
+    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
+    cells.push_back(illegal ? "-" : In(unit, row.peak));
+    cells.push_back(Reason(row));
+    table.AddRow(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string SweepPage(const std::string& title,
+                      const std::vector<std::pair<std::string, std::string>>& about,
+                      const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  Page page;
+  page.kind = "Sweep over combinations";
+  page.title = title;
+  page.asked = about;
+  for (const SweepAxis& axis : grid.axes()) {
+    page.asked.emplace_back("varied",
+                            fmt::format("{} = {}", axis.key, fmt::join(axis.values, ", ")));
+  }
+  const auto count = [&](RowStatus status) {
+    return std::count_if(rows.begin(), rows.end(),
+                         [&](const SweepRow& row) { return row.status == status; });
+  };
+  page.answer.push_back(
+      {.label = "Combinations",
+       .value = Grouped(grid.rows()),
+       .more = fmt::format("{} fit, {} do not fit, {} cannot exist", Grouped(count(RowStatus::kOk)),
+                           Grouped(count(RowStatus::kDoesNotFit)),
+                           Grouped(count(RowStatus::kIllegal)))});
+  const std::optional<std::int64_t> best = Fastest(rows);
+  if (best) {
+    const SweepRow& row = rows[static_cast<std::size_t>(*best)];
+    page.answer.push_back({.label = "Shortest step",
+                           .value = FormatTime(row.step_time),
+                           .more = Setting(grid, *best),
+                           .tone = Tone::kGood});
+    std::int64_t rate = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const SweepRow& other = rows[i];
+      const double most = rows[static_cast<std::size_t>(rate)].status == RowStatus::kOk
+                              ? rows[static_cast<std::size_t>(rate)].tokens_per_second_per_gpu
+                              : -1;
+      if (other.status == RowStatus::kOk && other.tokens_per_second_per_gpu > most) {
+        rate = static_cast<std::int64_t>(i);
+      }
+    }
+    page.answer.push_back(
+        {.label = "Most tokens/s per GPU",
+         .value = Decimal(rows[static_cast<std::size_t>(rate)].tokens_per_second_per_gpu, 1),
+         .more = Setting(grid, rate)});
+  } else {
+    page.answer.push_back({.label = "Shortest step",
+                           .value = "none",
+                           .more = "no combination fits",
+                           .tone = Tone::kBad});
+  }
+
+  const SweepCharts charts(grid, rows, best);
+  const bool drawable = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
+    return row.status != RowStatus::kIllegal;
+  });
+  std::vector<std::string> left_out;
+  if (charts.leaves_out()) {
+    left_out.push_back(
+        "There are more combinations than can be drawn: the keys that lie along neither axis have "
+        "the values of the shortest step.");
+  }
+  if (drawable) {
+    page.sections.push_back(
+        {.heading = "Along " + charts.Name(charts.along()),
+         .paragraphs = {"Crosses do not fit in memory; combinations that cannot "
+                        "exist are left out."},
+         .chart = charts.Lines(),
+         .notes = left_out});
+    if (charts.across()) {
+      page.sections.push_back(
+          {.heading =
+               fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
+           .paragraphs = {"Stronger colours are larger figures. Cells with × do not fit in memory, "
+                          "cells with – cannot exist."},
+           .chart = charts.Map(),
+           .notes = left_out});
+    }
+    ParetoFigure pareto = charts.Pareto();
+    PageSection section{.heading = "Step time against memory"};
+    section.paragraphs = {
+        "Each point is a combination. Along the line none is both faster and smaller."};
+    section.chart = std::move(pareto.chart);
+    if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
+    section.tables.push_back(
+        {.caption = "Those that nothing beats in both", .table = std::move(pareto.front)});
+    page.sections.push_back(std::move(section));
+  }
+  PageSection all{.heading = "All combinations"};
+  if (rows.size() > kMostTableRows) {
+    all.heading = "The fastest combinations";
+    all.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
+                                  Grouped(grid.rows()))};
+  }
+  all.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, charts.unit())});
+  page.sections.push_back(std::move(all));
+  return PageHtml(page);
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/planner/sweep.h"
+#include "src/planner/sweep_grid.h"
+
+namespace stepcast::report {
+
+// A sweep as one HTML page: its best row, figures along an axis as lines, two axes as a heat map,
+// step time against memory, and the rows. `about`: of the scenario that was varied, "model" and
+// what it is, and so on; may be empty.
+std::string SweepPage(const std::string& title,
+                      const std::vector<std::pair<std::string, std::string>>& about,
+                      const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows);
+
+}  // namespace stepcast::report

@@ -1,0 +1,93 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/cli/shell.h"
+
+// Report pages, opened in a headless Chromium as a reader would open them: no error, no request,
+// marks drawn, values on hover and by keyboard, in light and dark. The screenshots are kept with
+// the test's outputs.
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStepcast = "src/cli/stepcast";
+constexpr const char* kPlaywright = "external/npm/node_modules/playwright-core";
+
+std::string Find(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    for (const char* folder : {"/usr/bin", "/usr/local/bin"}) {
+      const std::string path = fmt::format("{}/{}", folder, name);
+      if (::access(path.c_str(), X_OK) == 0) return path;
+    }
+  }
+  return "";
+}
+
+fs::path Outputs() {
+  const char* folder = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
+  return folder != nullptr ? fs::path(folder) : fs::path(::testing::TempDir());
+}
+
+class PageTest : public ::testing::Test {
+ protected:
+  // The command writes its page to the path that stands for {}.
+  static std::string Make(const std::string& name, const std::string& command, int status = 0) {
+    const std::string page = (Outputs() / (name + ".html")).string();
+    const cli::ShellResult result =
+        cli::Shell(fmt::format("{} {}", kStepcast, fmt::format(fmt::runtime(command), page)));
+    EXPECT_EQ(result.status, status) << result.messages;
+    return page;
+  }
+
+  static void Open(const std::string& name, const std::string& page) {
+    const std::string chromium = Find({"chromium", "chromium-browser", "google-chrome"});
+    if (chromium.empty()) GTEST_SKIP() << "no Chromium is installed (tools/setup installs it)";
+    const std::string node = Find({"node", "nodejs"});
+    if (node.empty()) GTEST_SKIP() << "no Node.js is installed (tools/setup installs it)";
+    const cli::ShellResult result = cli::Shell(
+        fmt::format("HOME={} {} tests/report/open_page.js {} {} {} {} 2>&1", ::testing::TempDir(),
+                    node, kPlaywright, chromium, page, (Outputs() / name).string()));
+    EXPECT_EQ(result.status, 0) << result.output;
+    std::cout << result.output << "\n";
+  }
+};
+
+TEST_F(PageTest, Simulate) {
+  Open("simulate", Make("simulate", "simulate scenarios/llama3-8b-fsdp/scenario.yaml --report {}"));
+}
+
+TEST_F(PageTest, SweepOverOneKey) {
+  Open("sweep-one", Make("sweep-one",
+                         "sweep scenarios/bucket-sweep/scenario.yaml --report {} --vary "
+                         "'data_parallel.bucket_size=1 MiB,5 MiB,25 MiB,100 MiB,400 MiB'"));
+}
+
+// Three keys; some combinations cannot exist, some do not fit.
+TEST_F(PageTest, SweepOverThreeKeys) {
+  Open("sweep-three", Make("sweep-three",
+                           "sweep scenarios/four-million-tokens/scenario.yaml --report {} "
+                           "--vary cluster.nodes=16,32,64,128 "
+                           "--vary training.micro_batch_size=1,2,4,8 "
+                           "--vary data_parallel.reshard_after_forward=true,false"));
+}
+
+TEST_F(PageTest, ValidatePublished) {
+  Open("published", Make("published", "validate published --report {}", 3));
+}
+
+TEST_F(PageTest, ValidateOnThisMachine) {
+  Open("validate", Make("validate",
+                        "validate scenarios/this-machine/scenario.yaml --backend host --steps 3 "
+                        "--set cluster.topology.devices=2 --within 100000% --report {}"));
+}
+
+}  // namespace
+}  // namespace stepcast
