@@ -29,7 +29,7 @@ Json ColourBy(const std::string& field, const Palette& palette, const std::strin
 }
 
 Palette PaletteOf(const std::vector<std::string>& words) {
-  constexpr std::size_t kColours = 9;
+  constexpr std::size_t kColours = 13;  // of page.css
   Palette palette;
   for (std::size_t i = 0; i < words.size(); ++i) {
     palette.emplace_back(words[i], fmt::format("--c{}", i % kColours));

@@ -122,10 +122,8 @@ TEST(PublishedAccuracyReport, ThePageNeedsNothingElse) {
   }
   EXPECT_NE(page.find("A &lt;paper&gt; &amp; more"), std::string::npos);
   // Two points for step times, one for memory.
-  EXPECT_NE(markup.find("forecast over measured for 2 published figures of 1 sources"),
-            std::string::npos);
-  EXPECT_NE(markup.find("forecast over measured for 1 published figures of 1 sources"),
-            std::string::npos);
+  EXPECT_NE(markup.find("forecast over measured; points: 2, sources: 1"), std::string::npos);
+  EXPECT_NE(markup.find("forecast over measured; points: 1, sources: 1"), std::string::npos);
 }
 
 }  // namespace

@@ -59,9 +59,10 @@ class Points {
         "Each point is a published run. Circles check, crosses may be fitted. On the line forecast "
         "and measurement are the same; the dashed lines are ten per cent off."};
     section.chart = PredictedAgainstMeasured(
-        fmt::format("{}: forecast over measured for {} published figures of {} sources; the tables "
-                    "below have the errors by source",
-                    heading, count_, sources_.size()),
+        fmt::format(
+            "{}: forecast over measured; points: {}, sources: {}; the tables below have the "
+            "errors by source",
+            heading, count_, sources_.size()),
         unit, std::move(data_), sources_, {"check", "fit"}, least_, most_,
         {{"group", "Source"},
          {"name", "Case"},

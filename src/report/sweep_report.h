@@ -33,4 +33,7 @@ std::string SweepJsonLines(const planner::SweepGrid& grid,
 // Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);
 
+// The first of the fastest rows that fit.
+std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
+
 }  // namespace stepcast::report

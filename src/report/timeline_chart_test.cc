@@ -168,7 +168,7 @@ TEST(TimelineTextTest, DrawsStreamsAsRows) {
   // cell 15.6, the backward one at 31.2; the optimizer begins at 35.1.
   const std::string text = TimelineText(OneStep(), {.width = 48, .colour = false});
   EXPECT_THAT(text, HasSubstr("compute  FFFFFFFFFFFFFFFFBBBBBBBBBBBBBBBb   OOOO\n"));
-  EXPECT_THAT(text, HasSubstr("reduce                      CCCCCCCCCCCCCCCC\n"));
+  EXPECT_THAT(text, HasSubstr("reduce                      CCCCCCCCCCCCCCCCc\n"));
   EXPECT_THAT(text, HasSubstr("         |0 ms"));
   EXPECT_THAT(text, HasSubstr("F forward   B backward   O optimizer"));
 }

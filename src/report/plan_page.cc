@@ -1,0 +1,124 @@
+#include "src/report/plan_page.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/number_text.h"
+#include "src/report/page.h"
+#include "src/report/pareto_chart.h"
+
+namespace stepcast::report {
+namespace {
+
+Bytes MostMemory(const std::vector<SearchedPlan>& plans) {
+  Bytes most;
+  for (const SearchedPlan& plan : plans) most = std::max(most, plan.peak);
+  return most;
+}
+
+Table BestTable(const SearchView& view) {
+  const ByteUnit unit = UnitFor(MostMemory(view.plans));
+  Table table({{"rank", Align::kRight},
+               {"plan", Align::kLeft},
+               {"GPUs", Align::kRight},
+               {"step ms", Align::kRight},
+               {"tokens/s/GPU", Align::kRight},
+               {fmt::format("peak {}", unit.name), Align::kRight}});
+  for (std::size_t i = 0; i < view.best.size(); ++i) {
+    const SearchedPlan& plan = view.plans[view.best[i]];
+    table.AddRow({fmt::format("{}", i + 1), plan.name, Grouped(plan.gpus),
+                  Milliseconds(plan.step_time), Decimal(plan.tokens_per_second_per_gpu, 1),
+                  In(unit, plan.peak)});
+  }
+  return table;
+}
+
+PageSection FrontSection(const SearchView& view) {
+  std::vector<ParetoPoint> points;
+  for (const SearchedPlan& plan : view.plans) {
+    points.push_back({.name = plan.name,
+                      .step_time = plan.step_time,
+                      .peak = plan.peak,
+                      .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
+                      .fits = plan.fits,
+                      .gpus = plan.gpus,
+                      .on_front = plan.on_front});
+  }
+  ParetoFigure figure = ParetoChart(
+      std::move(points), "Step time against peak memory of every plan that was simulated");
+  PageSection section{.heading = "Step time against memory"};
+  section.paragraphs = {
+      "Each point is a plan that was simulated. Of those on the front none is beaten in step time, "
+      "memory and GPUs together."};
+  section.chart = std::move(figure.chart);
+  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  section.tables.push_back({.caption = "The front", .table = std::move(figure.front)});
+  return section;
+}
+
+PageSection SensitivitySection(const SearchView& view) {
+  PageSection section{.heading = "What would change the best plan"};
+  const Time now = view.plans[view.best.front()].step_time;
+  Table table({{"with", Align::kLeft}, {"step ms", Align::kRight}, {"%", Align::kRight}});
+  for (const auto& [what, then] : view.sensitivity) {
+    constexpr double kHundred = 100;
+    table.AddRow({what, Milliseconds(then),
+                  now == Time() ? "-" : fmt::format("{:+.1f}", kHundred * ((then - now) / now))});
+  }
+  section.tables.push_back(
+      {.caption = "Its step time if one thing were different", .table = std::move(table)});
+  return section;
+}
+
+}  // namespace
+
+std::string PlanPage(const SearchView& view) {
+  Page page;
+  page.kind = "Search for the best plan";
+  page.title = view.title;
+  page.asked = view.about;
+  page.asked.emplace_back("wanted", view.goal);
+  if (view.best.empty()) {
+    page.answer.push_back({.label = "Best plan",
+                           .value = "none",
+                           .more = "no plan of the space will do",
+                           .tone = Tone::kBad});
+  } else {
+    const SearchedPlan& best = view.plans[view.best.front()];
+    page.answer.push_back({.label = "Step time of the best plan",
+                           .value = FormatTime(best.step_time),
+                           .more = best.name,
+                           .tone = Tone::kGood});
+    page.answer.push_back(
+        {.label = "Tokens/s per GPU",
+         .value = Decimal(best.tokens_per_second_per_gpu, 1),
+         .more = fmt::format("on {} {}", Grouped(best.gpus), best.gpus == 1 ? "GPU" : "GPUs")});
+    page.answer.push_back({.label = "Peak memory", .value = FormatBytes(best.peak)});
+  }
+  page.answer.push_back(
+      {.label = "Plans",
+       .value = Grouped(view.space),
+       .more = fmt::format("{} simulated, the others are shown not to be better",
+                           Grouped(static_cast<std::int64_t>(view.plans.size())))});
+  if (!view.best.empty()) {
+    PageSection section{.heading = "The best plans"};
+    section.tables.push_back({.caption = "Best first", .table = BestTable(view)});
+    page.sections.push_back(std::move(section));
+  }
+  if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
+  if (!view.best.empty() && !view.sensitivity.empty()) {
+    page.sections.push_back(SensitivitySection(view));
+  }
+  if (!view.lost.empty()) {
+    PageSection section{.heading = "Why the others lost"};
+    Table table({{"reason", Align::kLeft}, {"plans", Align::kRight}});
+    for (const auto& [reason, count] : view.lost) table.AddRow({reason, Grouped(count)});
+    section.tables.push_back({.caption = "Plans by reason", .table = std::move(table)});
+    page.sections.push_back(std::move(section));
+  }
+  return PageHtml(page);
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,55 @@
+#include "src/report/plan_page.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/base/time.h"
+
+namespace stepcast::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+SearchView Sample() {
+  SearchView view;
+  view.title = "a model";
+  view.goal = "the shortest step";
+  view.space = 1200;
+  view.plans = {{.name = "zero_stage = 3",
+                 .gpus = 8,
+                 .step_time = Milliseconds(100),
+                 .peak = GiB(10),
+                 .tokens_per_second_per_gpu = 50,
+                 .on_front = true},
+                {.name = "zero_stage = 1",
+                 .gpus = 8,
+                 .step_time = Milliseconds(110),
+                 .peak = GiB(20),
+                 .tokens_per_second_per_gpu = 45}};
+  view.best = {0, 1};
+  view.lost = {{"does not fit", 1000}};
+  view.sensitivity = {{"links 10 % faster", Milliseconds(95)}};
+  return view;
+}
+
+TEST(PlanPageTest, SaysWhatIsBestAndWhyOthersLost) {
+  const std::string page = PlanPage(Sample());
+  EXPECT_THAT(page, HasSubstr("<b>100 ms</b><span class=\"more\">zero_stage = 3</span>"));
+  EXPECT_THAT(page, HasSubstr("<b>1,200</b>"));
+  EXPECT_THAT(page, HasSubstr("does not fit</th><td>1,000</td>"));
+  // 95 of 100 ms.
+  EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
+}
+
+TEST(PlanPageTest, WithoutAPlanItSaysSo) {
+  SearchView view = Sample();
+  view.best.clear();
+  const std::string page = PlanPage(view);
+  EXPECT_THAT(page, HasSubstr("no plan of the space will do"));
+  EXPECT_THAT(page, Not(HasSubstr("The best plans")));
+}
+
+}  // namespace
+}  // namespace stepcast::report
