@@ -108,7 +108,8 @@ TEST(Load, FillsInTheDefaults) {
       "\"cluster\": {\"topology\": {\"kind\": \"flat\", \"devices\": 8, \"memory\": \"80 GiB\", "
       "\"link\": {\"latency\": \"5 us\", \"bandwidth\": \"25 GB/s\"}}, "
       "\"collective_algorithm\": \"ring\", \"network\": \"analytic\"}, \"software\": "
-      "{\"torch\": \"2.14\", \"nccl\": \"2.30\"}, \"training\": {\"sequence_length\": 128, "
+      "{\"torch\": \"2.14\", \"nccl\": \"2.30\", \"driver\": \"580.0\"}, "
+      "\"training\": {\"sequence_length\": 128, "
       "\"micro_batch_size\": 2, "
       "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
       "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
@@ -164,6 +165,12 @@ TEST(Load, ResolvedIsAScenarioThatResolvesToItself) {
       Flat("gradient_accumulation: 4", "global_batch_size: 64"),
       Flat("framework: reference", "framework: ddp\n  bucket_size: 2.5 MiB"),
       Flat("framework: reference", "framework: deepspeed"),
+      Flat("framework: reference",
+           "framework: ddp\n  comm_hook: powerSGD\n  powersgd: {"
+           "matrix_approximation_rank: 2, min_compression_rate: 1.5}"),
+      Flat("gradient_accumulation: 4",
+           "gradient_accumulation: 4\n  gradient_clipping: 0.5\n  data_loading: {time: 2.5 ms, "
+           "workers: 2, bytes: 1 MB}\n  checkpoint_saving: {every: 50, bandwidth: 1.5 GB/s}"),
       Flat("zero_stage: 0\n  framework: reference",
            "zero_stage: 3\n  framework: deepspeed\n  deepspeed: {sub_group_size: 7}"),
       std::string(kShipped),
