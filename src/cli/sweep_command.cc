@@ -3,10 +3,12 @@
 #include <limits.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -86,8 +88,8 @@ Diagnostics OfVary(Diagnostics faults, const std::string& key) {
 bool IsANumber(const std::string& value) {
   constexpr const char* kDigits = "0123456789";
   const std::size_t unit = value.find_first_not_of(kDigits);
-  return unit != 0 && (unit == std::string::npos ||
-                       value.find_first_of("./{[\"'", unit) == std::string::npos);
+  return unit != 0 &&
+         (unit == std::string::npos || value.find_first_of("./{[\"'", unit) == std::string::npos);
 }
 
 class Run {
@@ -136,6 +138,8 @@ class Run {
     if (auto failed = page.Create(options_.report)) return *failed;
     std::unique_ptr<planner::ResultStore> store;
     std::optional<KeptNote> note;
+    std::error_code error;
+    const bool made = !std::filesystem::exists(options_.store, error);
     if (!options_.store.empty()) {
       auto opened = planner::ResultStore::Open(options_.store, Facts());
       if (!opened) {
@@ -161,7 +165,14 @@ class Run {
       }
       return failed;
     }
-    return Report(*result, page);
+    Outcome outcome = Report(*result, page);
+    if (store && made && outcome.status == kWrongInput) {
+      // Rows of a scenario that is wrong are of no use to the one that is put right.
+      note.reset();
+      store.reset();
+      std::filesystem::remove(options_.store, error);
+    }
+    return outcome;
   }
 
  private:

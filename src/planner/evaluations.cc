@@ -3,8 +3,6 @@
 #include <optional>
 #include <string_view>
 
-#include "fmt/format.h"
-
 namespace stepcast::planner {
 namespace {
 

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "fmt/format.h"
-#include "src/base/check.h"
 
 namespace stepcast::planner {
 namespace {

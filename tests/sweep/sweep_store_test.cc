@@ -269,6 +269,10 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   sqlite3_close(connection);
   refused(Stored(""), "reads version 1 of the store's format, not 2");
   refused(Command("--store /none/results.sqlite"), "the store cannot be written");
+  // What a wrong scenario gives is no store for the right one.
+  const std::string other = folder_ + "/other.sqlite";
+  refused(Command(fmt::format("--set training.surprise=1 --store '{}'", other)), "surprise");
+  EXPECT_FALSE(std::filesystem::exists(other));
 }
 
 TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {
