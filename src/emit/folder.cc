@@ -1,6 +1,7 @@
 #include "src/emit/folder.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,6 +82,23 @@ std::optional<FolderFailure> WriteFile(const fs::path& path, const File& file) {
   return std::nullopt;
 }
 
+// Holds signals back, so that an interruption comes before the first file or after the last: what
+// is written takes a moment, and an unfinished folder must not stay.
+class SignalsHeldBack {
+ public:
+  SignalsHeldBack() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsHeldBack(const SignalsHeldBack&) = delete;
+  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+  ~SignalsHeldBack() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 // Removes a folder when it goes out of scope, unless it has become what was wanted.
 class Temporary {
  public:
@@ -107,6 +125,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
         FolderFailure{{{"file.not-found", {"''", 0, 0}, "the name of a folder is due", ""}}, ""});
   }
   if (auto fault = InTheWay(path, force)) return tl::unexpected(*std::move(fault));
+  const SignalsHeldBack held_back;
   std::error_code error;
   // A link to a folder stays one.
   fs::path target = fs::weakly_canonical(path, error);
