@@ -54,7 +54,7 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   const auto memory_at = [&](std::int64_t size) -> Result<MemoryForecast> {
     auto forecast = forecaster.Evaluate(At(scenario, size));
     if (!forecast) return tl::unexpected(std::move(forecast.error()));
-    return std::move(forecast->memory);
+    return forecast->memory;
   };
   MicroBatchLimit limit;
   auto one = memory_at(1);
