@@ -6,6 +6,7 @@
 #include "src/cli/explain_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
+#include "src/cli/plan_command.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/scenario/memory_document.h"
@@ -61,6 +62,19 @@ MemoryFigures Figures(const Json& memory, std::int64_t capacity) {
           memory.at("outside_bytes").get<std::int64_t>(), capacity, memory.at("fits").get<bool>()};
 }
 
+SweepRow RowOf(const Json& row) {
+  SweepRow made;
+  for (const auto& [key, value] : row.at("set").items()) {
+    made.set.emplace_back(key, value.get<std::string>());
+  }
+  made.status = row.at("status").get<std::string>();
+  made.reason = row.at("reason").get<std::string>();
+  made.step_time = Number<double>(row.at("step_time_s"));
+  made.tokens_per_second_per_gpu = Number<double>(row.at("tokens_per_s_per_gpu"));
+  made.peak = Number<std::int64_t>(row.at("peak_bytes"));
+  return made;
+}
+
 cli::SimulateOptions SimulateOptions(const Input& input, const Source& source) {
   cli::SimulateOptions options;
   options.scenario = source.name();
@@ -99,20 +113,35 @@ Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary)
   if (!text) return tl::unexpected(std::move(text.error()));
   Sweeping sweeping;
   const Json document = Json::parse(*text);
-  for (const Json& row : document.at("rows")) {
-    SweepRow made;
-    for (const auto& [key, value] : row.at("set").items()) {
-      made.set.emplace_back(key, value.get<std::string>());
-    }
-    made.status = row.at("status").get<std::string>();
-    made.reason = row.at("reason").get<std::string>();
-    made.step_time = Number<double>(row.at("step_time_s"));
-    made.tokens_per_second_per_gpu = Number<double>(row.at("tokens_per_s_per_gpu"));
-    made.peak = Number<std::int64_t>(row.at("peak_bytes"));
-    sweeping.rows.push_back(std::move(made));
-  }
+  for (const Json& row : document.at("rows")) sweeping.rows.push_back(RowOf(row));
   sweeping.json = *std::move(text);
   return sweeping;
+}
+
+Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
+  const Source source(input);
+  cli::PlanOptions options;
+  options.scenario = source.name();
+  options.set = input.set;
+  options.vary = question.vary;
+  options.fix = question.fix;
+  options.framework = question.framework;
+  options.target = question.target;
+  options.deadline = question.deadline;
+  options.tokens = question.tokens;
+  options.price = question.price;
+  options.fewer_nodes = question.fewer_nodes;
+  options.best = question.best;
+  options.why = question.why;
+  options.threads = question.threads;
+  options.emit = {question.folder, question.force};
+  auto text = Ask(cli::Plan, options);
+  if (!text) return tl::unexpected(std::move(text.error()));
+  Planning planning;
+  const Json document = Json::parse(*text);
+  for (const Json& row : document.at("best")) planning.best.push_back(RowOf(row));
+  planning.json = *std::move(text);
+  return planning;
 }
 
 Answer<StagesMemory> Memory(const Input& input, bool max_micro_batch) {

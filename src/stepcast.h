@@ -69,6 +69,26 @@ struct Sweeping {
 // `vary` as --vary takes it: "KEY=V1,V2,...".
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
+// What a plan is searched for, as `plan` takes it.
+struct PlanQuestion {
+  std::string target = "step_time";
+  std::string framework{};           // "all", "NAME,NAME"; empty: the scenario's
+  std::vector<std::string> vary{};   // "KEY=V1,V2,..."
+  std::vector<std::string> fix{};    // "KEY"
+  std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none
+  double price = 0;                  // of a GPU hour
+  bool fewer_nodes = false;
+  int best = 5, why = 0;
+  int threads = 0;       // 0: one for each core
+  std::string folder{};  // where the best plan is written, as by Emit; empty: nowhere
+  bool force = false;
+};
+struct Planning {
+  std::vector<SweepRow> best;  // none where no plan fits
+  std::string json;
+};
+Answer<Planning> Plan(const Input& input, const PlanQuestion& question = {});
+
 struct StageMemory {
   int stage = 0;
   std::optional<MemoryFigures> simulated;  // none where the framework does not have the stage

@@ -212,10 +212,24 @@ class PlanSearch {
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
     outcome.messages = Warnings(*base);
+    if (!options_.emit.folder.empty()) {
+      if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
+    }
     return outcome;
   }
 
  private:
+  std::optional<::stepcast::cli::Outcome> EmitBest(const planner::SearchResult& result,
+                                                   std::string& messages) {
+    if (result.best.empty()) {
+      messages += "stepcast: no plan fits, so none is written\n";
+      return std::nullopt;
+    }
+    const auto best = LoadPlan(result.best.front());
+    if (!best) return WrongInput(best.error());
+    return EmitPlan(*best, options_.scenario, options_.emit, messages);
+  }
+
   Result<scenario::Scenario> LoadPlan(std::int64_t plan) {
     std::vector<std::string> set = options_.set;
     for (const auto& [key, value] : space_->Settings(plan)) set.push_back(SetOption(key, value));

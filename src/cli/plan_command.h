@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/emit_plan.h"
 #include "src/cli/outcome.h"
 
 namespace stepcast::cli {
@@ -25,6 +26,7 @@ struct PlanOptions {
   int threads = 0;  // 0: one for each core
   bool json = false;
   bool csv = false;
+  EmitOptions emit;  // the best plan
   // Told how many plans have bounds and how many were simulated; from several threads, one at a
   // time. May be empty.
   std::function<void(std::int64_t screened, std::int64_t simulated)> progress;

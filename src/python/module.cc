@@ -125,9 +125,9 @@ py::object Emit(const py::object& scenario, const std::string& folder, const py:
   return DocumentOf([&] { return library::Emit(input, folder, force); });
 }
 
-// Values of an axis: those of a list, or text as --vary has it behind the equals sign.
-py::object Sweep(const py::object& scenario, const py::dict& vary, const py::dict& set) {
-  const library::Input input = InputOf(scenario, set);
+// "KEY=V1,V2,..." for each key. Values are those of a list, or text as --vary has it behind the
+// equals sign.
+std::vector<std::string> AxesOf(const py::dict& vary) {
   std::vector<std::string> axes;
   for (const auto& [key, values] : vary) {
     std::string axis = py::cast<std::string>(key) + "=";
@@ -143,7 +143,34 @@ py::object Sweep(const py::object& scenario, const py::dict& vary, const py::dic
     }
     axes.push_back(std::move(axis));
   }
+  return axes;
+}
+
+py::object Sweep(const py::object& scenario, const py::dict& vary, const py::dict& set) {
+  const library::Input input = InputOf(scenario, set);
+  const std::vector<std::string> axes = AxesOf(vary);
   return DocumentOf([&] { return library::Sweep(input, axes); });
+}
+
+py::object Plan(const py::object& scenario, const std::string& target, const std::string& framework,
+                const py::dict& vary, const std::vector<std::string>& fix, const py::dict& set,
+                const std::string& deadline, const std::string& tokens, double price,
+                bool fewer_nodes, int best, int why, const std::string& emit, bool force) {
+  const library::Input input = InputOf(scenario, set);
+  library::PlanQuestion question;
+  question.target = target;
+  question.framework = framework;
+  question.vary = AxesOf(vary);
+  question.fix = fix;
+  question.deadline = deadline;
+  question.tokens = tokens;
+  question.price = price;
+  question.fewer_nodes = fewer_nodes;
+  question.best = best;
+  question.why = why;
+  question.folder = emit;
+  question.force = force;
+  return DocumentOf([&] { return library::Plan(input, question); });
 }
 
 }  // namespace
@@ -178,6 +205,12 @@ PYBIND11_MODULE(stepcast, module) {
       "sweep", &Sweep, "scenario"_a, "vary"_a, "set"_a = py::dict(),
       "Every combination: the document of `stepcast sweep --json`. `vary` is a dict of keys\n"
       "and their values: a list, or text as --vary takes it.");
+  module.def("plan", &Plan, "scenario"_a, py::kw_only(), "target"_a = "step_time",
+             "framework"_a = "", "vary"_a = py::dict(), "fix"_a = std::vector<std::string>(),
+             "set"_a = py::dict(), "deadline"_a = "", "tokens"_a = "", "price"_a = 0.0,
+             "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
+             "The best plans: the document of `stepcast plan --json`; arguments are its options.\n"
+             "`emit` names a folder for the best one.");
   module.def("compare", &Compare, "a"_a, "b"_a = py::none(), "set_a"_a = py::dict(),
              "set_b"_a = py::dict(),
              "Two plans side by side: the document of `stepcast compare --json`.");
