@@ -18,14 +18,10 @@ Json ColourBy(const std::string& field, const Palette& palette, const std::strin
     domain.push_back(word);
     range.push_back(Variable(colour));
   }
-  constexpr std::size_t kManyEntries = 6;
   return Json{{"field", field},
               {"type", "nominal"},
               {"scale", {{"domain", std::move(domain)}, {"range", std::move(range)}}},
-              {"legend",
-               {{"title", title.empty() ? Json() : Json(title)},
-                {"orient", "top"},
-                {"columns", palette.size() > kManyEntries ? 5 : 6}}}};
+              {"legend", {{"title", title.empty() ? Json() : Json(title)}, {"orient", "top"}}}};
 }
 
 Palette PaletteOf(const std::vector<std::string>& words) {
@@ -99,7 +95,6 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
   y["axis"] = axis;
   Json encoding{{"x", std::move(x)}, {"y", std::move(y)}};
   encoding["color"] = ColourBy("group", PaletteOf(groups));
-  encoding["color"]["legend"]["columns"] = 5;
   encoding["color"]["legend"]["symbolType"] = "circle";
   if (!shapes.empty()) {
     encoding["shape"] = {{"field", "shape"},

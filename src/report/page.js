@@ -104,6 +104,8 @@
       bar.id = i;
       bar.left = bar.start;
       bar.right = Math.max(bar.end, bar.start + (to - from) / kNarrowest);
+      // Pale where most of what is drawn is not busy.
+      bar.fill = Math.min(1, Math.max(0.22, bar.busy / (bar.right - bar.left)));
     });
     return bars;
   }
@@ -160,7 +162,11 @@
     const {view} = await vegaEmbed(canvas, spec, {
       actions: false,
       renderer: 'svg',
-      config,
+      // As many entries beside each other as there is room for.
+      config: {
+        ...config,
+        legend: {...config.legend, columns: Math.max(2, Math.floor(place.clientWidth / 165))},
+      },
       tooltip: (_, event, item, value) => {
         if (value && item.datum) showTip(describe(item.datum, chart), event.clientX, event.clientY);
         else tip.hidden = true;

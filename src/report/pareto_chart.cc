@@ -99,10 +99,17 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
                 {"gpus", "GPUs"},
                 {"what", "Compared"}};
   const Json loose{{"zero", false}, {"padding", 12}};
-  Json encoding{
-      {"x", Quantity("step", "step time, ms", loose)},
-      {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), loose)},
-      {"color", ColourBy("what", {{kFront, "--c1"}, {kBeaten, "--c0"}, {kTooLarge, "--idle"}})}};
+  Palette palette{{kFront, "--c1"}};
+  const auto any = [&](auto is) { return std::any_of(points.begin(), points.end(), is); };
+  if (any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
+    palette.emplace_back(kBeaten, "--c0");
+  }
+  if (any([](const ParetoPoint& point) { return !point.fits; })) {
+    palette.emplace_back(kTooLarge, "--idle");
+  }
+  Json encoding{{"x", Quantity("step", "step time, ms", loose)},
+                {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), loose)},
+                {"color", ColourBy("what", palette)}};
   encoding["color"]["legend"]["symbolType"] = "circle";
   Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", kFront)}}}},
             {"mark",

@@ -91,7 +91,7 @@ Table SourceTable(const PublishedAccuracy& accuracy) {
                {"cited", Align::kLeft}});
   for (const scenario::PublishedSource& source : accuracy.sources) {
     std::string about = source.rule;
-    for (const std::string& note : source.notes) about += ". " + note;
+    for (const std::string& note : source.notes) about += "; " + note;
     table.AddRow({source.name, source.machine, about, source.source});
   }
   return table;

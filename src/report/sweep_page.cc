@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -41,6 +43,13 @@ const char* Word(RowStatus status) {
       return kIllegal;
   }
   return "";
+}
+
+// With blanks at which no line ends.
+std::string Unbroken(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == ' ' ? std::string("\u00a0") : std::string(1, c);
+  return out;
 }
 
 std::string Setting(const SweepGrid& grid, std::int64_t row) {
@@ -80,7 +89,10 @@ class SweepCharts {
               std::optional<std::int64_t> best)
       : grid_(grid), rows_(rows), best_(best.value_or(0)), order_(AxesBySize(grid)) {
     Bytes most;
-    for (const SweepRow& row : rows) most = std::max(most, row.peak);
+    for (const SweepRow& row : rows) {
+      most = std::max(most, row.peak);
+      some_too_large_ |= row.status == RowStatus::kDoesNotFit;
+    }
     unit_ = UnitFor(most);
     const bool all = rows_.size() <= kMostMarks;
     for (std::int64_t i = 0; i < grid_.rows() && reach_.size() < kMostMarks; ++i) {
@@ -123,7 +135,10 @@ class SweepCharts {
          {{"field", "status"},
           {"type", "nominal"},
           {"scale", {{"domain", {kFits, kTooLarge}}, {"range", {"circle", "cross"}}}},
-          {"legend", {{"title", nullptr}, {"orient", "top"}}}}}};
+          {"legend", nullptr}}}};
+    if (some_too_large_) {
+      points["encoding"]["shape"]["legend"] = {{"title", nullptr}, {"orient", "top"}};
+    }
     constexpr int kHeight = 340;
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
@@ -295,6 +310,7 @@ class SweepCharts {
   const std::int64_t best_;
   const std::vector<std::size_t> order_;
   ByteUnit unit_{};
+  bool some_too_large_ = false;
   // The rows that lines and cells can show. Where there are too many, the axes beyond the first two
   // keep the values of the best row.
   std::vector<std::int64_t> reach_;
@@ -329,8 +345,7 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
     for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
       cells.push_back(std::move(value));
     }
-    cells.push_back(row.status == RowStatus::kDoesNotFit ? "does\u00a0not\u00a0fit"
-                                                         : Word(row.status));
+    cells.push_back(Unbroken(Word(row.status)));
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
     cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
     cells.push_back(illegal ? "-" : In(unit, row.peak));
@@ -403,12 +418,16 @@ std::string SweepPage(const std::string& title,
         "the values of the shortest step.");
   }
   if (drawable) {
-    page.sections.push_back(
-        {.heading = "Along " + charts.Name(charts.along()),
-         .paragraphs = {"Crosses do not fit in memory; combinations that cannot "
-                        "exist are left out."},
-         .chart = charts.Lines(),
-         .notes = left_out});
+    PageSection lines{.heading = "Along " + charts.Name(charts.along())};
+    if (count(RowStatus::kDoesNotFit) > 0) {
+      lines.paragraphs.emplace_back("Crosses are combinations that do not fit in memory.");
+    }
+    if (count(RowStatus::kIllegal) > 0) {
+      lines.paragraphs.emplace_back("Combinations that cannot exist are left out.");
+    }
+    lines.chart = charts.Lines();
+    lines.notes = left_out;
+    page.sections.push_back(std::move(lines));
     if (charts.across()) {
       page.sections.push_back(
           {.heading =

@@ -212,7 +212,9 @@ Json Spec(const std::vector<Lane>& lanes, double length) {
         {"title", nullptr},
         {"scale", {{"domain", std::move(names)}, {"paddingInner", 0.28}, {"paddingOuter", 0.14}}},
         {"axis", {{"domain", false}, {"ticks", false}, {"labelPadding", 8}}}}},
-      {"color", ColourBy("kind", palette)}};
+      {"color", ColourBy("kind", palette)},
+      {"opacity",
+       {{"field", "fill"}, {"type", "quantitative"}, {"scale", nullptr}, {"legend", nullptr}}}};
   Json bars{{"mark", Mark("bar", {{"clip", true}, {"minBandSize", 6}})}};
   bars["params"] = {{{"name", "zoom"},
                      {"select",
