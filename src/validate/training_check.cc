@@ -16,13 +16,25 @@ namespace {
 
 bool IsPowerOfTwo(std::int64_t number) { return (number & (number - 1)) == 0; }
 
+// Whether the sum of the squares of all averages is exact in FP32, however it is added up, and with
+// it what gradients are clipped by. An average is a multiple of 1 / addends, and at most twice what
+// a rank makes (a tied tensor has two contributions).
+bool ClipsExactly(const scenario::Scenario& scenario, std::int64_t addends) {
+  if (!scenario.plan.training.gradient_clipping) return true;
+  constexpr double kExactInFp32 = 1 << 24;
+  const double largest = 2.0 * runtime::values::kLargestSmallInteger * static_cast<double>(addends);
+  return static_cast<double>(scenario.model->parameter_count()) * largest * largest <= kExactInFp32;
+}
+
 // Exact averages need a power of two to divide by and sums that the wire's type holds: at most 64
 // addends of up to 4 in bf16.
 double BoundOf(const scenario::Scenario& scenario, int steps) {
   const plan::Training& training = scenario.plan.training;
   const std::int64_t addends = scenario.plan.parallelism.data * training.gradient_accumulation;
   constexpr std::int64_t kExactAddends = 64;
-  if (IsPowerOfTwo(addends) && addends <= kExactAddends) return 0;
+  if (IsPowerOfTwo(addends) && addends <= kExactAddends && ClipsExactly(scenario, addends)) {
+    return 0;
+  }
   // A gradient is at most kLargestSmallInteger; see optimizers.h.
   namespace values = runtime::values;
   const double largest = training.optimizer == plan::Optimizer::kAdamW
