@@ -267,7 +267,7 @@ class InternEvo final : public Technique {
     builder_.Run(step_.compute(), AddMemoryKernel("clip", wide, wide), {builder_.WritesAll(flat)});
     const BufferUse written[] = {builder_.ReadsAll(flat), builder_.WritesAll(optimizer_),
                                  builder_.WritesAll(Own().parameters)};
-    WriteFrameworkUpdate(step_, OwnElements(), written, {});
+    WriteFrameworkUpdate(step_, std::vector{OwnElements()}, written, {});
     builder_.Release(flat);
   }
 
