@@ -10,12 +10,29 @@
 namespace stepcast {
 
 enum class KernelKind : std::uint8_t {
-  kGemm,           // m x n x k, `batch` of them; compute-bound when large
-  kAttention,      // fused (flash) attention core
+  kGemm,               // m x n x k, `batch` of them; compute-bound when large
+  kAttention,          // fused (flash) attention core
   kAttentionGradient,  // its backward: five products where forward has two
-  kMemoryBound,    // normalisation, activation, residual, rotary, softmax, loss, copies, casts
-  kOptimizer,      // parameter update: memory-bound, over parameters and optimizer states
-  kGiven,          // its time is an input: layer lists
+  kMemoryBound,        // normalisation, activation, residual, rotary, softmax, loss, copies, casts
+  kOptimizer,          // parameter update: memory-bound, over parameters and optimizer states
+  kGiven,              // its time is an input: layer lists
+};
+
+// Whose code issues a kernel in eager execution; what that takes the host differs by more than an
+// order of magnitude.
+enum class Issuer : std::uint8_t {
+  kFramework,  // a technique's hooks, the optimizer, a compiled graph: the launch alone
+  kModule,     // a module's forward, in Python, also when it is run again
+  kAutograd,   // the autograd engine
+};
+
+// Host time that eager execution takes for a kernel before it launches it, by issuer.
+struct Dispatch {
+  Time module{}, autograd{};
+  Time operator[](Issuer issuer) const {
+    return issuer == Issuer::kModule ? module : issuer == Issuer::kAutograd ? autograd : Time();
+  }
+  friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
 // What one device kernel computes: the vocabulary that the model room writes, programs carry and
@@ -24,16 +41,17 @@ struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  std::int64_t batch = 1;              // kGemm: independent products
-  std::int64_t m = 0, n = 0, k = 0;    // kGemm; zero otherwise
-  std::int64_t flops = 0;              // what the device executes (causal attention: half)
-  std::int64_t model_flops = 0;        // what MFU counts: matrix products, full attention; else 0
-  Bytes read{}, written{};                 // device memory traffic if every operand crosses once
-  Time given{};                          // kGiven: the time; else zero
+  std::int64_t batch = 1;            // kGemm: independent products
+  std::int64_t m = 0, n = 0, k = 0;  // kGemm; zero otherwise
+  std::int64_t flops = 0;            // what the device executes (causal attention: half)
+  std::int64_t model_flops = 0;      // what MFU counts: matrix products, full attention; else 0
+  Bytes read{}, written{};           // device memory traffic if every operand crosses once
+  Time given{};                      // kGiven: the time; else zero
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   std::uint8_t flash = 2;  // kAttention, kAttentionGradient: the generation of FlashAttention
+  Issuer issuer = Issuer::kFramework;
 };
 
 }  // namespace stepcast

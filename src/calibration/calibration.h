@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +16,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
+#include "src/base/kernel.h"
 #include "src/base/time.h"
 #include "src/calibration/collective_curves.h"
 #include "src/calibration/collective_law.h"
@@ -95,7 +98,7 @@ struct KernelCosts {
   std::array<GemmEfficiency, 4> gemm;       // by DataType
   double attention_forward_efficiency = 0;  // of the peak of the data type
   double attention_backward_efficiency = 0;
-  double memory_efficiency = 0;     // achieved part of the device memory bandwidth
+  double memory_efficiency = 0;  // achieved part of the device memory bandwidth
   // What a thread block takes per token to add up 32 columns over tokens: it waits for the memory's
   // latency, not its bandwidth. Zero: not known, bandwidth rules.
   Time token_sum_time;
@@ -197,6 +200,8 @@ struct Calibration {
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
+  // By the name of a framework: what its code takes the host for a kernel, beyond the launch.
+  std::map<std::string, Dispatch, std::less<>> dispatch;
 };
 
 // Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of

@@ -310,6 +310,11 @@ std::vector<Fault> Check(const Calibration& calibration) {
     CheckKernels(*calibration.kernels, checker);
     CheckMeasuredKernels(*calibration.kernels, checker);
   }
+  for (const auto& [framework, dispatch] : calibration.dispatch) {
+    const std::string field = "host.dispatch." + framework;
+    checker.Duration(field + ".module", dispatch.module, kLongestOverhead);
+    checker.Duration(field + ".autograd", dispatch.autograd, kLongestOverhead);
+  }
   if (calibration.links) CheckLinks(*calibration.links, checker);
   if (calibration.memory) CheckMemory(*calibration.memory, checker);
   CheckTables(calibration.collectives, checker);

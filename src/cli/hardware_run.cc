@@ -73,10 +73,11 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   if (scenario && !lowering::DescribesValues(scenario->plan)) {
     faults.push_back({.code = "launch.not-executable",
                       .location = scenario->cluster_location,
-                      .message = "the plan offloads states to the host or quantises what it sends, "
-                                 "which is forecast and not executed",
+                      .message = "the plan offloads states to the host, quantises what it sends or "
+                                 "is internevo's, which is forecast and not executed",
                       .hint = "leave offload_optimizer, offload_param, zero_quantized_weights and "
-                              "zero_quantized_gradients out"});
+                              "zero_quantized_gradients out, and take another framework than "
+                              "internevo"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   setting.backend = std::move(*backend);

@@ -83,6 +83,7 @@ class Pricer {
     PriceCopies();
     if (kernels_ != nullptr && !reference_) {
       prices_.issue_kernel = kernels_->launch;
+      prices_.dispatch = scenario_.plan.training.dispatch;
       prices_.issue_copy = kernels_->launch;
       prices_.issue_collective = kernels_->collective_launch;
     }

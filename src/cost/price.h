@@ -16,7 +16,8 @@
 //                                      else ring or tree over the links between the ranks
 //   copies        copy_price.h         the profile's curves, else memory or PCIe bandwidth
 //   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
-//                 collective: what an eager framework's CPU spends before it goes on
+//                 collective: what an eager framework's CPU spends before it goes on; before it
+//                 the plan's `dispatch` where a module's code or autograd issues a kernel
 //
 // What is left out where:
 //   framework `reference`   no issue cost and no start latency: the textbook counts kernels and

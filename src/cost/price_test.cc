@@ -255,8 +255,19 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(eager.copies[0].latency, Microseconds(2));
   EXPECT_EQ(eager.copies[0].work, Microseconds(200));
 
+  // A framework's code comes on top, where a module or autograd issues the kernel.
+  scenario.plan.training.dispatch = {.module = Microseconds(100), .autograd = Microseconds(30)};
+  const Prices slow = MustPrice(program, scenario);
+  Kernel kernel = program.kernels[0];
+  EXPECT_EQ(slow.IssueOf(kernel), Microseconds(5));
+  kernel.issuer = Issuer::kModule;
+  EXPECT_EQ(slow.IssueOf(kernel), Microseconds(105));
+  kernel.issuer = Issuer::kAutograd;
+  EXPECT_EQ(slow.IssueOf(kernel), Microseconds(35));
+
   scenario.plan.data_parallel.framework = plan::Framework::kReference;
   const Prices textbook = MustPrice(program, scenario);
+  EXPECT_EQ(textbook.IssueOf(kernel), Time());
   EXPECT_EQ(textbook.issue_kernel, Time());
   EXPECT_EQ(textbook.issue_copy, Time());
   EXPECT_EQ(textbook.issue_collective, Time());

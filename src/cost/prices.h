@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "src/base/kernel.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
 
@@ -30,6 +31,9 @@ struct Prices {
   Time issue_kernel;
   Time issue_copy;
   Time issue_collective;
+  // What comes before the launch of a kernel, by whose code issues it.
+  Dispatch dispatch;
+  Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
 };
 
 }  // namespace stepcast::cost

@@ -122,7 +122,8 @@ bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
   for (const program::Instruction& instruction : program.step) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        add(prices.kernels[instruction.operand].alone() + prices.issue_kernel);
+        add(prices.kernels[instruction.operand].alone() +
+            prices.IssueOf(program.kernels[instruction.operand]));
         break;
       case Opcode::kCollective:
         add(prices.collectives[instruction.operand].demand.alone() + prices.issue_collective);

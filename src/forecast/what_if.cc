@@ -103,7 +103,8 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       }
       break;
     case Lever::kLaunch:
-      for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective}) {
+      for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective,
+                          &prices.dispatch.module, &prices.dispatch.autograd}) {
         *issue = Scaled(*issue, factor);
       }
       break;

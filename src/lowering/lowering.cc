@@ -6,6 +6,7 @@
 #include "src/lowering/deepspeed_stage3.h"
 #include "src/lowering/fsdp1.h"
 #include "src/lowering/fsdp2.h"
+#include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
@@ -14,7 +15,8 @@ namespace stepcast::lowering {
 
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  return !deepspeed.offloads() && !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
+  return plan.data_parallel.framework != plan::Framework::kInternEvo && !deepspeed.offloads() &&
+         !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
 }
 
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
@@ -31,6 +33,8 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
       return LowerMegatron(scenario, options);
     case plan::Framework::kFsdp1:
       return LowerFsdp1(scenario, options);
+    case plan::Framework::kInternEvo:
+      return LowerInternEvo(scenario, options);
     case plan::Framework::kDeepSpeed:
       return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
                                                          : LowerDeepSpeed(scenario, options);

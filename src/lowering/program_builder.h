@@ -26,6 +26,7 @@ class ProgramBuilder {
   explicit ProgramBuilder(bool data_flow = false) : describes_data_flow_(data_flow) {}
 
   StreamId AddStream(std::string name);
+  StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   // A group of one rank needs no communicator: returns program::kNone for it.
   Index AddCommunicator(std::string name, std::vector<int> ranks);
   Index AddEvent(std::string name);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "src/base/check.h"
+#include "src/base/kernel.h"
 
 namespace stepcast::lowering {
 
@@ -18,9 +21,15 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
-  const auto add_kernels = [this](const auto& operators) {
+  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
+  const bool eager = !plan().training.compile;
+  const auto add_kernels = [&](const auto& operators, Issuer issuer) {
     std::vector<Index> kernels;
-    for (const auto& op : operators) kernels.push_back(builder_.AddKernel(op.kernel));
+    for (const auto& op : operators) {
+      Kernel kernel = op.kernel;
+      if (eager && kernel.kind != KernelKind::kGiven) kernel.issuer = issuer;
+      kernels.push_back(builder_.AddKernel(std::move(kernel)));
+    }
     return kernels;
   };
   std::vector<const model::Layer*> sample(works_.size(), nullptr);
@@ -30,9 +39,9 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   for (std::size_t w = 0; w < works_.size(); ++w) {
     const model::LayerWork& work = works_[w];
     const std::string name = sample[w] ? sample[w]->name : std::string("unused");
-    forward_kernels_.push_back(add_kernels(work.forward));
-    recompute_kernels_.push_back(add_kernels(work.recompute));
-    backward_kernels_.push_back(add_kernels(work.backward));
+    forward_kernels_.push_back(add_kernels(work.forward, Issuer::kModule));
+    recompute_kernels_.push_back(add_kernels(work.recompute, Issuer::kModule));
+    backward_kernels_.push_back(add_kernels(work.backward, Issuer::kAutograd));
     auto& recomputed = recomputed_.emplace_back();
     for (const model::Activation& activation : work.recomputed) {
       recomputed.push_back(builder_.AddBuffer(name + "/" + activation.name + " (recomputed)",
@@ -73,6 +82,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
+  if (plan().training.phase_timers) {
+    for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
+      drained_.push_back(builder_.AddEvent("timer " + std::to_string(stream)));
+    }
+  }
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
@@ -82,18 +96,29 @@ program::Program TrainingStep::Write(Technique& technique) {
     builder_.SetPhase(Phase::kForward);
     technique.BeginForward();
     for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
+    builder_.SetLabel(program::kNone);
+    WaitForDevice();
     builder_.SetPhase(Phase::kBackward);
     missing_ = layers_of_tensor_;
     for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
     builder_.SetLabel(program::kNone);
     technique.EndBackward();
+    WaitForDevice();
   }
   --micro_batch_;
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
   technique.WriteUpdate();
   builder_.SetLabel(program::kNone);
+  WaitForDevice();
   return builder_.Take();
+}
+
+void TrainingStep::WaitForDevice() {
+  for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
+    builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
+  }
+  for (const Index event : drained_) builder_.HostWait(event);
 }
 
 void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,

@@ -86,6 +86,9 @@ class TrainingStep {
                     std::vector<program::BufferUse>& uses);
 
  private:
+  // What a timer that synchronises does: the host goes on when every stream has run dry. Nothing
+  // without training.phase_timers.
+  void WaitForDevice();
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
   void RunLayer(Technique& technique, Technique::Pass pass, int layer,
@@ -109,6 +112,7 @@ class TrainingStep {
   std::vector<int> missing_;                         // of this micro-batch
   std::vector<program::BufferUse> parameter_reads_;  // of the layer being written
   std::vector<program::BufferUse> uses_;
+  std::vector<Index> drained_;  // events by stream, for phase_timers
   std::int64_t micro_batch_ = 0;
 };
 

@@ -141,7 +141,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
     const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
     Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
-    if (!rms && !options_.compiled) {
+    if (!rms && !options_.compiled && !options_.staged_norm_sums) {
       sums.summed_tokens = tokens_;
       sums.summed_columns = x.width;
     }
@@ -323,11 +323,17 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
   const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
   tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d), {core.query, core.key}, {raw});
-  const Value masked = tape_->Make(Joined(module, ".mask output"), matrix);
-  tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
+  // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
+  const bool fused = options_.attention == Attention::kFusedSoftmax;
+  const Bytes read = fused ? ScoreBytes(scores / 2, element_size_) : matrix;
+  Value masked = raw;
+  if (!fused) {
+    masked = tape_->Make(Joined(module, ".mask output"), matrix);
+    tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
+  }
   const Value softmax = tape_->Make(Joined(module, ".softmax output"), matrix);
   tape_->Keep(softmax);
-  tape_->Run(over_scores(".softmax", kSoftmaxFlops, matrix, matrix), {masked}, {softmax});
+  tape_->Run(over_scores(".softmax", kSoftmaxFlops, read, matrix), {masked}, {softmax});
   Value weights = softmax;
   if (shape.dropout) {
     const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
@@ -358,8 +364,8 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       d_weights = d_softmax;
     }
     const Value d_scores = tape_->MakeGradient(masked);
-    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * matrix, matrix),
-                       {d_weights}, {d_scores});
+    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * read, matrix), {d_weights},
+                       {d_scores});
     const Value dq = part(core.query);
     tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s), {d_scores},
                        {dq});

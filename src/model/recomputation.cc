@@ -26,6 +26,8 @@ const char* Name(Attention attention) {
       return "flash1";
     case Attention::kFlash3:
       return "flash3";
+    case Attention::kFusedSoftmax:
+      return "fused_softmax";
   }
   return "";
 }
@@ -51,6 +53,7 @@ int FlashGeneration(Attention attention) {
     case Attention::kFlash3:
       return 3;
     case Attention::kMath:
+    case Attention::kFusedSoftmax:
       return 0;
   }
   return 0;

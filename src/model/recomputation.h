@@ -22,7 +22,11 @@ enum class Checkpointing : std::uint8_t {
 //   kFlash1   the first generation (arXiv 2205.14135), also in Triton; on GPUs after A100 it does
 //             not use the tensor cores' new instructions
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
-enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3 };
+// The forms with the score matrix:
+//   kMath          mask and softmax are kernels of their own
+//   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax), which reads what
+//                  the causal mask leaves alone
+enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax };
 
 // The cross entropy over the whole vocabulary:
 //   kEager    a cast to FP32, log-softmax and negative log-likelihood, each through memory
@@ -35,7 +39,8 @@ enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
 
 const char* Name(Loss loss);                    // "eager", "in_place", "fused"
 const char* Name(Checkpointing checkpointing);  // "none", "selective", ...
-const char* Name(Attention attention);          // "flash", "math", "flash1", "flash3"
-int FlashGeneration(Attention attention);       // 1, 2, 3; 0 for math
+const char* Name(Attention attention);          // "flash", "math", "flash1", ...
+// 1, 2, 3; 0 where the score matrix is in memory.
+int FlashGeneration(Attention attention);
 
 }  // namespace stepcast::model

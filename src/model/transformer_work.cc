@@ -94,7 +94,7 @@ class Block {
   }
 
   Operand AttentionOf(Operand x) {
-    const bool flash = options_.attention != Attention::kMath;
+    const bool flash = FlashGeneration(options_.attention) > 0;
     const std::int64_t query_width = a_.heads * a_.head_size;
     const std::int64_t key_width = a_.kv_heads * a_.head_size;
     const std::int64_t group = a_.heads / a_.kv_heads;

@@ -42,6 +42,43 @@ LayerWork BlockOf(const Architecture& architecture, const WorkOptions& options) 
   return TransformerWork(architecture, options)[kBlock];
 }
 
+const Kernel* Find(const LayerWork& work, std::string_view name) {
+  for (const ForwardOperator& op : work.forward) {
+    if (op.kernel.name == name) return &op.kernel;
+  }
+  for (const BackwardOperator& op : work.backward) {
+    if (op.kernel.name == name) return &op.kernel;
+  }
+  return nullptr;
+}
+
+// Mask and softmax read and write the s x s matrix of every head once each; one kernel for both
+// reads the half below the diagonal, and so does its gradient of both its operands.
+TEST(TransformerWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
+  const Architecture architecture = Gpt2Small();
+  const LayerWork apart =
+      BlockOf(architecture, Options(2, 64, Checkpointing::kNone, Attention::kMath));
+  const LayerWork fused =
+      BlockOf(architecture, Options(2, 64, Checkpointing::kNone, Attention::kFusedSoftmax));
+  const Bytes matrix(2 * 64 * 64 * 2 * architecture.heads);
+  EXPECT_EQ(fused.forward.size() + 1, apart.forward.size());
+  EXPECT_EQ(Find(fused, "attn.core.mask"), nullptr);
+  EXPECT_EQ(Find(apart, "attn.core.softmax")->read, matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->read * 2, matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->written, matrix);
+  EXPECT_EQ(Find(apart, "attn.core.softmax.dgrad")->read, 2 * matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax.dgrad")->read, matrix);
+  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+}
+
+// PyTorch's kernel walks all tokens for 32 columns; in stages bandwidth alone bounds the sums.
+TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
+  WorkOptions options = Options(2, 64);
+  EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 128);
+  options.staged_norm_sums = true;
+  EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 0);
+}
+
 // 8h + 4ad + 4gd + 8f + 4a + 8 bytes per token with h = ad = 4096, gd = 1024, f = 14336, a = 32:
 // 32768 + 16384 + 4096 + 114688 + 128 + 8.
 TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {

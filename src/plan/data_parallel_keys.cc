@@ -60,6 +60,9 @@ bool Has(Framework framework, DataParallelKey key) {
              key == DataParallelKey::kUseOrigParams;
     case Framework::kDeepSpeed:
       return key == DataParallelKey::kOverlap || key == DataParallelKey::kDeepSpeed;
+    case Framework::kInternEvo:
+      return key == DataParallelKey::kOverlap || key == DataParallelKey::kBucketSize ||
+             key == DataParallelKey::kShardGroupSize;
   }
   return false;
 }

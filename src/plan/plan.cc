@@ -36,6 +36,8 @@ const char* Name(Framework framework) {
       return "deepspeed";
     case Framework::kMegatron:
       return "megatron";
+    case Framework::kInternEvo:
+      return "internevo";
   }
   return "";
 }
@@ -66,7 +68,8 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
-          .compiled = training.compile};
+          .compiled = training.compile,
+          .staged_norm_sums = training.staged_norm_sums};
 }
 
 DataType WrittenGradientType(const Training& training) {

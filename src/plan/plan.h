@@ -8,6 +8,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/base/kernel.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
 #include "src/plan/deepspeed.h"
@@ -21,7 +22,15 @@ enum class Optimizer : std::uint8_t { kAdamW, kSgd };
 // chain that needs a temporary copy).
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach };
 
-enum class Framework : std::uint8_t { kReference, kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron };
+enum class Framework : std::uint8_t {
+  kReference,
+  kDdp,
+  kFsdp1,
+  kFsdp2,
+  kDeepSpeed,
+  kMegatron,
+  kInternEvo,
+};
 
 // `software: {torch: "2.6"}` as numbers that compare.
 struct Version {
@@ -53,8 +62,14 @@ struct Training {
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
-  bool compile = false;       // memory-bound kernels are fused: model::WorkOptions
+  bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
+  // Sums over tokens for the gradients of norms' weights in two stages: model::WorkOptions.
+  bool staged_norm_sums = false;
   bool step_barrier = false;  // measure one step between barriers instead of the steady interval
+  // The host waits for the device after every forward, every backward and the update, as timers do
+  // that synchronise.
+  bool phase_timers = false;
+  Dispatch dispatch;  // of the framework; zero: launches alone
 };
 
 struct Parallelism {

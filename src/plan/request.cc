@@ -61,7 +61,13 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.loss.value_or(training.compile                            ? model::Loss::kFused
                             : request.framework == Framework::kMegatron ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
+  // Megatron-LM takes Apex's layer norm (megatron/model/fused_layer_norm.py), or Transformer
+  // Engine's.
+  training.staged_norm_sums =
+      request.staged_norm_sums.value_or(request.framework == Framework::kMegatron);
   training.step_barrier = request.step_barrier.value_or(false);
+  training.phase_timers = request.phase_timers.value_or(false);
+  training.dispatch = request.dispatch.value_or(Dispatch());
   return training;
 }
 
@@ -90,6 +96,10 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
         given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(
         cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  } else if (data_parallel.framework == Framework::kInternEvo) {
+    // reduce_bucket_size of configs/7B_sft.py.
+    data_parallel.bucket_size =
+        given != nullptr ? *given : BytesOf(std::int64_t{512} << 20, training.parameter_dtype);
   } else if (data_parallel.framework == Framework::kMegatron && data_parallel.overlap) {
     data_parallel.bucket_size =
         given != nullptr ? *given : BytesOf(MegatronBucketElements(data), training.gradient_dtype);

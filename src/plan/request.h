@@ -6,6 +6,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/base/kernel.h"
 #include "src/plan/plan.h"
 
 // A plan as somebody states it: only what was said. Complete() fills in the rest by the documented
@@ -31,7 +32,10 @@ struct Request {
   std::optional<bool> checkpoint_early_stop;
   std::optional<bool> compile;
   std::optional<model::Loss> loss;
+  std::optional<bool> staged_norm_sums;
   std::optional<bool> step_barrier;
+  std::optional<bool> phase_timers;
+  std::optional<Dispatch> dispatch;
 
   std::optional<std::int64_t> data;
   std::optional<std::int64_t> tensor;

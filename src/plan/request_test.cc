@@ -65,6 +65,18 @@ TEST(Complete, ChoosesTypesByPrecision) {
   EXPECT_EQ(Complete(request, 1).training.gradient_dtype, DataType::kFp32);
 }
 
+TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
+  const Plan plan = Complete(Minimal(Framework::kInternEvo, 1), 8);
+  EXPECT_EQ(plan.data_parallel.bucket_size, GiB(1));  // 512 Mi elements of 2 bytes
+  EXPECT_EQ(plan.training.gradient_dtype, DataType::kBf16);
+  EXPECT_EQ(plan.training.optimizer_implementation, OptimizerImplementation::kForeach);
+}
+
+TEST(Complete, MegatronAddsUpNormsGradientsInStages) {
+  EXPECT_TRUE(Complete(Minimal(Framework::kMegatron, 0), 8).training.staged_norm_sums);
+  EXPECT_FALSE(Complete(Minimal(Framework::kDdp, 0), 8).training.staged_norm_sums);
+}
+
 TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {
   Request request = Minimal(Framework::kReference, 3);
   request.reshard_after_forward = ReshardAfterForward(std::int64_t{1});

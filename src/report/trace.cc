@@ -284,7 +284,11 @@ class Writer {
     const Instruction& instruction = At(record.instruction);
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Issue("cudaLaunchKernel", Cost(&cost::Prices::issue_kernel), record);
+        Issue("cudaLaunchKernel",
+              process_.prices != nullptr
+                  ? process_.prices->IssueOf(process_.program->kernels[instruction.operand])
+                  : Time(),
+              record);
         StreamSlice(kernels_[instruction.operand], "kernel", record);
         return;
       case Opcode::kCopy:

@@ -558,6 +558,21 @@ void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics&
 
 }  // namespace
 
+// By the frameworks whose code the host runs for every kernel.
+void ReadHost(MappingReader& section, Calibration& calibration) {
+  if (auto by_framework = section.ReadMapping("dispatch", Need::kRequired)) {
+    for (const char* framework : {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "internevo"}) {
+      auto times = by_framework->ReadMapping(framework, Need::kOptional);
+      if (!times) continue;
+      calibration.dispatch[framework] = {.module = Duration(*times, "module"),
+                                         .autograd = Duration(*times, "autograd")};
+      times->Finish();
+    }
+    by_framework->Finish();
+  }
+  section.Finish();
+}
+
 std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   Calibration calibration;
@@ -567,6 +582,7 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
     calibration.kernels = ReadKernels(*section, diagnostics);
   }
+  if (auto section = reader.ReadMapping("host", Need::kOptional)) ReadHost(*section, calibration);
   if (auto section = reader.ReadMapping("links", Need::kOptional)) {
     calibration.links = ReadLinks(*section);
   }

@@ -75,6 +75,22 @@ std::string With(std::string_view piece, std::string_view other) {
   return text.replace(at, piece.size(), other);
 }
 
+TEST(CalibrationFileTest, ReadsWhatAFrameworksCodeTakesTheHost) {
+  Diagnostics diagnostics;
+  const auto profile = Read(
+      With("links:\n", "host: {dispatch: {megatron: {module: 112 us, autograd: 28 us}}}\nlinks:\n"),
+      diagnostics);
+  ASSERT_TRUE(profile.has_value()) << Format(diagnostics);
+  ASSERT_EQ(profile->dispatch.size(), 1u);
+  EXPECT_EQ(profile->dispatch.at("megatron"),
+            (Dispatch{.module = Microseconds(112), .autograd = Microseconds(28)}));
+  EXPECT_EQ(Mistakes(With("links:\n", "host: {dispatch: {megatrom: {module: 1 us}}}\nlinks:\n")),
+            Lines{"12:19 input.unknown-key"});
+  EXPECT_EQ(Mistakes(With("links:\n",
+                          "host: {dispatch: {ddp: {module: 2 s, autograd: 0 us}}}\nlinks:\n")),
+            Lines{"12:33 calibration.implausible"});
+}
+
 TEST(CalibrationFileTest, ReadsEverySection) {
   Diagnostics diagnostics;
   const auto profile = Read(kWhole, diagnostics);

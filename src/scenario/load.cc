@@ -9,8 +9,8 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/calibration/on_device.h"
 #include "src/calibration/find_table.h"
+#include "src/calibration/on_device.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
@@ -122,12 +122,25 @@ class Loader {
     scenario_.network = file.network.value_or(Fidelity::kAnalytic);
     scenario_.slow_links = file.slow_links;
     scenario_.plan = plan::Complete(file.request, scenario_.cluster->devices());
+    TakeDispatch(file);
     Warn(file);
     scenario_.resolved = Resolve(scenario_, sources_);
     return std::move(scenario_);
   }
 
  private:
+  // What the profile says of the framework's code, where it runs and the scenario says nothing.
+  void TakeDispatch(const ScenarioFile& file) {
+    plan::Training& training = scenario_.plan.training;
+    if (file.request.dispatch || scenario_.calibration == nullptr || training.compile ||
+        scenario_.model->is_layer_list()) {
+      return;
+    }
+    const auto& known = scenario_.calibration->dispatch;
+    const auto found = known.find(plan::Name(scenario_.plan.data_parallel.framework));
+    if (found != known.end()) training.dispatch = found->second;
+  }
+
   void Report(std::string code, Location location, std::string message, std::string hint) {
     diagnostics_.push_back(
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
@@ -537,6 +550,8 @@ class Loader {
     warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
     warn(file.request.compile.has_value(), "compile");
     warn(file.request.loss.has_value(), "loss");
+    warn(file.request.staged_norm_sums.has_value(), "staged_norm_sums");
+    warn(file.request.dispatch.has_value(), "dispatch");
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.

@@ -321,6 +321,30 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
                 "data_parallel.prefetch has no effect with framework reference at stage 0",
                 "training.attention has no effect on a layer list, whose times and activations "
                 "are given"}));
+  const Result<Scenario> textbook =
+      LoadString(Shipped("zero_stage: 0, framework: ddp", "zero_stage: 0, framework: reference"),
+                 {"training.dispatch.module=7 us", "training.dispatch.autograd=0 us"});
+  ASSERT_TRUE(textbook.has_value()) << Messages(textbook);
+  EXPECT_EQ(textbook->warnings,
+            (std::vector<std::string>{"training.dispatch has no effect with framework reference, "
+                                      "which leaves the host out"}));
+}
+
+TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {
+  const std::string profile =
+      "calibration: {name: mine, provenance: {machine: lab}, host: {dispatch: {ddp: {module: 40 "
+      "us, autograd: 10 us}}}}\ntraining:";
+  const auto dispatch = [&](const std::vector<std::string>& set) {
+    const Result<Scenario> loaded = LoadString(Shipped("training:", profile), set);
+    EXPECT_TRUE(loaded.has_value()) << Messages(loaded);
+    return loaded->plan.training.dispatch;
+  };
+  EXPECT_EQ(dispatch({}), (Dispatch{.module = Microseconds(40), .autograd = Microseconds(10)}));
+  EXPECT_EQ(dispatch({"training.dispatch.module=7 us", "training.dispatch.autograd=0 us"}),
+            (Dispatch{.module = Microseconds(7), .autograd = Time()}));
+  // One call launches a compiled block; another framework's code is not this one's.
+  EXPECT_EQ(dispatch({"training.compile=true"}), Dispatch());
+  EXPECT_EQ(dispatch({"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3"}), Dispatch());
 }
 
 TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {

@@ -85,8 +85,16 @@ Mapping Training(const plan::Training& training, bool layer_times_given) {
     mapping.emplace_back("attention", Text(model::Name(training.attention)));
     mapping.emplace_back("compile", Boolean(training.compile));
     mapping.emplace_back("loss", Text(model::Name(training.loss)));
+    mapping.emplace_back("staged_norm_sums", Boolean(training.staged_norm_sums));
   }
   mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
+  mapping.emplace_back("phase_timers", Boolean(training.phase_timers));
+  if (training.dispatch != Dispatch()) {
+    Mapping dispatch;
+    dispatch.emplace_back("module", Text(ExactTime(training.dispatch.module)));
+    dispatch.emplace_back("autograd", Text(ExactTime(training.dispatch.autograd)));
+    mapping.emplace_back("dispatch", Resolved{std::move(dispatch)});
+  }
   return mapping;
 }
 

@@ -114,6 +114,14 @@ void ReadSoftware(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
+std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
+  const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
+  const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
+  reader.Finish();
+  if (!module || !autograd) return std::nullopt;
+  return Dispatch{.module = *module, .autograd = *autograd};
+}
+
 void ReadTraining(MappingReader& reader, plan::Request& request) {
   request.sequence_length = reader.ReadInteger("sequence_length", Need::kRequired, kTokens);
   request.micro_batch_size = reader.ReadInteger("micro_batch_size", Need::kRequired, kSequences);
@@ -149,18 +157,25 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
                                              {"selective", model::Checkpointing::kSelective},
                                              {"selective_op", model::Checkpointing::kSelectiveOp},
                                              {"full", model::Checkpointing::kFull}});
-  request.attention = reader.ReadWord<model::Attention>("attention", Need::kOptional,
-                                                        {{"flash", model::Attention::kFlash},
-                                                         {"flash1", model::Attention::kFlash1},
-                                                         {"flash3", model::Attention::kFlash3},
-                                                         {"math", model::Attention::kMath}});
+  request.attention =
+      reader.ReadWord<model::Attention>("attention", Need::kOptional,
+                                        {{"flash", model::Attention::kFlash},
+                                         {"flash1", model::Attention::kFlash1},
+                                         {"flash3", model::Attention::kFlash3},
+                                         {"math", model::Attention::kMath},
+                                         {"fused_softmax", model::Attention::kFusedSoftmax}});
   request.checkpoint_early_stop = reader.ReadBoolean("checkpoint_early_stop", Need::kOptional);
   request.compile = reader.ReadBoolean("compile", Need::kOptional);
   request.loss = reader.ReadWord<model::Loss>("loss", Need::kOptional,
                                               {{"eager", model::Loss::kEager},
                                                {"in_place", model::Loss::kInPlace},
                                                {"fused", model::Loss::kFused}});
+  request.staged_norm_sums = reader.ReadBoolean("staged_norm_sums", Need::kOptional);
   request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
+  request.phase_timers = reader.ReadBoolean("phase_timers", Need::kOptional);
+  if (auto dispatch = reader.ReadMapping("dispatch", Need::kOptional)) {
+    request.dispatch = ReadDispatch(*dispatch);
+  }
   reader.Finish();
 }
 
@@ -227,13 +242,15 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request, Diagnostics
   if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
     request.zero_stage = static_cast<int>(*stage);
   }
-  request.framework = reader.ReadWord<plan::Framework>("framework", Need::kRequired,
-                                                       {{"reference", plan::Framework::kReference},
-                                                        {"ddp", plan::Framework::kDdp},
-                                                        {"fsdp1", plan::Framework::kFsdp1},
-                                                        {"fsdp2", plan::Framework::kFsdp2},
-                                                        {"deepspeed", plan::Framework::kDeepSpeed},
-                                                        {"megatron", plan::Framework::kMegatron}});
+  request.framework =
+      reader.ReadWord<plan::Framework>("framework", Need::kRequired,
+                                       {{"reference", plan::Framework::kReference},
+                                        {"ddp", plan::Framework::kDdp},
+                                        {"fsdp1", plan::Framework::kFsdp1},
+                                        {"fsdp2", plan::Framework::kFsdp2},
+                                        {"deepspeed", plan::Framework::kDeepSpeed},
+                                        {"megatron", plan::Framework::kMegatron},
+                                        {"internevo", plan::Framework::kInternEvo}});
   request.overlap = reader.ReadBoolean("overlap", Need::kOptional);
   ReadBucketSize(reader, request, diagnostics);
   request.first_bucket_size =

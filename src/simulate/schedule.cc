@@ -115,7 +115,7 @@ void Schedule::AddInstructions(const program::Program& program, const cost::Pric
     item.segment = static_cast<std::uint32_t>(segments.size());
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        segment.length += prices.issue_kernel;
+        segment.length += prices.IssueOf(program.kernels[instruction.operand]);
         item.kind = Item::Kind::kOperation;
         item.target = instruction.operand;
         break;

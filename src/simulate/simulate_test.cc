@@ -137,6 +137,23 @@ TEST(SimulateTest, TheHostSpendsTimeOnEachIssue) {
   EXPECT_EQ(last.ready, Nanoseconds(32));
 }
 
+// A launch is 4; before it a module's code takes 10 and autograd 3, the framework's own nothing.
+TEST(SimulateTest, TheHostDispatchesBeforeItLaunches) {
+  Rank rank(0, 1);
+  rank.prices().issue_kernel = Nanoseconds(4);
+  rank.prices().dispatch = {.module = Nanoseconds(10), .autograd = Nanoseconds(3)};
+  const Index own = rank.Kernel("own", 1);
+  const Index module = rank.Kernel("module", 1);
+  const Index autograd = rank.Kernel("autograd", 1);
+  rank->program().kernels[module].issuer = Issuer::kModule;
+  rank->program().kernels[autograd].issuer = Issuer::kAutograd;
+  rank->Step().Run(0, own).Run(0, module).Run(0, autograd);
+  const Timeline timeline = RunOne(rank);
+  EXPECT_EQ(When(timeline, 0), (Span{4, 5}));
+  EXPECT_EQ(When(timeline, 1), (Span{18, 19}));
+  EXPECT_EQ(When(timeline, 2), (Span{25, 26}));
+}
+
 TEST(SimulateTest, RecordsAreInTheOrderOfTheirEnds) {
   Rank rank(0, 2);
   const Index longer = rank.Kernel("longer", 10);
