@@ -12,6 +12,7 @@ namespace {
 using program::Opcode;
 
 constexpr std::string_view kStep = "step";
+constexpr std::string_view kSource = "source";
 constexpr std::string_view kMemory = "memory";
 // The normal distribution: its standard deviation over its median absolute deviation, and how many
 // of the one hold nine of ten.
@@ -110,10 +111,13 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
     if (known[i]) largest = std::max(largest.value_or(0), *known[i]);
   }
   const std::optional<double> step = DeviationOf(kStep, residuals);
-  if (!largest && !step) return std::nullopt;
-  const double unknown = step ? 0 : *largest;
+  const std::optional<double> source = DeviationOf(kSource, residuals);
+  if (!largest && !step && !source) return std::nullopt;
+  const double unknown = step || source ? 0 : *largest;
   known[static_cast<std::size_t>(Part::kGiven)] = 0;
-  double variance = std::pow(step.value_or(0) * static_cast<double>(step_time.picoseconds()), 2);
+  double variance = std::pow(std::hypot(step.value_or(0), source.value_or(0)) *
+                                 static_cast<double>(step_time.picoseconds()),
+                             2);
   for (std::size_t i = 0; i < kParts; ++i) {
     variance +=
         std::pow(known[i].value_or(unknown) * static_cast<double>(exposed[i].picoseconds()), 2);

@@ -25,11 +25,13 @@
 // does so for all of them. Between parts they are independent. So a step whose parts are exposed
 // for the times T_i has the standard deviation
 //
-//   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2)
+//   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2)
 //
-// where r_step is what remains between steps that were measured and forecasts of them, whatever the
-// parts. What a collective hides behind kernels counts for nothing, also where a longer one would
-// come to light. Nine of ten measurements are expected within 1.645 s.
+// where r_step is what remains between steps of one source that were measured and forecasts of
+// them, whatever the parts, and r_source by how much sources as a whole are off: other code, other
+// software, another cluster than those that the profile was fitted to. What a collective hides
+// behind kernels counts for nothing, also where a longer one would come to light. Nine of ten
+// measurements are expected within 1.645 s.
 namespace stepcast::forecast {
 
 // What an instant of a step is spent on, and the name of the residual that counts.

@@ -66,6 +66,16 @@ TEST(Uncertainty, OfStepsCoversPartsWithoutResidual) {
       kFactor * 1.3, 1e-9);
 }
 
+// 3 % within a source and 4 % between sources are 5 % of the step. Alone, what is known of sources
+// covers parts that have no residual, as what is known of steps does.
+TEST(Uncertainty, OfSourcesComesOnTop) {
+  const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"step", 0.03, 0}, {"source", 0, 0.04}})),
+              kFactor * 0.5, 1e-9);
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"source", 0, 0.04}})), kFactor * 0.4,
+              1e-9);
+}
+
 TEST(Uncertainty, NeverReachesBelowZero) {
   const auto range = StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {{"gemm", 0.9, 0}});
   EXPECT_EQ(range->low, Time());
