@@ -112,7 +112,8 @@ TEST(Load, FillsInTheDefaults) {
       "\"micro_batch_size\": 2, "
       "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
       "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
-      "\"optimizer_implementation\": \"fused\", \"step_barrier\": false}, \"parallelism\": "
+      "\"optimizer_implementation\": \"fused\", \"step_barrier\": false, \"phase_timers\": false}, "
+      "\"parallelism\": "
       "{\"data\": 8, \"tensor\": 1, \"pipeline\": 1, \"context\": 1, \"expert\": 1}, "
       "\"data_parallel\": {\"zero_stage\": 0, \"framework\": \"reference\", \"overlap\": true, "
       "\"bucket_size\": \"25 MiB\", \"first_bucket_size\": \"25 MiB\"}}");
