@@ -196,6 +196,18 @@ TEST(NcclPrice, TakesARackForOneNode) {
                "nvls_tree");
 }
 
+// CUDA 12.1, which drivers have from 530 on, brought multicast.
+TEST(NcclPrice, OldDriversHaveNoMulticast) {
+  for (const auto& [driver, algorithm] :
+       {std::pair("525.60", "ring"), std::pair("530.30", "nvls")}) {
+    const auto scenario = On("dgx-h100", 1, fmt::format("software: {{driver: \"{}\"}}\n", driver));
+    EXPECT_STREQ(
+        PriceOf(scenario, CollectiveKind::kAllReduce, GiB(1), Everybody(scenario)).algorithm,
+        algorithm)
+        << driver;
+  }
+}
+
 // H100s with four NVLinks instead of eighteen: what was measured on eighteen does not count, and a
 // ring passes no more than four links carry.
 TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
