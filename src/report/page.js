@@ -103,7 +103,9 @@
     bars.forEach((bar, i) => {
       bar.id = i;
       bar.left = bar.start;
-      bar.right = Math.max(bar.end, bar.start + (to - from) / kNarrowest);
+      const next = i + 1 < bars.length && bars[i + 1].lane === bar.lane ? bars[i + 1].start : to;
+      const wanted = bar.start + (to - from) / kNarrowest;
+      bar.right = Math.max(bar.end, Math.min(wanted, Math.max(next, bar.end)));
       // Pale where most of what is drawn is not busy.
       bar.fill = Math.min(1, Math.max(0.22, bar.busy / (bar.right - bar.left)));
     });
