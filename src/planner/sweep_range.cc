@@ -72,7 +72,7 @@ std::optional<Amount> ReadAmount(std::string_view text) {
 }
 
 // All with the same number of decimals; false if that cannot be.
-bool Align(std::vector<Amount*> amounts) {
+bool Align(const std::vector<Amount*>& amounts) {
   int most = 0;
   for (const Amount* amount : amounts) most = std::max(most, amount->decimals);
   for (Amount* amount : amounts) {

@@ -147,6 +147,7 @@ class RankForce final : public Workforce {
 
     std::exception_ptr thrown;
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(threads_));
     for (int i = 0; i < threads_; ++i) {
       threads.emplace_back([&] {
         try {
@@ -160,7 +161,7 @@ class RankForce final : public Workforce {
         }
       });
     }
-    const Attempt<void> served = ServeOthers(list, report, [&] {
+    Attempt<void> served = ServeOthers(list, report, [&] {
       const std::lock_guard lock(reporting);
       return enough_ || finished == list.count;
     });
