@@ -70,7 +70,7 @@ Target Program(const scenario::Scenario& scenario) {
 }  // namespace
 
 Target LaunchScript(const scenario::Scenario& scenario) {
-  const Target program = Program(scenario);
+  Target program = Program(scenario);
   if (!program) return program;
   std::string text = fmt::format(
       "#!/bin/sh\n"
@@ -102,7 +102,7 @@ Target LaunchScript(const scenario::Scenario& scenario) {
 }
 
 Target BatchScript(const scenario::Scenario& scenario) {
-  if (const Target program = Program(scenario); !program) return program;
+  if (Target program = Program(scenario); !program) return program;
   return fmt::format(
       "#!/bin/sh\n"
       "#SBATCH --job-name=stepcast-plan\n"

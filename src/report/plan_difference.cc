@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "fmt/format.h"
 #include "src/report/json_values.h"
 
 namespace stepcast::report {
@@ -17,7 +18,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 void Flatten(const Resolved& tree, const std::string& path, Settings& settings) {
   if (const auto* mapping = std::get_if<Resolved::Mapping>(&tree.value)) {
     for (const auto& [key, value] : *mapping) {
-      Flatten(value, path.empty() ? key : path + "." + key, settings);
+      Flatten(value, path.empty() ? key : fmt::format("{}.{}", path, key), settings);
     }
   } else if (const auto* text = std::get_if<std::string>(&tree.value)) {
     settings.emplace_back(path, *text);
