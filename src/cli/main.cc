@@ -611,7 +611,6 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
   CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
   command.add_flag("--csv", plan.csv, "Print CSV (RFC 4180)")->excludes(json);
   AddEmit(command, plan.emit);
-  AddReport(command, plan.report);
   command.footer(std::string(kPlanFooter) + kExitStatus);
 }
 

@@ -9,7 +9,6 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/planner/plan_problem.h"
@@ -171,8 +170,6 @@ class PlanSearch {
     auto space = PlanSpace::Around(*base, space_options);
     if (!space) return WrongInput(space.error());
     space_ = &*space;
-    PageFile page;
-    if (auto failed = page.Create(options_.report)) return *std::move(failed);
 
     const std::function<Result<scenario::Scenario>(std::int64_t)> load = [this](std::int64_t plan) {
       return LoadPlan(plan);
@@ -215,13 +212,6 @@ class PlanSearch {
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
     outcome.messages = Warnings(*base);
-    const auto html = [&] {
-      std::vector<std::int64_t> simulated;
-      for (const auto& [plan, known] : result.outcomes) simulated.push_back(plan);
-      report.simulated = Rows(result, simulated);
-      return report::PlanHtml(report, About());
-    };
-    if (auto failed = page.Write(html)) return *std::move(failed);
     if (!options_.emit.folder.empty()) {
       if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
     }
@@ -229,18 +219,6 @@ class PlanSearch {
   }
 
  private:
-  // The scenario and what was said of the space.
-  Settings About() const {
-    Settings about{{"scenario", options_.scenario}};
-    for (const std::string& text : options_.set) about.emplace_back("set", text);
-    if (!options_.framework.empty()) about.emplace_back("framework", options_.framework);
-    for (const std::string& text : options_.vary) about.emplace_back("vary", text);
-    for (const std::string& text : options_.fix) about.emplace_back("fix", text);
-    if (!options_.deadline.empty()) about.emplace_back("deadline", options_.deadline);
-    if (!options_.tokens.empty()) about.emplace_back("tokens", options_.tokens);
-    return about;
-  }
-
   std::optional<::stepcast::cli::Outcome> EmitBest(const planner::SearchResult& result,
                                                    std::string& messages) {
     if (result.best.empty()) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -11,7 +9,6 @@
 #include "src/report/csv.h"
 #include "src/report/json_values.h"
 #include "src/report/number_text.h"
-#include "src/report/plan_page.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -50,20 +47,6 @@ std::string OtherSettings(const PlanRow& row) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ShortKey(key), value);
   }
   return text;
-}
-
-// A setting's value; one that is taken out goes back to its default.
-std::string Shown(const std::string& value) { return value == "null" ? "default" : value; }
-
-// A plan in a line, by what tells it from others.
-std::string OneLine(const PlanRow& row) {
-  const plan::Plan& plan = row.values;
-  const std::string others = OtherSettings(row);
-  return fmt::format("{}, stage {}, micro-batch {} x {}, recompute {}{}{}",
-                     plan::Name(plan.data_parallel.framework), plan.data_parallel.zero_stage,
-                     plan.training.micro_batch_size, plan.training.gradient_accumulation,
-                     model::Name(plan.training.activation_checkpointing),
-                     others.empty() ? "" : ", ", others);
 }
 
 std::string TargetText(const Goal& goal) {
@@ -259,9 +242,12 @@ std::string SensitivityText(const PlanReport& report) {
                  {"change %"},
                  {fmt::format("peak {}", unit.name)},
                  {"", Align::kLeft}});
+  const auto shown = [](const std::string& value) {
+    return value == "null" ? std::string("default") : value;
+  };
   for (const planner::Notch& notch : sensitivity.notches) {
     const bool exists = notch.illegal_message.empty();
-    notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), Shown(notch.to)), Shown(notch.from),
+    notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
                     exists ? Milliseconds(notch.outcome.step_time) : "-",
                     exists ? Signed(Change(notch.outcome.step_time, winner.step_time)) : "-",
                     exists ? In(unit, notch.outcome.memory) : "-",
@@ -463,49 +449,6 @@ std::string PlanJson(const PlanReport& report) {
                    {"simulated", static_cast<std::int64_t>(result.outcomes.size())},
                    {"exact", true},
                    {"run", {{"seconds", report.seconds}}}});
-}
-
-std::string PlanHtml(const PlanReport& report,
-                     std::vector<std::pair<std::string, std::string>> about) {
-  SearchView view;
-  view.title = report.name;
-  view.about = std::move(about);
-  view.goal = TargetText(report.goal);
-  view.space = report.space;
-  std::set<std::int64_t> front;
-  for (const PlanRow& row : report.pareto) front.insert(row.plan);
-  std::map<std::int64_t, std::size_t> places;
-  for (const PlanRow& row : report.simulated) {
-    const planner::Outcome& outcome = row.outcome;
-    if (!outcome.illegal_message.empty()) continue;
-    places.emplace(row.plan, view.plans.size());
-    view.plans.push_back({.name = OneLine(row),
-                          .gpus = row.facts.gpus,
-                          .step_time = outcome.step_time,
-                          .peak = outcome.memory,
-                          .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
-                          .fits = outcome.fits,
-                          .on_front = front.count(row.plan) > 0});
-  }
-  for (const PlanRow& row : report.best) view.best.push_back(places.at(row.plan));
-  for (int i = 0; i < planner::kFates; ++i) {
-    const auto fate = static_cast<Fate>(i);
-    const std::int64_t count = report.result->Count(fate);
-    if (count > 0 && fate != Fate::kSimulated) view.lost.emplace_back(FateText(fate), count);
-  }
-  if (report.sensitivity) {
-    for (const forecast::WhatIf& what_if : report.sensitivity->faster) {
-      view.sensitivity.emplace_back(fmt::format("10 % more: {}", Name(what_if.lever)),
-                                    what_if.step_time);
-    }
-    for (const planner::Notch& notch : report.sensitivity->notches) {
-      if (!notch.illegal_message.empty() || !notch.outcome.fits) continue;
-      view.sensitivity.emplace_back(fmt::format("{} {} instead of {}", ShortKey(notch.key),
-                                                Shown(notch.to), Shown(notch.from)),
-                                    notch.outcome.step_time);
-    }
-  }
-  return PlanPage(view);
 }
 
 }  // namespace stepcast::report

@@ -31,8 +31,7 @@ struct PlanReport {
   std::int64_t space = 0;
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
-  std::vector<PlanRow> losers;     // where asked for
-  std::vector<PlanRow> simulated;  // all of them, for the page
+  std::vector<PlanRow> losers;  // where asked for
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
   double seconds = 0;
@@ -44,8 +43,5 @@ std::string PlanCsv(const PlanReport& report);
 // The document of `plan --json`, version 1. Everything but its last key, `run`, depends on the
 // input alone.
 std::string PlanJson(const PlanReport& report);
-// The page of `plan --report` (plan_page.h); `about`: what was asked, beside the goal.
-std::string PlanHtml(const PlanReport& report,
-                     std::vector<std::pair<std::string, std::string>> about);
 
 }  // namespace stepcast::report
