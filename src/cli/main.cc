@@ -26,6 +26,7 @@
 #include "src/cli/explain_command.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/outcome.h"
+#include "src/cli/plan_command.h"
 #include "src/cli/simulate_command.h"
 #include "src/cli/sweep_command.h"
 #include "src/cli/terminal.h"
@@ -137,6 +138,37 @@ constexpr const char* kSweepFooter =
     "      --vary cluster.nodes=16,32,64 --vary training.micro_batch_size=1,2 --report sweep.html\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
+    "\n";
+
+constexpr const char* kPlanAbout =
+    "Searches the plans for a scenario's model, cluster and global batch: micro-batch,\n"
+    "recomputation, ZeRO stage, and every setting of the frameworks that does something. What\n"
+    "cannot be best is left out by bounds that are proved; what is left is simulated. The answer\n"
+    "is the one that simulating all of them would give.";
+
+constexpr const char* kPlanFooter =
+    "Targets:\n"
+    "  step_time   the shortest step\n"
+    "  throughput  the most tokens per second and GPU\n"
+    "  gpus        the fewest GPUs that meet --deadline with --tokens\n"
+    "  cost        the least money for a token, at --price for a GPU hour\n"
+    "  memory      the lowest peak\n"
+    "\n"
+    "Prints the best plans, the Pareto front of step time, memory and GPUs, what 10 % more of\n"
+    "each resource or one step along each setting would change, and what became of all the\n"
+    "others. docs/planning.md lists the values that are tried and how the bounds are proved.\n"
+    "\n"
+    "--vary replaces the values of a setting, or adds one; --fix keeps it as the scenario has it,\n"
+    "or at its default. --framework all is all but reference, whose kernels cost nothing to "
+    "start.\n"
+    "\n"
+    "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --framework all --target memory\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --target gpus --deadline '40 d' \\\n"
+    "      --tokens 1e12 --fix training.activation_checkpointing --why 10\n"
     "\n";
 
 constexpr const char* kCollectiveAbout =
@@ -367,6 +399,7 @@ struct Request {
   MemoryOptions memory;
   ExplainOptions explain;
   SweepOptions sweep;
+  PlanOptions plan;
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
   CollectiveOptions collective;
@@ -433,6 +466,53 @@ void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::stri
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+}
+
+void AddPlan(CLI::App& app, PlanOptions& plan) {
+  CLI::App& command = *app.add_subcommand("plan", kPlanAbout)->group("Commands");
+  AddScenario(command, plan.scenario, plan.set);
+  command.add_option("--target", plan.target, "What the best plan has (step_time)")
+      ->type_name("NAME");
+  command
+      .add_option("--framework", plan.framework,
+                  "Frameworks to choose from (the scenario's), or all")
+      ->type_name("NAME,...");
+  command
+      .add_option("--vary", plan.vary, "The values of a setting to choose from, as often as needed")
+      ->type_name("KEY=V1,V2,...")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command.add_option("--fix", plan.fix, "A setting that stays as the scenario has it")
+      ->type_name("KEY")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command.add_flag("--fewer-nodes", plan.fewer_nodes,
+                   "Try powers of two of nodes, up to the cluster's (target gpus always does)");
+  command.add_option("--deadline", plan.deadline, "How long the training may take: '30 d', '12 h'")
+      ->type_name("TIME");
+  command.add_option("--tokens", plan.tokens, "How many tokens the training sees: 300e9")
+      ->type_name("N");
+  command.add_option("--price", plan.price, "What a GPU costs in an hour, in any currency")
+      ->type_name("MONEY");
+  constexpr int kMostRows = 1000;
+  command.add_option("--best", plan.best, "How many plans to rank (5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRows));
+  command.add_option("--why", plan.why, "Name so many of the nearest losers, and why they lost")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRows));
+  constexpr int kMostThreads = 1024;
+  command.add_option("--threads", plan.threads, "How many threads to use (one for each core)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+  CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
+  command.add_flag("--csv", plan.csv, "Print CSV (RFC 4180)")->excludes(json);
+  AddReport(command, plan.report);
+  command.footer(std::string(kPlanFooter) + kExitStatus);
 }
 
 void AddHardware(CLI::App& command, HardwareOptions& hardware) {
@@ -675,6 +755,7 @@ void Describe(CLI::App& app, Request& request) {
   sweep.add_flag("--csv", request.sweep.csv, "Print CSV (RFC 4180)")->excludes(sweep_json);
   AddReport(sweep, request.sweep.report);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
+  AddPlan(app, request.plan);
 
   AddCalibrate(app, request.calibrate, request.calibrate_import);
   AddCollective(app, request.collective);
@@ -858,6 +939,37 @@ Outcome RunSweep(SweepOptions& options) {
   return Sweep(options);
 }
 
+// The same of a search.
+class SearchLine {
+ public:
+  void Show(std::int64_t screened, std::int64_t simulated) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    constexpr std::chrono::milliseconds kPause(100);
+    next_ = now + kPause;
+    fmt::print(stderr, "\r{} plans bounded, {} simulated", screened, simulated);
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  ~SearchLine() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_;
+  bool shown_ = false;
+};
+
+Outcome RunPlan(PlanOptions& options) {
+  SearchLine line;
+  if (::isatty(STDERR_FILENO) == 1) {
+    options.progress = [&](std::int64_t screened, std::int64_t simulated) {
+      line.Show(screened, simulated);
+    };
+  }
+  return Plan(options);
+}
+
 Outcome Run(std::vector<std::string> arguments) {
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
@@ -896,6 +1008,7 @@ Outcome Run(std::vector<std::string> arguments) {
   if (app.got_subcommand("memory")) return Memory(request.memory);
   if (app.got_subcommand("explain")) return Explain(request.explain);
   if (app.got_subcommand("sweep")) return RunSweep(request.sweep);
+  if (app.got_subcommand("plan")) return RunPlan(request.plan);
   if (app.got_subcommand("calibrate")) {
     if (app.get_subcommand("calibrate")->got_subcommand("import")) {
       return CalibrateImport(request.calibrate_import);

@@ -1,0 +1,318 @@
+#include "src/cli/plan_command.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/cli/page_file.h"
+#include "src/cli/stopwatch.h"
+#include "src/cli/warnings.h"
+#include "src/planner/plan_problem.h"
+#include "src/planner/plan_space.h"
+#include "src/planner/search.h"
+#include "src/planner/sensitivity.h"
+#include "src/report/plan_page.h"
+#include "src/report/plan_report.h"
+#include "src/report/plan_view.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::cli {
+namespace {
+
+using planner::Goal;
+using planner::PlanSpace;
+using planner::Target;
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+Diagnostic Fault(const char* option, const std::string& value, std::string message,
+                 std::string hint) {
+  return {"planner.option",
+          {fmt::format("{} {}", option, value), 0, 0},
+          std::move(message),
+          std::move(hint)};
+}
+
+// "300e9", "1,000,000" is not one.
+std::optional<double> PositiveNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(number) || number <= 0) return std::nullopt;
+  return number;
+}
+
+// Times of trainings, which have units that steps have not.
+std::optional<Time> LongTime(std::string_view text) {
+  const std::pair<std::string_view, double> units[] = {
+      {"d", 86'400.0}, {"h", 3'600.0}, {"min", 60.0}, {"s", 1.0}};
+  for (const auto& [unit, seconds] : units) {
+    if (!text.ends_with(unit)) continue;
+    std::string_view number = text.substr(0, text.size() - unit.size());
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    const auto value = PositiveNumber(number);
+    constexpr double kMostSeconds = 100 * 86'400.0;  // what the clock holds
+    if (!value || *value * seconds > kMostSeconds) return std::nullopt;
+    return Picoseconds(std::llround(*value * seconds * 1e12));
+  }
+  return std::nullopt;
+}
+
+Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
+  Goal goal;
+  const auto* const target =
+      std::find_if(std::begin(planner::kTargets), std::end(planner::kTargets),
+                   [&](Target known) { return options.target == planner::Name(known); });
+  if (target == std::end(planner::kTargets)) {
+    faults.push_back(Fault("--target", options.target,
+                           fmt::format("there is no such target: {}", Quoted(options.target)),
+                           "there are: step_time, throughput, gpus, cost, memory"));
+  } else {
+    goal.target = *target;
+  }
+  if (!options.tokens.empty()) {
+    const auto tokens = PositiveNumber(options.tokens);
+    if (tokens) {
+      goal.tokens = *tokens;
+    } else {
+      faults.push_back(Fault("--tokens", options.tokens,
+                             fmt::format("this is no number of tokens: {}", Quoted(options.tokens)),
+                             "write for example 300e9"));
+    }
+  }
+  if (!options.deadline.empty()) {
+    goal.deadline = LongTime(options.deadline);
+    if (!goal.deadline) {
+      faults.push_back(
+          Fault("--deadline", options.deadline,
+                fmt::format("this is no time up to 100 d: {}", Quoted(options.deadline)),
+                "write for example '30 d' or '12 h'"));
+    } else if (options.tokens.empty()) {
+      faults.push_back(Fault("--deadline", options.deadline,
+                             "nothing says how long the training is", "add --tokens 300e9"));
+    }
+  }
+  if (options.price < 0 || !std::isfinite(options.price)) {
+    faults.push_back(Fault("--price", fmt::format("{}", options.price),
+                           fmt::format("this is no price: '{}'", options.price),
+                           "write what a GPU costs in an hour, for example 2.5"));
+  }
+  goal.gpu_hour_price = options.price;
+  if (goal.target == Target::kCost && options.price == 0) {
+    faults.push_back(Fault("--target", options.target, "nothing says what a GPU costs",
+                           "add --price 2.5, the price of a GPU hour"));
+  }
+  if (goal.target == Target::kGpus && options.deadline.empty()) {
+    faults.push_back(Fault("--target", options.target,
+                           "without a deadline the fewest GPUs are those that it fits on",
+                           "add --deadline '30 d' --tokens 300e9"));
+  }
+  return goal;
+}
+
+std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults) {
+  using plan::Framework;
+  constexpr Framework kReal[] = {Framework::kDdp, Framework::kFsdp1, Framework::kFsdp2,
+                                 Framework::kDeepSpeed, Framework::kMegatron};
+  if (text.empty()) return {};
+  if (text == "all") return {std::begin(kReal), std::end(kReal)};
+  std::vector<Framework> frameworks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto* found = std::find_if(std::begin(kReal), std::end(kReal),
+                                     [&](Framework known) { return word == plan::Name(known); });
+    if (found != std::end(kReal)) {
+      frameworks.push_back(*found);
+    } else if (word == plan::Name(Framework::kReference)) {
+      frameworks.push_back(Framework::kReference);
+    } else {
+      faults.push_back(Fault(
+          "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
+          "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron; or all, which is all "
+          "but reference"));
+    }
+  }
+  return frameworks;
+}
+
+std::string SetOption(const std::string& key, const std::string& value) {
+  return fmt::format("{}={}", key, value);
+}
+
+class PlanSearch {
+ public:
+  PlanSearch(const PlanOptions& options) : options_(options) {}
+
+  Outcome Run() {
+    Diagnostics faults;
+    const Goal goal = ReadGoal(options_, faults);
+    planner::SpaceOptions space_options;
+    space_options.frameworks = ReadFrameworks(options_.framework, faults);
+    space_options.nodes = options_.fewer_nodes || goal.target == Target::kGpus;
+    space_options.fix = options_.fix;
+    space_options.has_key = [this](const std::string& key) { return HasKey(key); };
+    for (const std::string& text : options_.vary) {
+      auto axis = planner::ParseSweepAxis(text);
+      if (axis) {
+        space_options.vary.push_back(std::move(*axis));
+      } else {
+        faults.insert(faults.end(), axis.error().begin(), axis.error().end());
+      }
+    }
+    if (!faults.empty()) return WrongInput(faults);
+    const auto base = scenario::Load(options_.scenario, options_.set, cache_);
+    if (!base) return WrongInput(base.error());
+    faults = WrongValues(space_options.vary);
+    if (!faults.empty()) return WrongInput(faults);
+    auto space = PlanSpace::Around(*base, space_options);
+    if (!space) return WrongInput(space.error());
+    space_ = &*space;
+
+    PageFile page;
+    if (auto failed = page.Create(options_.report)) return *failed;
+
+    const std::function<Result<scenario::Scenario>(std::int64_t)> load = [this](std::int64_t plan) {
+      return LoadPlan(plan);
+    };
+    const planner::SearchProblem problem = planner::ProblemOf(space->size(), load);
+    const planner::SearchOptions search_options{.best = options_.best,
+                                                .pareto = true,
+                                                .threads = options_.threads,
+                                                .progress = options_.progress};
+    const planner::SearchResult result = planner::Search(problem, goal, search_options);
+
+    report::PlanReport report;
+    report.name = base->name;
+    report.goal = goal;
+    report.space = space->size();
+    report.result = &result;
+    report.best = Rows(result, result.best);
+    report.pareto = Rows(result, result.pareto);
+    report.nearest = Rows(result, result.nearest);
+    if (options_.why > 0) {
+      report.losers =
+          Rows(result, planner::NearLosers(result, goal, options_.why,
+                                           [&](std::int64_t plan) { return space->KindOf(plan); }));
+    }
+    if (!result.best.empty()) {
+      auto sensitivity =
+          planner::SensitivityOf(*space, problem, goal, search_options, result, load);
+      if (!sensitivity) return WrongInput(sensitivity.error());
+      if (sensitivity->with_more_memory) {
+        report::PlanRow row = Row(result, *sensitivity->with_more_memory);
+        row.outcome = sensitivity->more_memory_outcome;
+        report.with_more_memory = std::move(row);
+      }
+      report.sensitivity = std::move(*sensitivity);
+    }
+    report.seconds = stopwatch_.Seconds();
+    if (auto failed = page.Write([&] {
+          const auto name = [&](std::int64_t plan) { return NameOf(plan); };
+          return report::PlanPage(report::ViewOf(report, About(), name));
+        })) {
+      return *failed;
+    }
+    ::stepcast::cli::Outcome outcome;
+    outcome.status = result.best.empty() ? kAnswerIsNo : kDone;
+    outcome.output = options_.json  ? report::PlanJson(report)
+                     : options_.csv ? report::PlanCsv(report)
+                                    : report::PlanText(report);
+    outcome.messages = Warnings(*base);
+    return outcome;
+  }
+
+ private:
+  // The scenario and what was set in it.
+  Settings About() const {
+    Settings about{{"scenario", options_.scenario}};
+    for (const std::string& text : options_.set) about.emplace_back("set", text);
+    return about;
+  }
+
+  // The settings that make the plan; those that take a key out say nothing.
+  std::string NameOf(std::int64_t plan) const {
+    std::string name;
+    for (const auto& [key, value] : space_->Settings(plan)) {
+      if (value == "null") continue;
+      name +=
+          fmt::format("{}{} = {}", name.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+    }
+    return name;
+  }
+
+  Result<scenario::Scenario> LoadPlan(std::int64_t plan) {
+    std::vector<std::string> set = options_.set;
+    for (const auto& [key, value] : space_->Settings(plan)) set.push_back(SetOption(key, value));
+    return scenario::Load(options_.scenario, set, cache_);
+  }
+
+  // Only a key that is there can be taken out.
+  bool HasKey(const std::string& key) {
+    std::vector<std::string> set = options_.set;
+    set.push_back(SetOption(key, "null"));
+    const auto scenario = scenario::Load(options_.scenario, set, cache_);
+    return scenario || std::none_of(scenario.error().begin(), scenario.error().end(),
+                                    [](const Diagnostic& fault) {
+                                      return fault.code.starts_with("override.");
+                                    });
+  }
+
+  // Values that no other setting makes right: unknown keys, words and units.
+  Diagnostics WrongValues(const std::vector<planner::SweepAxis>& vary) {
+    Diagnostics faults;
+    for (const planner::SweepAxis& axis : vary) {
+      for (const std::string& value : axis.values) {
+        std::vector<std::string> set = options_.set;
+        set.push_back(SetOption(axis.key, value));
+        const auto scenario = scenario::Load(options_.scenario, set, cache_);
+        if (scenario) continue;
+        for (Diagnostic fault : scenario.error()) {
+          if (fault.location.file != "--set " + set.back()) continue;
+          if (!fault.code.starts_with("input.") && !fault.code.starts_with("override.")) continue;
+          fault.location.file = fmt::format("--vary {}", set.back());
+          faults.push_back(std::move(fault));
+        }
+      }
+    }
+    return faults;
+  }
+
+  report::PlanRow Row(const planner::SearchResult& result, std::int64_t plan) {
+    const auto at = static_cast<std::size_t>(plan);
+    report::PlanRow row;
+    row.plan = plan;
+    row.settings = space_->Settings(plan);
+    if (const auto scenario = LoadPlan(plan)) row.values = scenario->plan;
+    row.facts = result.facts[at];
+    row.fate = result.fates[at];
+    row.bound = result.bounds[at];
+    const auto outcome = result.outcomes.find(plan);
+    row.simulated = outcome != result.outcomes.end();
+    if (row.simulated) row.outcome = outcome->second;
+    return row;
+  }
+
+  std::vector<report::PlanRow> Rows(const planner::SearchResult& result,
+                                    const std::vector<std::int64_t>& plans) {
+    std::vector<report::PlanRow> rows;
+    for (const std::int64_t plan : plans) rows.push_back(Row(result, plan));
+    return rows;
+  }
+
+  const PlanOptions& options_;
+  const Stopwatch stopwatch_;
+  scenario::InputCache cache_;
+  const PlanSpace* space_ = nullptr;
+};
+
+}  // namespace
+
+Outcome Plan(const PlanOptions& options) { return PlanSearch(options).Run(); }
+
+}  // namespace stepcast::cli

@@ -1,0 +1,225 @@
+#include "src/planner/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/cost/price.h"
+#include "src/cost/prices.h"
+#include "src/lowering/host_offload.h"
+#include "src/lowering/lowering.h"
+#include "src/model/model.h"
+#include "src/planner/program_bounds.h"
+
+namespace stepcast::planner {
+namespace {
+
+using plan::Framework;
+using scenario::Scenario;
+
+// The model's part of one micro-batch on one rank.
+struct MicroBatch {
+  Time kernels;       // all of them, each alone, one after the other
+  Bytes activations;  // most that are alive at once, temporaries of backward included
+};
+
+// What MicroBatch depends on; shared inputs stand for themselves while the key holds them.
+struct WorkKey {
+  std::shared_ptr<const model::Model> model;
+  std::shared_ptr<const topology::Cluster> cluster;
+  std::shared_ptr<const calibration::Calibration> calibration;
+  std::array<std::int64_t, 5> numbers{};
+  std::array<std::uint8_t, 7> kinds{};
+
+  auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds); }
+  friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
+};
+
+WorkKey KeyOf(const Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const auto number = [](auto value) { return static_cast<std::uint8_t>(value); };
+  return {scenario.model,
+          scenario.cluster,
+          scenario.calibration,
+          {training.micro_batch_size, training.sequence_length, axes.data,
+           axes.tensor * axes.context, axes.pipeline},
+          {number(training.precision), number(training.activation_checkpointing),
+           number(training.attention), number(training.loss), number(training.compile),
+           number(training.checkpoint_early_stop),
+           number(scenario.plan.data_parallel.framework == Framework::kReference)}};
+}
+
+Result<MicroBatch> WorkOut(const Scenario& scenario) {
+  const model::Model& model = *scenario.model;
+  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan.training));
+  program::Program kernels;
+  std::vector<std::size_t> first;  // of each work's kernels
+  for (const model::LayerWork& work : works) {
+    first.push_back(kernels.kernels.size());
+    for (const auto& op : work.forward) kernels.kernels.push_back(op.kernel);
+    for (const auto& op : work.recompute) kernels.kernels.push_back(op.kernel);
+    for (const auto& op : work.backward) kernels.kernels.push_back(op.kernel);
+  }
+  first.push_back(kernels.kernels.size());
+  const auto prices = cost::Price(kernels, scenario);
+  if (!prices) return tl::unexpected(prices.error());
+  const auto sum = [](const std::vector<model::Activation>& activations) {
+    Bytes bytes;
+    for (const model::Activation& activation : activations) bytes += activation.bytes;
+    return bytes;
+  };
+  std::vector<Time> times(works.size());
+  std::vector<Bytes> saved(works.size());
+  for (std::size_t w = 0; w < works.size(); ++w) {
+    for (std::size_t k = first[w]; k < first[w + 1]; ++k) times[w] += prices->kernels[k].alone();
+    saved[w] = sum(works[w].saved);
+  }
+  MicroBatch result;
+  // Backward of a layer runs while what it and those before it saved is there.
+  Bytes alive;
+  for (const model::Layer& layer : model.layers) {
+    const auto w = static_cast<std::size_t>(layer.work);
+    result.kernels += times[w];
+    alive += saved[w];
+    result.activations = std::max(result.activations,
+                                  alive + sum(works[w].recomputed) + works[w].backward_transient);
+  }
+  return result;
+}
+
+Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
+
+bool IsTextbook(const Scenario& scenario) {
+  return scenario.plan.data_parallel.framework == Framework::kReference;
+}
+
+// Parameters and optimizer states: what is there from the first step to the last.
+Bytes States(const Scenario& scenario) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const plan::Training& training = scenario.plan.training;
+  const std::int64_t parameters = scenario.model->parameter_count();
+  const std::int64_t shards = plan.shard_group_size;
+  const bool fsdp = plan::IsFsdp(plan.framework);
+  const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
+  const bool updated_on_host = plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
+  Bytes states;
+  if (!on_host) {
+    states += Spread(parameters * SizeOf(training.parameter_dtype),
+                     plan.zero_stage == 3 || fsdp ? shards : 1);
+  }
+  if (!updated_on_host) {
+    states += Spread(parameters * plan::OptimizerBytesPerParameter(training),
+                     plan.zero_stage >= 1 || fsdp ? shards : 1);
+  }
+  return states;
+}
+
+// Full gradients that stay until the update, by the stages and frameworks that keep them.
+Bytes FullGradients(const Scenario& scenario) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const plan::Training& training = scenario.plan.training;
+  if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
+  if (plan.framework == Framework::kDeepSpeed && plan.zero_stage == 1) return {};
+  const DataType type = plan.framework == Framework::kReference
+                            ? plan::WrittenGradientType(training)
+                            : training.gradient_dtype;
+  return BytesOf(scenario.model->parameter_count(), type);
+}
+
+// Parameters that FSDP's stage 2 leaves gathered between forward and backward.
+Bytes GatheredParameters(const Scenario& scenario) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};
+  return BytesOf(scenario.model->parameter_count(),
+                 plan::ComputeType(scenario.plan.training.precision));
+}
+
+// Whether so much at the peak, with `communicators`, can fit.
+void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound) {
+  Bytes outside;
+  if (const auto& costs = scenario.calibration->memory; costs && !IsTextbook(scenario)) {
+    outside = costs->context;
+    for (int i = 0; i < communicators; ++i) {
+      outside += i == 0 ? costs->first_communicator : costs->next_communicator;
+    }
+  }
+  bound.over = bound.memory + outside - scenario.cluster->device_memory();
+  bound.fits = bound.over <= Bytes(0);
+  if (bound.fits) bound.over = Bytes(0);
+  const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
+  if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {
+    return;
+  }
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  const topology::Host& node = *scenario.cluster->node_type()->host;
+  const Bytes lacking = std::max(host.memory - node.memory, host.drives - node.nvme);
+  if (lacking <= Bytes(0)) return;
+  bound.fits_host = false;
+  bound.over = std::max(bound.over, lacking);
+  bound.fits = false;
+}
+
+}  // namespace
+
+struct Bounds::Kept {
+  std::map<WorkKey, Result<MicroBatch>> works;
+};
+
+Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
+Bounds::~Bounds() = default;
+Bounds::Bounds(Bounds&&) noexcept = default;
+Bounds& Bounds::operator=(Bounds&&) noexcept = default;
+
+Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
+  WorkKey key = KeyOf(scenario);
+  auto found = kept_->works.find(key);
+  if (found == kept_->works.end()) {
+    // A profile that is completed for each scenario has a new address each time: nothing of it is
+    // found again.
+    constexpr std::size_t kMostKept = 4096;
+    if (kept_->works.size() >= kMostKept) kept_->works.clear();
+    found = kept_->works.emplace(std::move(key), WorkOut(scenario)).first;
+  }
+  if (!found->second) return tl::unexpected(found->second.error());
+  const MicroBatch& micro_batch = *found->second;
+  const std::int64_t count = scenario.plan.training.gradient_accumulation;
+  Bound bound;
+  bound.step_time = micro_batch.kernels * count;
+  const Bytes gradients = FullGradients(scenario);
+  // DeepSpeed's stage 0 and Megatron accumulate in other ways; two micro-batches tell nothing of
+  // them.
+  const Framework framework = scenario.plan.data_parallel.framework;
+  const bool accumulates =
+      count > 1 && (framework == Framework::kDdp || framework == Framework::kReference);
+  const Bytes active = micro_batch.activations + GatheredParameters(scenario);
+  bound.memory =
+      States(scenario) + (accumulates ? gradients + active : std::max(gradients, active));
+  SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
+  return bound;
+}
+
+Result<Bound> Bounds::OfProgram(const Scenario& scenario) {
+  auto kernels = OfKernels(scenario);
+  if (!kernels) return kernels;
+  const program::Program program = lowering::Lower(scenario);
+  const auto prices = cost::Price(program, scenario);
+  if (!prices) return tl::unexpected(prices.error());
+  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
+  const bool barrier = scenario.plan.training.step_barrier;
+  Bound bound;
+  bound.step_time =
+      std::max({kernels->step_time, UndisturbedStepTime(program, *prices, barrier, analytic),
+                DisturbedComputeTime(program, *prices, analytic)});
+  bound.memory = std::max(kernels->memory, HandedOutAtLeast(program));
+  SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
+  return bound;
+}
+
+}  // namespace stepcast::planner

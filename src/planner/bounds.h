@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "src/base/bytes.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/scenario/scenario.h"
+
+// What a plan cannot be better than, for a small part of what its forecast costs. Both bounds are
+// proved from what the simulator is, not fitted to what it says (docs/planning.md has the proofs),
+// and tests hold them against it over random plans of every framework.
+namespace stepcast::planner {
+
+struct Bound {
+  Time step_time{};       // the forecast's is no less
+  Bytes memory{};         // nor its peak
+  bool fits = true;       // false: the forecast says that it does not fit
+  bool fits_host = true;  // as far as it is the devices that lack memory
+  Bytes over{};           // where it does not fit: by at least so much
+};
+
+// Keeps what plans share; not to be used by two threads at once.
+class Bounds {
+ public:
+  Bounds();
+  ~Bounds();
+  Bounds(Bounds&&) noexcept;
+  Bounds& operator=(Bounds&&) noexcept;
+
+  // From what plans share: the kernels of a micro-batch, priced once for all plans that have them,
+  // and the textbook's states. Microseconds. Errors: as cost::Price, of kernels alone.
+  //   time    kernels of the model run one after the other on the compute stream, each no faster
+  //           than alone
+  //   memory  states that are never released, and beside them the activations that are alive at
+  //           once, or full gradients where the stage keeps them
+  Result<Bound> OfKernels(const scenario::Scenario& scenario);
+
+  // From the plan's own step program with its prices: lowered and priced, not simulated. About a
+  // tenth of a forecast. Never below OfKernels. Errors: as cost::Price.
+  //   time    the program where nothing gets in anything's way: every operation takes what it takes
+  //           alone, so that only streams, communicators, events and the host hold it up; and the
+  //           compute stream with the least that everything beside it must take away from its
+  //           kernels
+  //   memory  what is handed out in host order, released as early as can be
+  Result<Bound> OfProgram(const scenario::Scenario& scenario);
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,171 @@
+// Bounds are admissible: no forecast of any plan of any framework is better.
+
+#include "src/planner/bounds.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/values.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::planner {
+namespace {
+
+constexpr const char* kModel = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+
+// Given layers, whose communication is hidden, in part or not at all.
+constexpr const char* kLayers = R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {name: embedding, repeat: 1, parameters: [4000000], forward: 1 ms, backward: 1 ms,
+       activation: 3 MiB}
+    - {name: block, repeat: 3, parameters: [3000000, 1000], forward: 5 ms, backward: 11 ms,
+       activation: 64 MiB}
+  optimizer_step: 2 ms
+cluster:
+  topology: {kind: flat, devices: 4, memory: 1 GiB, link: {latency: 50 us, bandwidth: 1 GB/s}}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+
+struct Case {
+  const char* text = kModel;
+  std::vector<std::string> set;
+};
+
+Case AnyPlan() {
+  Case any;
+  const auto vary = [&any](const char* key, std::vector<const char*> values) {
+    any.set.push_back(std::string(key) + "=" + *rc::gen::elementOf(values));
+  };
+  const bool layers = *rc::gen::arbitrary<bool>();
+  if (layers) any.text = kLayers;
+  if (layers) {
+    vary("cluster.topology.link.bandwidth", {"100 MB/s", "1 GB/s", "20 GB/s", "1 TB/s"});
+    vary("cluster.topology.devices", {"1", "4", "16"});
+  } else {
+    vary("cluster.nodes", {"1", "2", "16"});
+    vary("training.micro_batch_size", {"1", "4", "160"});  // the last does not fit
+    vary("training.activation_checkpointing", {"none", "selective", "full"});
+    vary("training.compile", {"false", "true"});
+  }
+  vary("training.gradient_accumulation", {"1", "2", "3", "7"});
+  vary("training.step_barrier", {"false", "false", "false", "true"});
+  const std::string framework = *rc::gen::elementOf(
+      std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron"});
+  any.set.push_back("data_parallel.framework=" + framework);
+  if (framework == "reference") {
+    vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
+    vary("data_parallel.overlap", {"true", "false"});
+    vary("data_parallel.prefetch", {"0", "1", "3"});
+    vary("data_parallel.reshard_after_forward", {"true", "false"});
+    vary("data_parallel.accumulate_unsharded", {"true", "false"});
+    vary("data_parallel.bucket_size", {"0 B", "1 MiB", "25 MiB", "200 MiB"});
+  } else if (framework == "ddp") {
+    vary("data_parallel.bucket_size", {"0 B", "1 MiB", "25 MiB", "200 MiB"});
+    vary("data_parallel.gradient_as_bucket_view", {"true", "false"});
+  } else if (framework == "fsdp1") {
+    vary("data_parallel.zero_stage", {"2", "3"});
+    vary("data_parallel.backward_prefetch", {"pre", "post", "none"});
+    vary("data_parallel.forward_prefetch", {"true", "false"});
+    vary("data_parallel.limit_all_gathers", {"true", "false"});
+    vary("data_parallel.accumulate_unsharded", {"true", "false"});
+    vary("data_parallel.use_orig_params", {"true", "false"});
+  } else if (framework == "fsdp2") {
+    if (*rc::gen::arbitrary<bool>()) {
+      any.set.emplace_back("data_parallel.zero_stage=2");
+    } else {
+      any.set.emplace_back("data_parallel.zero_stage=3");
+      vary("data_parallel.reshard_after_forward", {"true", "false", "2"});
+    }
+    vary("data_parallel.prefetch", {"0", "1", "2", "3"});
+    vary("data_parallel.accumulate_unsharded", {"true", "false"});
+  } else if (framework == "megatron") {
+    vary("data_parallel.zero_stage", {"0", "1"});
+    if (*rc::gen::arbitrary<bool>()) {
+      vary("data_parallel.bucket_size", {"1 MiB", "200 MiB"});
+    } else {
+      any.set.emplace_back("data_parallel.overlap=false");
+    }
+  } else {
+    vary("data_parallel.zero_stage", {"0", "1", "2", "3", "3"});
+    vary("data_parallel.overlap", {"true", "false"});
+    vary("data_parallel.deepspeed.reduce_bucket_size", {"1000000", "500000000"});
+    vary("data_parallel.deepspeed.reduce_scatter", {"true", "false"});
+    vary("data_parallel.deepspeed.stage3_prefetch_bucket_size", {"0", "1000000", "50000000"});
+    vary("data_parallel.deepspeed.stage3_max_reuse_distance", {"0", "1000000000"});
+    vary("data_parallel.deepspeed.zero_hpz_partition_size", {"1", "1", "2"});
+    if (!layers) vary("data_parallel.deepspeed.offload_optimizer", {"none", "none", "cpu"});
+  }
+  if (framework != "ddp" && framework != "deepspeed" && *rc::gen::arbitrary<bool>()) {
+    vary("data_parallel.shard_group_size", {"1", "2", "4", "8"});
+  }
+  return any;
+}
+
+// By how much the sharper bound falls short of forecasts, for the record: bounds that held but said
+// nothing would pass the law.
+struct Tightness {
+  int plans = 0;
+  double time = 0, memory = 0;  // sums of bound over forecast
+};
+
+TEST(BoundsTest, NoForecastIsBetter) {
+  scenario::InputCache cache;
+  Bounds bounds;
+  forecast::Forecaster forecaster;
+  Tightness tightness;
+  rc::detail::checkGTest([&] {
+    const Case any = AnyPlan();
+    const auto scenario = scenario::LoadText(any.text, "test", any.set, cache);
+    if (!scenario) return;  // not a plan that can exist
+    const auto kernels = bounds.OfKernels(*scenario);
+    const auto program = bounds.OfProgram(*scenario);
+    const auto forecast = forecaster.Evaluate(*scenario);
+    RC_ASSERT(kernels.has_value());
+    RC_ASSERT(program.has_value());
+    RC_ASSERT(forecast.has_value());
+    const forecast::MemoryForecast& memory = forecast->memory;
+    RC_LOG() << "bounds " << kernels->step_time.seconds() << " s, " << program->step_time.seconds()
+             << " s, forecast " << forecast->step_time.seconds() << " s\nbounds "
+             << kernels->memory.count() << " B, " << program->memory.count() << " B, forecast "
+             << memory.peak.count() << " B\n";
+    RC_ASSERT(kernels->step_time <= program->step_time);
+    RC_ASSERT(program->step_time <= forecast->step_time);
+    RC_ASSERT(kernels->memory <= program->memory);
+    RC_ASSERT(program->memory <= memory.peak);
+    if (!kernels->fits) RC_ASSERT(!program->fits);
+    if (!program->fits) {
+      RC_ASSERT(!memory.fits);
+      const Bytes over =
+          std::max({memory.reserved + memory.outside - memory.capacity,
+                    memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
+      RC_ASSERT(program->over <= over);
+    }
+    ++tightness.plans;
+    tightness.time += program->step_time / forecast->step_time;
+    tightness.memory +=
+        static_cast<double>(program->memory.count()) / static_cast<double>(memory.peak.count());
+  });
+  // Mostly the program says it all: what it does not is the sharing of multiprocessors and memory.
+  EXPECT_GE(tightness.plans, 50);
+  EXPECT_GE(tightness.time / tightness.plans, 0.9);
+  EXPECT_GE(tightness.memory / tightness.plans, 0.85);
+}
+
+}  // namespace
+}  // namespace stepcast::planner

@@ -1,0 +1,76 @@
+#include "src/planner/plan_problem.h"
+
+#include <algorithm>
+
+#include "src/forecast/forecast.h"
+#include "src/planner/bounds.h"
+
+namespace stepcast::planner {
+namespace {
+
+using scenario::Scenario;
+using Load = std::function<Result<Scenario>(std::int64_t)>;
+
+// FSDP with one micro-batch has nothing to put off: it communicates at the end of the only one
+// (lowering/fsdp1.cc and fsdp2.cc, Synchronises), and a test holds the two programs to be the same.
+bool IsTheSameAsAnother(const plan::Plan& plan) {
+  return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
+         plan.data_parallel.framework != plan::Framework::kReference;
+}
+
+Screened Look(const Load& load, std::int64_t plan, bool closely) {
+  Screened screened;
+  const auto refuse = [&](const Diagnostics& faults) {
+    screened.illegal_code = faults.front().code;
+    screened.illegal_message = faults.front().message;
+    return screened;
+  };
+  const auto scenario = load(plan);
+  if (!scenario) return refuse(scenario.error());
+  screened.facts = {
+      .gpus = scenario->cluster->devices(),
+      .tokens = scenario->plan.training.global_batch_size * scenario->plan.training.sequence_length,
+      .capacity = scenario->cluster->device_memory()};
+  screened.same_as_another = IsTheSameAsAnother(scenario->plan);
+  if (screened.same_as_another) return screened;
+  thread_local Bounds bounds;
+  const auto bound = closely ? bounds.OfProgram(*scenario) : bounds.OfKernels(*scenario);
+  if (!bound) return refuse(bound.error());
+  screened.bound = *bound;
+  return screened;
+}
+
+Outcome Simulate(const Load& load, std::int64_t plan) {
+  Outcome outcome;
+  const auto scenario = load(plan);
+  thread_local forecast::Forecaster forecaster;
+  const auto forecast =
+      scenario ? forecaster.Evaluate(*scenario) : tl::make_unexpected(scenario.error());
+  if (!forecast) {
+    outcome.illegal_message = forecast.error().front().message;
+    return outcome;
+  }
+  const forecast::MemoryForecast& memory = forecast->memory;
+  outcome.step_time = forecast->step_time;
+  outcome.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
+  outcome.memory = memory.peak;
+  outcome.fits = memory.fits;
+  outcome.fits_host = memory.fits_host();
+  if (!memory.fits) {
+    outcome.over =
+        std::max({memory.reserved + memory.outside - memory.capacity,
+                  memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
+  }
+  return outcome;
+}
+
+}  // namespace
+
+SearchProblem ProblemOf(std::int64_t plans, const Load& load) {
+  return {.plans = plans,
+          .screen = [&load](std::int64_t plan) { return Look(load, plan, false); },
+          .sharpen = [&load](std::int64_t plan) { return Look(load, plan, true); },
+          .simulate = [&load](std::int64_t plan) { return Simulate(load, plan); }};
+}
+
+}  // namespace stepcast::planner

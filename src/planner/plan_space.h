@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/planner/sweep_grid.h"
+#include "src/scenario/scenario.h"
+
+// Which plans there are to choose from: for each number of nodes, framework and ZeRO stage the
+// cross product of the settings that do something there. docs/planning.md lists the values that are
+// tried.
+namespace stepcast::planner {
+
+struct SpaceOptions {
+  std::vector<plan::Framework> frameworks;  // empty: the scenario's
+  bool nodes = false;                       // fewer nodes too
+  std::vector<SweepAxis> vary;              // replace the values of a key, or add one
+  std::vector<std::string> fix;             // keys that stay as the scenario has them
+  // Whether the scenario, as it is written, has a key; empty: it has none.
+  std::function<bool(const std::string&)> has_key;
+};
+
+// One axis of a part, and what is said of it beside other plans.
+struct PlanPart {
+  // What holds for all plans of the part: nodes, framework, stage, how the batch is given.
+  std::vector<std::pair<std::string, std::string>> fixed;
+  std::vector<SweepAxis> axes;
+  std::vector<std::string> absent;    // keys of axes that need not be taken out for their default
+  std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
+};
+
+class PlanSpace {
+ public:
+  static constexpr std::int64_t kMostPlans = 2'000'000;
+
+  // The space around a scenario. Its global batch holds for all plans, unless
+  // training.gradient_accumulation varies. Errors: planner.fix (no such axis), planner.vary (a key
+  // twice, or one that cannot), planner.space (more than kMostPlans, or none).
+  static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
+
+  std::int64_t size() const { return size_; }
+  const std::vector<PlanPart>& parts() const { return parts_; }
+  // Overrides of the scenario, in the order in which they are to be applied. The value `null` takes
+  // a key out, so that its default holds.
+  std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
+  // Equal for plans that differ in settings of data parallelism alone, but framework and stage.
+  std::string KindOf(std::int64_t plan) const;
+  // Plans that differ from this one in one step along one axis: the axis, the neighbour.
+  struct Neighbour {
+    std::string key, value;
+    std::int64_t plan = 0;
+  };
+  std::vector<Neighbour> NeighboursOf(std::int64_t plan) const;
+
+ private:
+  const PlanPart& PartOf(std::int64_t plan) const;
+
+  std::vector<PlanPart> parts_;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,145 @@
+#include "src/planner/plan_space.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::planner {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+constexpr const char* kScenario = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 4}
+training: {sequence_length: 1024, micro_batch_size: 2, gradient_accumulation: 4, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: fsdp2, reshard_after_forward: true}
+)";
+
+class PlanSpaceTest : public testing::Test {
+ protected:
+  PlanSpaceTest() {
+    options_.has_key = [](const std::string& key) {
+      return key == "training.gradient_accumulation" ||
+             key == "data_parallel.reshard_after_forward";
+    };
+  }
+  scenario::Scenario Base() { return *scenario::LoadText(kScenario, "test", {}, cache_); }
+  Result<PlanSpace> Space() { return PlanSpace::Around(Base(), options_); }
+
+  scenario::InputCache cache_;
+  SpaceOptions options_;
+};
+
+// 32 ranks and 8 sequences each: micro-batches 1, 2, 4, 8; three kinds of recomputation; prefetch 0
+// to 4; accumulation; shards over 8, 16 and 32 ranks. Stage 3 also keeps shards over a node.
+TEST_F(PlanSpaceTest, IsTheProductOfWhatDoesSomething) {
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  EXPECT_EQ(space->parts().size(), 2U);
+  const std::int64_t stage2 = 4 * 3 * 5 * 2 * 3;
+  EXPECT_EQ(space->size(), stage2 + 2 * stage2);
+}
+
+TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
+  options_.frameworks = {plan::Framework::kDdp,      plan::Framework::kFsdp1,
+                         plan::Framework::kFsdp2,    plan::Framework::kDeepSpeed,
+                         plan::Framework::kMegatron, plan::Framework::kReference};
+  options_.nodes = true;
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  std::set<std::string> seen;
+  for (std::int64_t plan = 0; plan < space->size(); plan += 1 + plan % 7) {
+    std::vector<std::string> set;
+    std::string all;
+    for (const auto& [key, value] : space->Settings(plan)) {
+      set.push_back(fmt::format("{}={}", key, value));
+      all += set.back() + "\n";
+    }
+    EXPECT_TRUE(seen.insert(all).second) << all;
+    const auto scenario = scenario::LoadText(kScenario, "test", set, cache_);
+    if (scenario) {
+      EXPECT_EQ(scenario->plan.training.global_batch_size, 256) << all;
+      EXPECT_THAT(scenario->warnings, IsEmpty()) << all;
+    } else {
+      EXPECT_TRUE(scenario.error().front().code.starts_with("plan."))
+          << all << Format(scenario.error());
+    }
+  }
+}
+
+TEST_F(PlanSpaceTest, VaryReplacesAndFixRemoves) {
+  options_.vary = {{"training.micro_batch_size", {"2"}},
+                   {"training.sequence_length", {"512", "1024"}}};
+  options_.fix = {"training.activation_checkpointing", "data_parallel.zero_stage",
+                  "data_parallel.prefetch", "data_parallel.shard_group_size",
+                  "data_parallel.accumulate_unsharded"};
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  EXPECT_EQ(space->size(), 2 * 2);  // resharding, sequence length
+  EXPECT_THAT(space->Settings(3), ElementsAre(Pair("training.gradient_accumulation", "null"),
+                                              Pair("training.global_batch_size", "256"),
+                                              Pair("data_parallel.framework", "fsdp2"),
+                                              Pair("data_parallel.zero_stage", "3"),
+                                              Pair("training.micro_batch_size", "2"),
+                                              Pair("data_parallel.reshard_after_forward", "8"),
+                                              Pair("training.sequence_length", "1024")));
+}
+
+TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
+  options_.vary = {{"training.micro_batch_size", {"1", "2", "4"}}};
+  options_.fix = {"data_parallel.zero_stage", "training.activation_checkpointing",
+                  "data_parallel.reshard_after_forward", "data_parallel.shard_group_size",
+                  "data_parallel.accumulate_unsharded"};
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  ASSERT_EQ(space->size(), 3 * 5);
+  // Plan 7: micro-batch 2, prefetch 2.
+  std::vector<std::int64_t> plans;
+  for (const PlanSpace::Neighbour& neighbour : space->NeighboursOf(7)) {
+    plans.push_back(neighbour.plan);
+    EXPECT_THAT(space->Settings(neighbour.plan), Contains(Pair(neighbour.key, neighbour.value)));
+  }
+  EXPECT_THAT(plans, ElementsAre(2, 12, 6, 8));
+}
+
+TEST_F(PlanSpaceTest, MistakesAreNamed) {
+  options_.fix = {"data_parallel.prefetsh"};
+  auto space = Space();
+  ASSERT_FALSE(space.has_value());
+  EXPECT_EQ(space.error()[0].code, "planner.fix");
+  EXPECT_EQ(space.error()[0].hint, "did you mean 'data_parallel.prefetch'?");
+
+  options_.fix = {"data_parallel.prefetch"};
+  options_.vary = {{"data_parallel.prefetch", {"1"}}};
+  space = Space();
+  ASSERT_FALSE(space.has_value());
+  EXPECT_EQ(space.error()[0].code, "planner.vary");
+
+  options_.fix = {};
+  options_.vary = {{"training.global_batch_size", {"256", "512"}}};
+  EXPECT_EQ(Space().error()[0].code, "planner.vary");
+
+  options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
+  EXPECT_EQ(Space().error()[0].message, "there is no such framework: 'zdp'");
+
+  options_.vary = {{"data_parallel.zero_stage", {"0"}}};
+  EXPECT_EQ(Space().error()[0].message, "no plan is left");
+
+  options_.vary = {{"training.micro_batch_size", {}}};
+  for (int i = 1; i <= 30'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
+  EXPECT_EQ(Space().error()[0].message, "more than 2000000 plans: 8100000");
+}
+
+}  // namespace
+}  // namespace stepcast::planner

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/forecast/what_if.h"
+#include "src/planner/plan_space.h"
+#include "src/planner/search.h"
+
+// What would change the answer: a little more of each resource, or one step along each setting.
+namespace stepcast::planner {
+
+// The winner with one setting a step further, to a value that was tried.
+struct Notch {
+  std::string key, from, to;
+  std::string illegal_message;  // empty: it exists
+  Outcome outcome;
+};
+
+struct Sensitivity {
+  // The winner's step on a machine that is 10 % better in one respect; those that change it, the
+  // most helpful first. The first is what bounds the step.
+  std::vector<forecast::WhatIf> faster;
+  // The best plan if devices had 10 % more memory, where it is another.
+  std::optional<std::int64_t> with_more_memory;
+  Outcome more_memory_outcome;
+  std::vector<Notch> notches;  // in the order of the settings
+};
+
+inline constexpr double kMore = 0.1;
+
+// `load` gives a plan's scenario. Errors: as forecast::Simulate.
+Result<Sensitivity> SensitivityOf(
+    const PlanSpace& space, const SearchProblem& problem, const Goal& goal,
+    const SearchOptions& options, const SearchResult& result,
+    const std::function<Result<scenario::Scenario>(std::int64_t)>& load);
+
+}  // namespace stepcast::planner

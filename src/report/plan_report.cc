@@ -1,0 +1,454 @@
+#include "src/report/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/csv.h"
+#include "src/report/json_values.h"
+#include "src/report/number_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+using planner::Fate;
+using planner::Goal;
+using planner::Target;
+
+// What columns of their own show.
+bool HasColumn(std::string_view key) {
+  constexpr std::string_view kShown[] = {"training.micro_batch_size",
+                                         "training.gradient_accumulation",
+                                         "training.global_batch_size",
+                                         "training.activation_checkpointing",
+                                         "data_parallel.framework",
+                                         "data_parallel.zero_stage",
+                                         "data_parallel",
+                                         "parallelism.data",
+                                         "cluster.nodes",
+                                         "cluster.topology.devices"};
+  return std::find(std::begin(kShown), std::end(kShown), key) != std::end(kShown);
+}
+
+std::string ShortKey(std::string_view key) {
+  for (const std::string_view section : {"data_parallel.deepspeed.", "data_parallel."}) {
+    if (key.starts_with(section)) return std::string(key.substr(section.size()));
+  }
+  return std::string(key);
+}
+
+std::string OtherSettings(const PlanRow& row) {
+  std::string text;
+  for (const auto& [key, value] : row.settings) {
+    if (HasColumn(key) || value == "null") continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", ShortKey(key), value);
+  }
+  return text;
+}
+
+std::string Duration(double seconds) {
+  constexpr double kHour = 3600, kDay = 24 * kHour;
+  if (seconds >= kDay) return fmt::format("{} d", Decimal(seconds / kDay, 2));
+  if (seconds >= kHour) return fmt::format("{} h", Decimal(seconds / kHour, 2));
+  return fmt::format("{} s", Decimal(seconds, 1));
+}
+
+// Money of the whole training where its length is known, else of a million tokens.
+double Money(const Goal& goal, const PlanRow& row) {
+  const double million = CostOfMillionTokens(goal, row.facts, row.outcome.step_time);
+  return goal.tokens > 0 ? million * goal.tokens / 1e6 : million;
+}
+
+std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool lacking) {
+  Bytes most;
+  for (const PlanRow& row : rows) most = std::max(most, row.outcome.memory);
+  const ByteUnit unit = UnitFor(most);
+  std::vector<Column> columns = {{""},
+                                 {"framework", Align::kLeft},
+                                 {"ZeRO"},
+                                 {"GPUs"},
+                                 {"mbs"},
+                                 {"acc"},
+                                 {"recompute", Align::kLeft},
+                                 {"step ms"},
+                                 {"tokens/s/GPU"},
+                                 {fmt::format("peak {}", unit.name)}};
+  if (goal.tokens > 0) columns.push_back({"training"});
+  if (goal.gpu_hour_price > 0) {
+    columns.push_back({goal.tokens > 0 ? "money" : "money/million tokens"});
+  }
+  if (lacking) columns.push_back({"lacks", Align::kLeft});
+  columns.push_back({"settings", Align::kLeft});
+  Table table(std::move(columns));
+  int rank = 0;
+  for (const PlanRow& row : rows) {
+    const plan::Plan& plan = row.values;
+    std::vector<std::string> cells = {fmt::format("{}", ++rank),
+                                      plan::Name(plan.data_parallel.framework),
+                                      fmt::format("{}", plan.data_parallel.zero_stage),
+                                      Grouped(row.facts.gpus),
+                                      fmt::format("{}", plan.training.micro_batch_size),
+                                      fmt::format("{}", plan.training.gradient_accumulation),
+                                      model::Name(plan.training.activation_checkpointing),
+                                      Milliseconds(row.outcome.step_time),
+                                      Decimal(row.outcome.tokens_per_second_per_gpu, 1),
+                                      In(unit, row.outcome.memory)};
+    if (goal.tokens > 0) {
+      cells.push_back(Duration(TrainingSeconds(goal, row.facts, row.outcome.step_time)));
+    }
+    if (goal.gpu_hour_price > 0) {
+      cells.push_back(Decimal(Money(goal, row), goal.tokens > 0 ? 0 : 4));
+    }
+    if (lacking) {
+      cells.push_back(row.outcome.fits ? "time" : fmt::format("{}", FormatBytes(row.outcome.over)));
+    }
+    cells.push_back(OtherSettings(row));
+    table.AddRow(std::move(cells));
+  }
+  return table.ToString();
+}
+
+std::string WhyText(const Goal& goal, const PlanRow& row) {
+  if (row.simulated) {
+    if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;
+    if (!row.outcome.fits) {
+      return fmt::format("does not fit: lacks {}", FormatBytes(row.outcome.over));
+    }
+    if (goal.deadline &&
+        TrainingSeconds(goal, row.facts, row.outcome.step_time) > goal.deadline->seconds()) {
+      return "too slow for the deadline";
+    }
+    return "simulated, and not among the best";
+  }
+  if (row.fate == Fate::kDoesNotFit) {
+    return fmt::format("does not fit: lacks at least {}", FormatBytes(row.bound.over));
+  }
+  if (row.fate == Fate::kTooSlow) return "too slow for the deadline, by its bound";
+  return row.fate == Fate::kDominated ? "dominated, by its bound" : "bound";
+}
+
+std::string LosersTable(const Goal& goal, const std::vector<PlanRow>& rows) {
+  Bytes most;
+  for (const PlanRow& row : rows) {
+    most = std::max(most, row.simulated ? row.outcome.memory : row.bound.memory);
+  }
+  const ByteUnit unit = UnitFor(most);
+  Table table({{"framework", Align::kLeft},
+               {"ZeRO"},
+               {"GPUs"},
+               {"mbs"},
+               {"acc"},
+               {"recompute", Align::kLeft},
+               {"step ms"},
+               {fmt::format("peak {}", unit.name)},
+               {"why not", Align::kLeft},
+               {"settings", Align::kLeft}});
+  for (const PlanRow& row : rows) {
+    const plan::Plan& plan = row.values;
+    const char* least = row.simulated ? "" : ">=";
+    table.AddRow({plan::Name(plan.data_parallel.framework),
+                  fmt::format("{}", plan.data_parallel.zero_stage), Grouped(row.facts.gpus),
+                  fmt::format("{}", plan.training.micro_batch_size),
+                  fmt::format("{}", plan.training.gradient_accumulation),
+                  model::Name(plan.training.activation_checkpointing),
+                  least + Milliseconds(row.simulated ? row.outcome.step_time : row.bound.step_time),
+                  least + In(unit, row.simulated ? row.outcome.memory : row.bound.memory),
+                  WhyText(goal, row), OtherSettings(row)});
+  }
+  return table.ToString();
+}
+
+std::string Signed(double percent) { return fmt::format("{:+.2f}", percent); }
+double Change(Time now, Time before) { return 100 * (now / before - 1); }
+
+std::string SensitivityText(const PlanReport& report) {
+  const planner::Sensitivity& sensitivity = *report.sensitivity;
+  const planner::Outcome& winner = report.best.front().outcome;
+  std::string out;
+  Table faster({{"10 % more", Align::kLeft}, {"step ms"}, {"change %"}});
+  for (const forecast::WhatIf& what_if : sensitivity.faster) {
+    constexpr double kShown = 0.005;  // per cent
+    if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
+    faster.AddRow({Name(what_if.lever), Milliseconds(what_if.step_time),
+                   Signed(Change(what_if.step_time, winner.step_time))});
+  }
+  if (report.with_more_memory) {
+    const PlanRow& row = *report.with_more_memory;
+    faster.AddRow({"memory: another plan is best", Milliseconds(row.outcome.step_time),
+                   Signed(Change(row.outcome.step_time, winner.step_time))});
+  } else {
+    faster.AddRow({"memory", Milliseconds(winner.step_time), Signed(0)});
+  }
+  out += faster.ToString();
+  if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
+    out += fmt::format("what bounds the step most: {}\n", Name(sensitivity.faster.front().lever));
+  }
+  if (report.with_more_memory) {
+    const PlanRow& row = *report.with_more_memory;
+    out += fmt::format("with 10 % more memory: {}, stage {}, micro-batch {}, recompute {}{}{}\n",
+                       plan::Name(row.values.data_parallel.framework),
+                       row.values.data_parallel.zero_stage, row.values.training.micro_batch_size,
+                       model::Name(row.values.training.activation_checkpointing),
+                       OtherSettings(row).empty() ? "" : ", ", OtherSettings(row));
+  }
+  if (sensitivity.notches.empty()) return out;
+  Bytes most = winner.memory;
+  for (const planner::Notch& notch : sensitivity.notches) {
+    most = std::max(most, notch.outcome.memory);
+  }
+  const ByteUnit unit = UnitFor(most);
+  Table notches({{"the best, with", Align::kLeft},
+                 {"instead of", Align::kLeft},
+                 {"step ms"},
+                 {"change %"},
+                 {fmt::format("peak {}", unit.name)},
+                 {"", Align::kLeft}});
+  const auto shown = [](const std::string& value) {
+    return value == "null" ? std::string("default") : value;
+  };
+  for (const planner::Notch& notch : sensitivity.notches) {
+    const bool exists = notch.illegal_message.empty();
+    notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
+                    exists ? Milliseconds(notch.outcome.step_time) : "-",
+                    exists ? Signed(Change(notch.outcome.step_time, winner.step_time)) : "-",
+                    exists ? In(unit, notch.outcome.memory) : "-",
+                    !exists ? notch.illegal_message
+                    : notch.outcome.fits
+                        ? ""
+                        : fmt::format("does not fit: lacks {}", FormatBytes(notch.outcome.over))});
+  }
+  return out + "\n" + notches.ToString();
+}
+
+std::string CountsText(const PlanReport& report) {
+  const planner::SearchResult& result = *report.result;
+  Table table({{"plans"}, {"what became of them", Align::kLeft}});
+  for (int i = 0; i < planner::kFates; ++i) {
+    const auto fate = static_cast<Fate>(i);
+    if (const std::int64_t count = result.Count(fate); count > 0) {
+      table.AddRow({Grouped(count), FateText(fate)});
+    }
+  }
+  table.AddRule();
+  table.AddRow({Grouped(report.space), "all"});
+  std::string out = table.ToString();
+  if (result.illegal.empty()) return out;
+  Table illegal({{"plans"}, {"cannot exist, for example", Align::kLeft}});
+  for (const auto& [code, reason] : result.illegal) {
+    illegal.AddRow({Grouped(reason.count), reason.example});
+  }
+  return out + "\n" + illegal.ToString();
+}
+
+// What the whole document has of a plan.
+Json RowJson(const Goal& goal, const PlanRow& row) {
+  Json set = Json::object();
+  for (const auto& [key, value] : row.settings) set[key] = value;
+  const planner::Outcome& outcome = row.outcome;
+  const bool feasible = !goal.deadline || TrainingSeconds(goal, row.facts, outcome.step_time) <=
+                                              goal.deadline->seconds();
+  Json json{{"set", std::move(set)},
+            {"status", outcome.fits ? "ok" : "does_not_fit"},
+            {"reason", outcome.fits ? (feasible ? "" : "too slow for the deadline")
+                                    : fmt::format("needs {} more than the device has",
+                                                  FormatBytes(outcome.over))},
+            {"step_time_s", JsonSeconds(outcome.step_time)},
+            {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
+            {"peak_bytes", outcome.memory.count()},
+            {"fits", outcome.fits},
+            {"gpus", row.facts.gpus}};
+  if (goal.tokens > 0) json["training_s"] = TrainingSeconds(goal, row.facts, outcome.step_time);
+  if (goal.gpu_hour_price > 0) {
+    json["money_per_million_tokens"] = CostOfMillionTokens(goal, row.facts, outcome.step_time);
+  }
+  return json;
+}
+
+Json RowsJson(const Goal& goal, const std::vector<PlanRow>& rows) {
+  Json array = Json::array();
+  for (const PlanRow& row : rows) array.push_back(RowJson(goal, row));
+  return array;
+}
+
+Json SensitivityJson(const PlanReport& report) {
+  const planner::Sensitivity& sensitivity = *report.sensitivity;
+  Json faster = Json::array();
+  for (const forecast::WhatIf& what_if : sensitivity.faster) {
+    faster.push_back(
+        {{"resource", Name(what_if.lever)}, {"step_time_s", JsonSeconds(what_if.step_time)}});
+  }
+  Json notches = Json::array();
+  for (const planner::Notch& notch : sensitivity.notches) {
+    const bool exists = notch.illegal_message.empty();
+    notches.push_back(
+        {{"key", notch.key},
+         {"from", notch.from},
+         {"to", notch.to},
+         {"reason", notch.illegal_message},
+         {"step_time_s", exists ? Json(JsonSeconds(notch.outcome.step_time)) : Json()},
+         {"peak_bytes", exists ? Json(notch.outcome.memory.count()) : Json()},
+         {"fits", exists ? Json(notch.outcome.fits) : Json()}});
+  }
+  return Json{
+      {"more", planner::kMore},
+      {"resources", std::move(faster)},
+      {"memory", report.with_more_memory ? RowJson(report.goal, *report.with_more_memory) : Json()},
+      {"settings", std::move(notches)}};
+}
+
+}  // namespace
+
+std::string TargetText(const Goal& goal) {
+  switch (goal.target) {
+    case Target::kStepTime:
+      return "the shortest step";
+    case Target::kThroughput:
+      return "the most tokens per second and GPU";
+    case Target::kGpus:
+      return "the fewest GPUs";
+    case Target::kCost:
+      return "the least money for a token";
+    case Target::kMemory:
+      return "the lowest peak of memory";
+  }
+  return "";
+}
+
+std::string FateText(Fate fate) {
+  switch (fate) {
+    case Fate::kIllegal:
+      return "cannot exist";
+    case Fate::kSame:
+      return "the same as another: a setting does nothing there";
+    case Fate::kDoesNotFit:
+      return "cannot fit: so its bound says";
+    case Fate::kTooSlow:
+      return "cannot meet the deadline: so its bound says";
+    case Fate::kBound:
+      return "cannot be among the best, and the best needs no more memory and GPUs";
+    case Fate::kDominated:
+      return "dominated: another is at least as fast with no more memory and GPUs";
+    case Fate::kSimulated:
+      return "simulated";
+  }
+  return "";
+}
+
+std::string PlanText(const PlanReport& report) {
+  const Goal& goal = report.goal;
+  std::string out = fmt::format("{}\n\ngoal   {}\n", report.name, TargetText(goal));
+  if (goal.deadline) {
+    out +=
+        fmt::format("       {} tokens within {}\n", Grouped(static_cast<std::int64_t>(goal.tokens)),
+                    Duration(goal.deadline->seconds()));
+  }
+  out += fmt::format("space  {} plans, {} looked at closely, {} simulated; the answer is exact\n\n",
+                     Grouped(report.space), Grouped(report.result->sharpened),
+                     Grouped(static_cast<std::int64_t>(report.result->outcomes.size())));
+  if (report.best.empty()) {
+    const bool legal = report.result->Count(Fate::kIllegal) < report.space;
+    out += !legal          ? "no plan can exist\n"
+           : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
+                           : "no plan fits; those that lack least:\n\n";
+    if (!report.nearest.empty()) out += PlansTable(goal, report.nearest, true);
+    return out + "\n" + CountsText(report);
+  }
+  out += "best\n" + PlansTable(goal, report.best, false) + "\n";
+  if (!report.pareto.empty()) {
+    out += "no plan has a shorter step, less memory and fewer GPUs than one of these\n" +
+           PlansTable(goal, report.pareto, false) + "\n";
+  }
+  if (report.sensitivity) out += SensitivityText(report) + "\n";
+  if (!report.losers.empty()) {
+    out += "the nearest losers\n" + LosersTable(goal, report.losers) + "\n";
+  }
+  return out + CountsText(report);
+}
+
+std::string PlanCsv(const PlanReport& report) {
+  // Every key that a plan has, in the order in which they are met.
+  std::vector<std::string> keys;
+  const auto note = [&](const std::vector<PlanRow>& rows) {
+    for (const PlanRow& row : rows) {
+      for (const auto& [key, value] : row.settings) {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      }
+    }
+  };
+  note(report.best);
+  note(report.pareto);
+  note(report.nearest);
+  std::vector<std::string> fields = {"list", "rank"};
+  fields.insert(fields.end(), keys.begin(), keys.end());
+  for (const char* name :
+       {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits", "gpus"}) {
+    fields.emplace_back(name);
+  }
+  std::string out = CsvRecord(fields);
+  const auto append = [&](const char* list, const std::vector<PlanRow>& rows) {
+    int rank = 0;
+    for (const PlanRow& row : rows) {
+      fields = {list, fmt::format("{}", ++rank)};
+      for (const std::string& key : keys) {
+        const auto found = std::find_if(row.settings.begin(), row.settings.end(),
+                                        [&](const auto& setting) { return setting.first == key; });
+        fields.push_back(found == row.settings.end() ? "" : found->second);
+      }
+      fields.emplace_back(row.outcome.fits ? "ok" : "does_not_fit");
+      fields.push_back(fmt::format("{}", JsonSeconds(row.outcome.step_time)));
+      fields.push_back(fmt::format("{}", row.outcome.tokens_per_second_per_gpu));
+      fields.push_back(fmt::format("{}", row.outcome.memory.count()));
+      fields.emplace_back(row.outcome.fits ? "true" : "false");
+      fields.push_back(fmt::format("{}", row.facts.gpus));
+      out += CsvRecord(fields);
+    }
+  };
+  append("best", report.best);
+  append("pareto", report.pareto);
+  append("nearest", report.nearest);
+  return out;
+}
+
+std::string PlanJson(const PlanReport& report) {
+  const planner::SearchResult& result = *report.result;
+  Json pruned = Json::object();
+  for (const Fate fate : {Fate::kIllegal, Fate::kSame, Fate::kDoesNotFit, Fate::kTooSlow,
+                          Fate::kBound, Fate::kDominated}) {
+    pruned[Name(fate)] = result.Count(fate);
+  }
+  Json illegal = Json::object();
+  for (const auto& [code, reason] : result.illegal) {
+    illegal[code] = {{"count", reason.count}, {"example", reason.example}};
+  }
+  Json losers = Json::array();
+  for (const PlanRow& row : report.losers) {
+    Json set = Json::object();
+    for (const auto& [key, value] : row.settings) set[key] = value;
+    const bool simulated = row.simulated;
+    losers.push_back(
+        {{"set", std::move(set)},
+         {"reason", WhyText(report.goal, row)},
+         {"simulated", simulated},
+         {"step_time_s", JsonSeconds(simulated ? row.outcome.step_time : row.bound.step_time)},
+         {"peak_bytes", (simulated ? row.outcome.memory : row.bound.memory).count()}});
+  }
+  return Text(Json{{"stepcast", 1},
+                   {"scenario", report.name},
+                   {"target", Name(report.goal.target)},
+                   {"best", RowsJson(report.goal, report.best)},
+                   {"pareto", RowsJson(report.goal, report.pareto)},
+                   {"nearest", RowsJson(report.goal, report.nearest)},
+                   {"pruned", std::move(pruned)},
+                   {"illegal", std::move(illegal)},
+                   {"losers", std::move(losers)},
+                   {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
+                   {"space", report.space},
+                   {"simulated", static_cast<std::int64_t>(result.outcomes.size())},
+                   {"exact", true},
+                   {"run", {{"seconds", report.seconds}}}});
+}
+
+}  // namespace stepcast::report

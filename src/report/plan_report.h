@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/planner/search.h"
+#include "src/planner/sensitivity.h"
+#include "src/scenario/scenario.h"
+
+// What `plan` shows.
+namespace stepcast::report {
+
+// A plan that is shown, with what it is made of.
+struct PlanRow {
+  std::int64_t plan = 0;
+  std::vector<std::pair<std::string, std::string>> settings;  // overrides of the scenario
+  plan::Plan values;
+  planner::PlanFacts facts;
+  planner::Outcome outcome;  // of a simulated plan
+  bool simulated = true;
+  planner::Fate fate = planner::Fate::kSimulated;
+  planner::Bound bound;
+};
+
+struct PlanReport {
+  std::string name;  // the scenario's
+  planner::Goal goal;
+  std::int64_t space = 0;
+  const planner::SearchResult* result = nullptr;
+  std::vector<PlanRow> best, pareto, nearest;
+  std::vector<PlanRow> losers;  // where asked for
+  std::optional<planner::Sensitivity> sensitivity;
+  std::optional<PlanRow> with_more_memory;
+  double seconds = 0;
+};
+
+// "the shortest step"
+std::string TargetText(const planner::Goal& goal);
+// Why a plan is not among the best: "cannot exist", "dominated: ..."
+std::string FateText(planner::Fate fate);
+
+std::string PlanText(const PlanReport& report);
+// The best, the front and the nearest misses, one record each, first field which list.
+std::string PlanCsv(const PlanReport& report);
+// The document of `plan --json`, version 1. Everything but its last key, `run`, depends on the
+// input alone.
+std::string PlanJson(const PlanReport& report);
+
+}  // namespace stepcast::report
