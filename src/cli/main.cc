@@ -610,6 +610,7 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       ->check(CLI::Range(1, kMostThreads));
   CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
   command.add_flag("--csv", plan.csv, "Print CSV (RFC 4180)")->excludes(json);
+  AddReport(command, plan.report);
   AddEmit(command, plan.emit);
   command.footer(std::string(kPlanFooter) + kExitStatus);
 }

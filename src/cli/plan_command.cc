@@ -9,13 +9,16 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
+#include "src/report/plan_page.h"
 #include "src/report/plan_report.h"
+#include "src/report/plan_view.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cli {
@@ -171,6 +174,9 @@ class PlanSearch {
     if (!space) return WrongInput(space.error());
     space_ = &*space;
 
+    PageFile page;
+    if (auto failed = page.Create(options_.report)) return *failed;
+
     const std::function<Result<scenario::Scenario>(std::int64_t)> load = [this](std::int64_t plan) {
       return LoadPlan(plan);
     };
@@ -206,6 +212,12 @@ class PlanSearch {
       report.sensitivity = std::move(*sensitivity);
     }
     report.seconds = stopwatch_.Seconds();
+    if (auto failed = page.Write([&] {
+          const auto name = [&](std::int64_t plan) { return NameOf(plan); };
+          return report::PlanPage(report::ViewOf(report, About(), name));
+        })) {
+      return *failed;
+    }
     ::stepcast::cli::Outcome outcome;
     outcome.status = result.best.empty() ? kAnswerIsNo : kDone;
     outcome.output = options_.json  ? report::PlanJson(report)
@@ -228,6 +240,24 @@ class PlanSearch {
     const auto best = LoadPlan(result.best.front());
     if (!best) return WrongInput(best.error());
     return EmitPlan(*best, options_.scenario, options_.emit, messages);
+  }
+
+  // The scenario and what was set in it.
+  Settings About() const {
+    Settings about{{"scenario", options_.scenario}};
+    for (const std::string& text : options_.set) about.emplace_back("set", text);
+    return about;
+  }
+
+  // The settings that make the plan; those that take a key out say nothing.
+  std::string NameOf(std::int64_t plan) const {
+    std::string name;
+    for (const auto& [key, value] : space_->Settings(plan)) {
+      if (value == "null") continue;
+      name +=
+          fmt::format("{}{} = {}", name.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+    }
+    return name;
   }
 
   Result<scenario::Scenario> LoadPlan(std::int64_t plan) {

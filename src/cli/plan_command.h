@@ -26,7 +26,8 @@ struct PlanOptions {
   int threads = 0;  // 0: one for each core
   bool json = false;
   bool csv = false;
-  EmitOptions emit;  // the best plan
+  std::string report;  // HTML page to write; empty: none
+  EmitOptions emit;    // the best plan
   // Told how many plans have bounds and how many were simulated; from several threads, one at a
   // time. May be empty.
   std::function<void(std::int64_t screened, std::int64_t simulated)> progress;

@@ -17,9 +17,16 @@ namespace {
 // More cannot be told apart, and would make the page slow.
 constexpr std::size_t kMostPoints = 2'500;
 
-constexpr const char* kFront = "nothing is both faster and smaller";
-constexpr const char* kBeaten = "something is";
 constexpr const char* kTooLarge = "does not fit";
+
+// The front's words in the legend, and those of points that fit and are not on it.
+struct FrontWords {
+  const char* front;
+  const char* beaten;
+};
+constexpr FrontWords kInTwo = {"nothing is both faster and smaller", "something is"};
+// By more figures than the two that are drawn.
+constexpr FrontWords kGiven = {"on the front", "beaten"};
 
 void FindFront(std::vector<ParetoPoint>& points) {
   std::vector<double> x, y;
@@ -52,6 +59,10 @@ std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::si
 }  // namespace
 
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label) {
+  const bool given = std::any_of(points.begin(), points.end(), [](const ParetoPoint& point) {
+    return point.on_front.has_value();
+  });
+  const FrontWords words = given ? kGiven : kInTwo;
   FindFront(points);
   std::vector<ParetoPoint> front;
   std::copy_if(points.begin(), points.end(), std::back_inserter(front), OnFront);
@@ -90,7 +101,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     chart.data.Number("peak", amount(point.peak));
     chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
     if (gpus) chart.data.Number("gpus", static_cast<double>(point.gpus));
-    chart.data.Word("what", OnFront(point) ? kFront : point.fits ? kBeaten : kTooLarge);
+    chart.data.Word("what", OnFront(point) ? words.front : point.fits ? words.beaten : kTooLarge);
   }
   chart.tips = {{"name", "Combination"},
                 {"step", "Step time", "ms", 3},
@@ -99,10 +110,10 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
                 {"gpus", "GPUs"},
                 {"what", "Compared"}};
   const Json loose{{"zero", false}, {"padding", 12}};
-  Palette palette{{kFront, "--c1"}};
+  Palette palette{{words.front, "--c1"}};
   const auto any = [&](auto is) { return std::any_of(points.begin(), points.end(), is); };
   if (any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
-    palette.emplace_back(kBeaten, "--c0");
+    palette.emplace_back(words.beaten, "--c0");
   }
   if (any([](const ParetoPoint& point) { return !point.fits; })) {
     palette.emplace_back(kTooLarge, "--idle");
@@ -111,7 +122,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
                 {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), loose)},
                 {"color", ColourBy("what", palette)}};
   encoding["color"]["legend"]["symbolType"] = "circle";
-  Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", kFront)}}}},
+  Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words.front)}}}},
             {"mark",
              {{"type", "line"},
               {"interpolate", "step-after"},
@@ -121,17 +132,25 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
             {"encoding", {{"color", nullptr}}}};
   Json marks{
       {"mark", Mark("point", {{"filled", true}, {"size", 60}, {"opacity", 0.85}, {"clip", true}})}};
+  // A front in more figures makes no line in two.
+  Json layers = Json::array();
+  if (!given) layers.push_back(std::move(line));
+  layers.push_back(std::move(marks));
   constexpr int kHeight = 380;
-  chart.spec =
-      Layered(Json::array({std::move(line), std::move(marks)}), std::move(encoding), 2, kHeight);
+  chart.spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
 
-  Table table({{"on the front", Align::kLeft},
-               {"step ms", Align::kRight},
-               {fmt::format("peak {}", unit.name), Align::kRight},
-               {"tokens/s/GPU", Align::kRight}});
+  std::vector<Column> columns = {{"on the front", Align::kLeft},
+                                 {"step ms", Align::kRight},
+                                 {fmt::format("peak {}", unit.name), Align::kRight},
+                                 {"tokens/s/GPU", Align::kRight}};
+  if (gpus) columns.push_back({"GPUs", Align::kRight});
+  Table table(std::move(columns));
   for (const ParetoPoint& point : front) {
-    table.AddRow({point.name, Milliseconds(point.step_time), In(unit, point.peak),
-                  Decimal(point.tokens_per_second_per_gpu, 1)});
+    std::vector<std::string> cells = {point.name, Milliseconds(point.step_time),
+                                      In(unit, point.peak),
+                                      Decimal(point.tokens_per_second_per_gpu, 1)};
+    if (gpus) cells.push_back(Grouped(point.gpus));
+    table.AddRow(std::move(cells));
   }
   return {std::move(chart), std::move(note), std::move(table)};
 }

@@ -49,22 +49,6 @@ std::string OtherSettings(const PlanRow& row) {
   return text;
 }
 
-std::string TargetText(const Goal& goal) {
-  switch (goal.target) {
-    case Target::kStepTime:
-      return "the shortest step";
-    case Target::kThroughput:
-      return "the most tokens per second and GPU";
-    case Target::kGpus:
-      return "the fewest GPUs";
-    case Target::kCost:
-      return "the least money for a token";
-    case Target::kMemory:
-      return "the lowest peak of memory";
-  }
-  return "";
-}
-
 std::string Duration(double seconds) {
   constexpr double kHour = 3600, kDay = 24 * kHour;
   if (seconds >= kDay) return fmt::format("{} d", Decimal(seconds / kDay, 2));
@@ -125,26 +109,6 @@ std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool 
     table.AddRow(std::move(cells));
   }
   return table.ToString();
-}
-
-std::string FateText(Fate fate) {
-  switch (fate) {
-    case Fate::kIllegal:
-      return "cannot exist";
-    case Fate::kSame:
-      return "the same as another: a setting does nothing there";
-    case Fate::kDoesNotFit:
-      return "cannot fit: so its bound says";
-    case Fate::kTooSlow:
-      return "cannot meet the deadline: so its bound says";
-    case Fate::kBound:
-      return "cannot be among the best, and the best needs no more memory and GPUs";
-    case Fate::kDominated:
-      return "dominated: another is at least as fast with no more memory and GPUs";
-    case Fate::kSimulated:
-      return "simulated";
-  }
-  return "";
 }
 
 std::string WhyText(const Goal& goal, const PlanRow& row) {
@@ -336,6 +300,42 @@ Json SensitivityJson(const PlanReport& report) {
 }
 
 }  // namespace
+
+std::string TargetText(const Goal& goal) {
+  switch (goal.target) {
+    case Target::kStepTime:
+      return "the shortest step";
+    case Target::kThroughput:
+      return "the most tokens per second and GPU";
+    case Target::kGpus:
+      return "the fewest GPUs";
+    case Target::kCost:
+      return "the least money for a token";
+    case Target::kMemory:
+      return "the lowest peak of memory";
+  }
+  return "";
+}
+
+std::string FateText(Fate fate) {
+  switch (fate) {
+    case Fate::kIllegal:
+      return "cannot exist";
+    case Fate::kSame:
+      return "the same as another: a setting does nothing there";
+    case Fate::kDoesNotFit:
+      return "cannot fit: so its bound says";
+    case Fate::kTooSlow:
+      return "cannot meet the deadline: so its bound says";
+    case Fate::kBound:
+      return "cannot be among the best, and the best needs no more memory and GPUs";
+    case Fate::kDominated:
+      return "dominated: another is at least as fast with no more memory and GPUs";
+    case Fate::kSimulated:
+      return "simulated";
+  }
+  return "";
+}
 
 std::string PlanText(const PlanReport& report) {
   const Goal& goal = report.goal;

@@ -37,6 +37,11 @@ struct PlanReport {
   double seconds = 0;
 };
 
+// "the shortest step"
+std::string TargetText(const planner::Goal& goal);
+// Why a plan is not among the best: "cannot exist", "dominated: ..."
+std::string FateText(planner::Fate fate);
+
 std::string PlanText(const PlanReport& report);
 // The best, the front and the nearest misses, one record each, first field which list.
 std::string PlanCsv(const PlanReport& report);

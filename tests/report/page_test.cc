@@ -79,6 +79,10 @@ TEST_F(PageTest, SweepOverThreeKeys) {
                            "--vary data_parallel.reshard_after_forward=true,false"));
 }
 
+TEST_F(PageTest, Plan) {
+  Open("plan", Make("plan", "plan scenarios/gpt2-ddp/scenario.yaml --framework ddp --report {}"));
+}
+
 TEST_F(PageTest, ValidatePublished) {
   Open("published", Make("published", "validate published --report {}", 3));
 }

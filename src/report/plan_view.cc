@@ -1,0 +1,62 @@
+#include "src/report/plan_view.h"
+
+#include <algorithm>
+#include <map>
+
+#include "fmt/format.h"
+#include "src/forecast/what_if.h"
+
+namespace stepcast::report {
+
+SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, std::string>> about,
+                  const std::function<std::string(std::int64_t plan)>& name) {
+  const planner::SearchResult& result = *report.result;
+  SearchView view;
+  view.title = report.name;
+  view.about = std::move(about);
+  view.goal = TargetText(report.goal);
+  view.space = report.space;
+  std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
+  for (const auto& [plan, outcome] : result.outcomes) {
+    if (!outcome.illegal_message.empty()) continue;
+    place[plan] = view.plans.size();
+    const bool on_front =
+        std::find(result.pareto.begin(), result.pareto.end(), plan) != result.pareto.end();
+    view.plans.push_back({.name = name(plan),
+                          .gpus = result.facts[static_cast<std::size_t>(plan)].gpus,
+                          .step_time = outcome.step_time,
+                          .peak = outcome.memory,
+                          .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
+                          .fits = outcome.fits,
+                          .on_front = on_front});
+  }
+  for (const std::int64_t plan : result.best) {
+    if (const auto found = place.find(plan); found != place.end()) {
+      view.best.push_back(found->second);
+    }
+  }
+  using planner::Fate;
+  for (const Fate fate : {Fate::kIllegal, Fate::kSame, Fate::kDoesNotFit, Fate::kTooSlow,
+                          Fate::kBound, Fate::kDominated}) {
+    if (const std::int64_t count = result.Count(fate); count > 0) {
+      view.lost.emplace_back(FateText(fate), count);
+    }
+  }
+  if (!report.sensitivity) return view;
+  for (const forecast::WhatIf& faster : report.sensitivity->faster) {
+    constexpr double kHundred = 100;
+    view.sensitivity.emplace_back(
+        fmt::format("{} {:.0f} % faster", Name(faster.lever), kHundred * planner::kMore),
+        faster.step_time);
+  }
+  for (const planner::Notch& notch : report.sensitivity->notches) {
+    if (!notch.illegal_message.empty()) continue;
+    view.sensitivity.emplace_back(
+        fmt::format("{} = {} instead of {}{}", notch.key, notch.to, notch.from,
+                    notch.outcome.fits ? "" : ", which does not fit"),
+        notch.outcome.step_time);
+  }
+  return view;
+}
+
+}  // namespace stepcast::report
