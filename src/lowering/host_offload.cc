@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/lowering/deepspeed_buckets.h"
+#include "src/model/model.h"
 
 namespace stepcast::lowering {
 namespace {
