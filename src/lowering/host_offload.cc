@@ -5,6 +5,7 @@
 
 #include "src/lowering/deepspeed_buckets.h"
 #include "src/lowering/host_work.h"
+#include "src/model/model.h"
 
 namespace stepcast::lowering {
 namespace {
