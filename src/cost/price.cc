@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,17 +62,71 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
   return std::nullopt;
 }
 
+}  // namespace
+
+// A cluster with a profile and the settings of communication: what prices of collectives depend on
+// beside the group and the size.
+struct PriceCache::Machine {
+  struct Group {
+    CommunicationPath path;
+    GroupShape shape;  // where NCCL is modelled
+  };
+
+  explicit Machine(const Scenario& scenario)
+      : cluster(scenario.cluster),
+        calibration(scenario.calibration),
+        gpu(scenario.gpu),
+        algorithm(scenario.algorithm),
+        nccl_algo(scenario.nccl_algo),
+        nccl_proto(scenario.nccl_proto),
+        collnet(scenario.nccl_collnet),
+        version(scenario.plan.software.nccl) {
+    auto setting = NcclSettingOf(scenario);
+    if (!setting) return;
+    setting->gpu = &*gpu;  // the scenario may not live as long
+    nccl.emplace(std::move(*setting));
+  }
+
+  bool IsOf(const Scenario& scenario) const {
+    return cluster == scenario.cluster && calibration == scenario.calibration &&
+           algorithm == scenario.algorithm && nccl_algo == scenario.nccl_algo &&
+           nccl_proto == scenario.nccl_proto && collnet == scenario.nccl_collnet &&
+           version == scenario.plan.software.nccl;
+  }
+
+  const Group& GroupOf(const std::vector<int>& ranks) {
+    const auto found = groups.find(ranks);
+    if (found != groups.end()) return found->second;
+    return groups
+        .emplace(ranks, Group{cluster->PathOf(ranks),
+                              nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape()})
+        .first->second;
+  }
+
+  // The GPU is part of what the cluster was read from.
+  const std::shared_ptr<const topology::Cluster> cluster;
+  const std::shared_ptr<const calibration::Calibration> calibration;
+  const std::optional<topology::Gpu> gpu;
+  const scenario::CollectiveAlgorithm algorithm;
+  const std::string nccl_algo, nccl_proto;
+  const bool collnet;
+  const plan::Version version;
+  std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
+  std::map<std::vector<int>, Group> groups;
+};
+
+namespace {
+
 class Pricer {
  public:
-  Pricer(const Program& program, const Scenario& scenario)
-      : program_(program), scenario_(scenario) {
+  Pricer(const Program& program, const Scenario& scenario, PriceCache::Machine& machine)
+      : program_(program), scenario_(scenario), machine_(machine), nccl_(machine.nccl) {
     reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
     if (scenario.calibration != nullptr) {
       profile_ = scenario.calibration->location;
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
       if (scenario.gpu && scenario.calibration->kernels) kernels_ = &*scenario.calibration->kernels;
     }
-    if (const auto setting = NcclSettingOf(scenario)) nccl_.emplace(*setting);
     if (kernels_ != nullptr && !reference_) {
       const plan::Parallelism& axes = scenario.plan.parallelism;
       slowest_ = SlowestDevice(kernels_->variation,
@@ -211,21 +267,16 @@ class Pricer {
     }
   }
 
-  const CommunicationPath& PathOf(Index communicator) {
+  const PriceCache::Machine::Group& GroupOf(Index communicator) {
+    if (groups_.empty()) groups_.resize(program_.groups.size());
     const Index group = program_.communicators[communicator].group;
-    if (paths_.empty()) paths_.resize(program_.groups.size());
-    std::optional<CommunicationPath>& path = paths_[group];
-    if (!path) path = scenario_.cluster->PathOf(program_.groups[group].ranks);
-    return *path;
+    if (groups_[group] == nullptr) {
+      groups_[group] = &machine_.GroupOf(program_.groups[group].ranks);
+    }
+    return *groups_[group];
   }
-
-  const GroupShape& ShapeOfGroup(Index communicator) {
-    const Index group = program_.communicators[communicator].group;
-    if (shapes_.empty()) shapes_.resize(program_.groups.size());
-    std::optional<GroupShape>& shape = shapes_[group];
-    if (!shape) shape = ShapeOf(program_.groups[group].ranks, scenario_.cluster->gpus_per_node());
-    return *shape;
-  }
+  const CommunicationPath& PathOf(Index communicator) { return GroupOf(communicator).path; }
+  const GroupShape& ShapeOfGroup(Index communicator) { return GroupOf(communicator).shape; }
 
   void PriceCollectives() {
     prices_.collectives.reserve(program_.collectives.size());
@@ -380,9 +431,9 @@ class Pricer {
   double slowest_ = 1;  // time of arithmetic on the slowest device over the typical time
   std::array<bool, kDataTypeCount> products_checked_{};  // by DataType
   std::array<bool, kDataTypeCount> products_believed_{};
-  std::optional<NcclPricer> nccl_;                       // none: textbook, or hop by hop
-  std::vector<std::optional<CommunicationPath>> paths_;  // by group
-  std::vector<std::optional<GroupShape>> shapes_;        // by group
+  PriceCache::Machine& machine_;
+  std::optional<NcclPricer>& nccl_;                        // the machine's
+  std::vector<const PriceCache::Machine::Group*> groups_;  // by group
   std::optional<HostLink> host_link_;
   Diagnostics diagnostics_;
   Prices prices_;
@@ -391,7 +442,22 @@ class Pricer {
 }  // namespace
 
 Result<Prices> Price(const Program& program, const Scenario& scenario) {
-  return Pricer(program, scenario).Run();
+  PriceCache::Machine machine(scenario);
+  return Pricer(program, scenario, machine).Run();
+}
+
+PriceCache::PriceCache() = default;
+PriceCache::~PriceCache() = default;
+
+Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenario) {
+  auto found = std::find_if(machines_.begin(), machines_.end(),
+                            [&](const auto& machine) { return machine->IsOf(scenario); });
+  if (found == machines_.end()) {
+    if (machines_.size() == kMostMachines) machines_.clear();
+    machines_.push_back(std::make_unique<Machine>(scenario));
+    found = machines_.end() - 1;
+  }
+  return Pricer(program, scenario, **found).Run();
 }
 
 }  // namespace stepcast::cost

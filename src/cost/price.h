@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <vector>
+
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
 #include "src/program/program.h"
@@ -43,5 +47,23 @@
 namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
+
+// What pricing finds out about machines and groups of ranks, kept for the programs and scenarios
+// that come next. Not to be used by two threads at once.
+class PriceCache {
+ public:
+  PriceCache();
+  ~PriceCache();
+
+  Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
+
+  struct Machine;
+
+ private:
+  // Beyond so many all are forgotten.
+  static constexpr std::size_t kMostMachines = 256;
+
+  std::vector<std::unique_ptr<Machine>> machines_;
+};
 
 }  // namespace stepcast::cost

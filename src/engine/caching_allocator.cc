@@ -66,26 +66,44 @@ void CachingAllocator::Forget(Block block) {
 
 namespace {
 
-constexpr auto kBySizeThenAddress = [](const auto& a, const auto& b) {
-  return a.size != b.size ? a.size < b.size : a.address < b.address;
+constexpr auto kSmallerThan = [](const auto& blocks, std::int64_t size) {
+  return blocks.size < size;
+};
+constexpr auto kHigherThan = [](const auto& entry, std::int64_t address) {
+  return entry.address > address;
 };
 
 }  // namespace
 
+CachingAllocator::FreeBlocks& CachingAllocator::FreeOfSize(Pool& pool, std::int64_t size) {
+  const auto found = std::lower_bound(pool.free.begin(), pool.free.end(), size, kSmallerThan);
+  if (found != pool.free.end() && found->size == size) return *found;
+  return *pool.free.insert(found, {.size = size, .blocks = {}});
+}
+
 void CachingAllocator::AddFree(Block block) {
   const State& state = blocks_[block];
-  auto& free = pools_[state.pool].free;
-  const FreeBlock entry{.size = state.size, .address = state.address, .block = block};
-  free.insert(std::lower_bound(free.begin(), free.end(), entry, kBySizeThenAddress), entry);
+  auto& blocks = FreeOfSize(pools_[state.pool], state.size).blocks;
+  blocks.insert(std::lower_bound(blocks.begin(), blocks.end(), state.address, kHigherThan),
+                {.address = state.address, .block = block});
 }
 
 void CachingAllocator::DropFree(Block block) {
   const State& state = blocks_[block];
-  auto& free = pools_[state.pool].free;
-  const FreeBlock entry{.size = state.size, .address = state.address, .block = block};
-  const auto found = std::lower_bound(free.begin(), free.end(), entry, kBySizeThenAddress);
-  STEPCAST_CHECK(found != free.end() && found->block == block, "a free block is listed");
-  free.erase(found);
+  Pool& pool = pools_[state.pool];
+  const auto of_size =
+      std::lower_bound(pool.free.begin(), pool.free.end(), state.size, kSmallerThan);
+  STEPCAST_CHECK(of_size != pool.free.end() && of_size->size == state.size,
+                 "a free block is listed");
+  auto& blocks = of_size->blocks;
+  const auto found = std::lower_bound(blocks.begin(), blocks.end(), state.address, kHigherThan);
+  STEPCAST_CHECK(found != blocks.end() && found->block == block, "a free block is listed");
+  blocks.erase(found);
+  DropIfEmpty(pool, of_size);
+}
+
+void CachingAllocator::DropIfEmpty(Pool& pool, std::vector<FreeBlocks>::iterator of_size) {
+  if (of_size->blocks.empty() && pool.free.size() > kKeptSizes) pool.free.erase(of_size);
 }
 
 // Joins a block that is not listed with its free neighbours.
@@ -109,12 +127,12 @@ CachingAllocator::Block CachingAllocator::MergeNeighbours(Block block) {
 std::optional<CachingAllocator::Block> CachingAllocator::TakeFree(std::uint32_t pool,
                                                                   std::int64_t size) {
   Pool& from = pools_[pool];
-  const FreeBlock least{.size = size, .address = -1, .block = kNone};
-  const auto found =
-      std::lower_bound(from.free.begin(), from.free.end(), least, kBySizeThenAddress);
+  auto found = std::lower_bound(from.free.begin(), from.free.end(), size, kSmallerThan);
+  while (found != from.free.end() && found->blocks.empty()) ++found;
   if (found == from.free.end()) return std::nullopt;
-  const Block block = found->block;
-  from.free.erase(found);
+  const Block block = found->blocks.back().block;
+  found->blocks.pop_back();
+  DropIfEmpty(from, found);
   const std::int64_t rest = blocks_[block].size - size;
   const bool split =
       from.small || settings_.expandable_segments ? rest >= kMinBlockSize : rest > kSmallSize;
@@ -172,12 +190,17 @@ void CachingAllocator::Flush() {
   const Bytes before = reserved_;
   for (Pool& pool : pools_) {
     // What is given back changes the list.
-    const std::vector<FreeBlock> free = pool.free;
-    for (const FreeBlock& entry : free) {
+    std::vector<Block> free;
+    for (const FreeBlocks& of_size : pool.free) {
+      for (auto entry = of_size.blocks.rbegin(); entry != of_size.blocks.rend(); ++entry) {
+        free.push_back(entry->block);
+      }
+    }
+    for (const Block block : free) {
       if (settings_.expandable_segments) {
-        GiveBackGranules(entry.block);
-      } else if (blocks_[entry.block].before == kNone && blocks_[entry.block].after == kNone) {
-        GiveBack(entry.block);
+        GiveBackGranules(block);
+      } else if (blocks_[block].before == kNone && blocks_[block].after == kNone) {
+        GiveBack(block);
       }
     }
   }
@@ -261,9 +284,11 @@ void CachingAllocator::AppendState(std::vector<std::int64_t>& state) const {
   for (const Pool& pool : pools_) {
     state.push_back(pool.begin);
     state.push_back(pool.end);
-    for (const FreeBlock& block : pool.free) {
-      state.push_back(block.size);
-      state.push_back(block.address);
+    for (const FreeBlocks& of_size : pool.free) {
+      for (auto entry = of_size.blocks.rbegin(); entry != of_size.blocks.rend(); ++entry) {
+        state.push_back(of_size.size);
+        state.push_back(entry->address);
+      }
     }
   }
 }

@@ -71,14 +71,21 @@ class CachingAllocator {
     std::uint32_t pool = 0;
     bool live = false;
   };
-  struct FreeBlock {
-    std::int64_t size, address;
-    Block block;
+  // The free blocks of one size, the one at the lowest address last; none, it may be.
+  struct FreeBlocks {
+    struct Entry {
+      std::int64_t address = 0;
+      Block block = kNone;
+    };
+    std::int64_t size = 0;
+    std::vector<Entry> blocks;
   };
+  static constexpr std::size_t kKeptSizes = 32;
   struct Pool {
     bool small = false;
-    // By size, then address: the first that is large enough is the one to take.
-    std::vector<FreeBlock> free;
+    // By size: of the first blocks that are large enough, the last one is to be taken. There are
+    // many blocks and few sizes; up to kKeptSizes of them stay when they have no block.
+    std::vector<FreeBlocks> free;
     // Expandable: the range [begin, end) that has been mapped so far, and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNone;
@@ -92,6 +99,8 @@ class CachingAllocator {
   void GiveBack(Block block);
   void GiveBackGranules(Block block);
   Block NewBlock(const State& state);
+  FreeBlocks& FreeOfSize(Pool& pool, std::int64_t size);
+  static void DropIfEmpty(Pool& pool, std::vector<FreeBlocks>::iterator of_size);
   void Forget(Block block);
   void AddFree(Block block);
   void DropFree(Block block);

@@ -166,6 +166,7 @@ struct Simulated {
   SteadyState steady;
   // Kernels that are in rows and not in the timeline; null: there are none.
   const simulate::Simulator* rows = nullptr;
+  std::vector<simulate::KernelRun>* kernels = nullptr;  // room for those
 };
 
 void SummariseTime(const Simulated& run, bool barrier,
@@ -186,11 +187,13 @@ void SummariseTime(const Simulated& run, bool barrier,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
-  std::vector<simulate::KernelRun> kernels;
+  std::span<const simulate::KernelRun> kernels;
   if (run.rows != nullptr) {
+    run.kernels->clear();
     for (const simulate::KernelRow& row : run.rows->rows()) {
-      if (row.end > start && row.start < end) run.rows->Expand(row, kernels);
+      if (row.end > start && row.start < end) run.rows->Expand(row, *run.kernels);
     }
+    kernels = *run.kernels;
   }
   PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
@@ -344,8 +347,10 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 
 struct Forecaster::Workspace {
   PreparedPrograms programs;
+  cost::PriceCache prices;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
+  std::vector<simulate::KernelRun> kernels;
 };
 
 namespace {
@@ -381,7 +386,7 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
-  const auto prices = cost::Price(program, scenario);
+  const auto prices = workspace_->prices.Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   if (auto checked = CheckClock(scenario, program, *prices); !checked) {
     return tl::unexpected(std::move(checked.error()));
@@ -430,7 +435,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     known.repeated = static_cast<std::uint32_t>(repetition->step);
     steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
   }
-  const Simulated simulated{program, *prices, *timeline, steady, rows ? &simulator : nullptr};
+  const Simulated simulated{
+      program, *prices, *timeline, steady, rows ? &simulator : nullptr, &workspace_->kernels};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);
