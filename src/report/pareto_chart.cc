@@ -91,9 +91,9 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
 
   Chart chart;
   chart.label = label;
-  // In the order of the keyboard: the front first, then by step time.
+  // The front last, so that nothing is drawn over it; else by step time.
   std::stable_sort(points.begin(), points.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
-    return OnFront(a) != OnFront(b) ? OnFront(a) : a.step_time < b.step_time;
+    return OnFront(a) != OnFront(b) ? OnFront(b) : a.step_time < b.step_time;
   });
   for (const ParetoPoint& point : points) {
     chart.data.Word("name", point.name);
