@@ -159,7 +159,12 @@ class PlanSearch {
     space_options.has_key = [this](const std::string& key) { return HasKey(key); };
     for (const std::string& text : options_.vary) {
       auto axis = planner::ParseSweepAxis(text);
-      if (axis) {
+      if (axis && axis->values.empty()) {
+        faults.push_back(Fault("--vary", text,
+                               fmt::format("there are no values for {}", Quoted(axis->key)),
+                               "name them; what is not named has the values that plan tries by "
+                               "itself"));
+      } else if (axis) {
         space_options.vary.push_back(std::move(*axis));
       } else {
         faults.insert(faults.end(), axis.error().begin(), axis.error().end());
