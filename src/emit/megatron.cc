@@ -78,6 +78,7 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   arguments.Add("global-batch-size", training.global_batch_size);
   switch (training.precision) {
     case DataType::kFp32:
+    case DataType::kTf32:
       break;
     case DataType::kFp16:
       arguments.Flag("fp16");

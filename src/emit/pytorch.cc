@@ -23,6 +23,7 @@ const char* TorchType(DataType type) {
       return "bfloat16";
     case DataType::kFp16:
       return "float16";
+    case DataType::kTf32:
     case DataType::kFp8:
       break;
   }
@@ -293,6 +294,7 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     case plan::Framework::kReference:
     case plan::Framework::kDeepSpeed:
     case plan::Framework::kMegatron:
+    case plan::Framework::kInternEvo:
       break;
   }
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
