@@ -50,11 +50,19 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   if (training.precision == DataType::kFp8) {
     return CannotRun("DeepSpeed's configuration has no 8-bit products");
   }
+  if (training.activation_offload &&
+      (training.activation_checkpointing != model::Checkpointing::kFull ||
+       !training.checkpointed_blocks.all())) {
+    return CannotRun(
+        "DeepSpeed moves the inputs of checkpointed blocks to the host, nothing else: "
+        "activation_offload without activation_checkpointing full of all blocks");
+  }
   Mapping root;
   root.emplace_back("train_batch_size", Resolved{training.global_batch_size});
   root.emplace_back("train_micro_batch_size_per_gpu", Resolved{training.micro_batch_size});
   root.emplace_back("gradient_accumulation_steps", Resolved{training.gradient_accumulation});
-  if (training.precision != DataType::kFp32) {
+  // Products in TF32 are PyTorch's setting, made by launch.sh.
+  if (plan::ComputeType(training.precision) != DataType::kFp32) {
     root.emplace_back(std::string(Name(training.precision)),
                       Resolved{Mapping{{"enabled", Resolved{true}}}});
   }
@@ -75,7 +83,16 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
     // torch.optim.SGD, made by the training script: its learning rate has no default everywhere.
     root.emplace_back("zero_allow_untested_optimizer", Resolved{true});
   }
-  return JsonText(Resolved{std::move(root)});
+  if (training.activation_offload) {
+    // For blocks that the model runs under deepspeed.checkpointing.checkpoint.
+    root.emplace_back("activation_checkpointing",
+                      Resolved{Mapping{{"cpu_checkpointing", Resolved{true}}}});
+  }
+  std::vector<std::pair<std::string, double>> decimals;
+  if (training.gradient_clipping) {
+    decimals.emplace_back("gradient_clipping", *training.gradient_clipping);
+  }
+  return JsonText(Resolved{std::move(root)}, decimals);
 }
 
 }  // namespace stepcast::emit

@@ -6,9 +6,13 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
 #include "src/base/text_file.h"
 #include "src/emit/json_text.h"
 #include "src/emit/target.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/plan_file.h"
@@ -18,6 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using scenario::Resolved;
+
+// Whether a module of settings is written for it.
+bool IsPytorch(plan::Framework framework) {
+  return framework == plan::Framework::kDdp || plan::IsFsdp(framework);
+}
 
 // The paths that the scenario names its inputs by: model, topology, profile.
 std::vector<std::string> NamedInputs(const Resolved& resolved) {
@@ -77,6 +86,42 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
   return files;
 }
 
+// Where the training loop must wait for the device, and nowhere else.
+const char* Describe(plan::HostWaits waits) {
+  switch (waits) {
+    case plan::HostWaits::kNever:
+      return "the training loop never reads a value from the device";
+    case plan::HostWaits::kStep:
+      return "the training loop reads a value from the device at the end of each step";
+    case plan::HostWaits::kUpdate:
+      return "the training loop reads a value from the device before each update";
+    case plan::HostWaits::kMicroBatch:
+      return "the training loop reads a value from the device after each backward";
+    case plan::HostWaits::kPhase:
+      return "the training loop synchronises after every forward, every backward and the update";
+  }
+  return "";
+}
+
+// What is left to data loading and to saving.
+std::vector<std::string> HostNotes(const plan::Training& training) {
+  std::vector<std::string> notes;
+  if (const auto& loading = training.data_loading) {
+    std::string ahead;
+    if (loading->workers > 0) ahead = fmt::format(", prefetch_factor {}", loading->prefetch);
+    notes.push_back(fmt::format(
+        "data come from a DataLoader with num_workers {}{}, pin_memory {}; one process makes a "
+        "micro-batch in {}",
+        loading->workers, ahead, loading->pin_memory ? "True" : "False", ExactTime(loading->time)));
+  }
+  if (const auto& saving = training.checkpoint_saving) {
+    notes.push_back(fmt::format("a checkpoint is saved every {} steps ({}), at {} a node",
+                                saving->every, plan::Name(saving->mode),
+                                ExactBandwidth(saving->bandwidth)));
+  }
+  return notes;
+}
+
 // What the emitted files cannot say, and somebody must know.
 std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   std::vector<std::string> notes;
@@ -85,9 +130,36 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   const bool megatron = data_parallel.framework == plan::Framework::kMegatron;
   if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
+    const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(
-        "activation checkpointing ({}) is part of the model's code, unless torchtitan runs it",
-        model::Name(training.activation_checkpointing)));
+        "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
+        "runs it",
+        model::Name(training.activation_checkpointing),
+        blocks.all() ? std::string("all") : fmt::format("{}/{} of the", blocks.part, blocks.of)));
+  }
+  if (!megatron && std::holds_alternative<model::Architecture>(scenario.model->source)) {
+    note(fmt::format(
+        "attention ({}) and cross entropy ({}) are part of the model's code, unless torchtitan "
+        "runs it",
+        model::Name(training.attention), model::Name(training.loss)));
+  }
+  if (IsPytorch(data_parallel.framework)) {
+    if (training.gradient_clipping) {
+      note("the training loop calls clip_gradients(model) before each update");
+    }
+    if (training.activation_offload) {
+      note(
+          "blocks run their forward in keep_on_host(block), but for the last; torch's own copies "
+          "are not beside kernels, as the plan has them");
+    }
+  }
+  if (training.precision == DataType::kTf32) {
+    note("TF32 is allowed by launch.sh: without it by torch.backends.cuda.matmul.allow_tf32");
+  }
+  if (scenario.plan.software.expandable_segments) {
+    note(
+        "launch.sh sets PYTORCH_CUDA_ALLOC_CONF: without it the allocator has no expandable "
+        "segments");
   }
   if (data_parallel.framework == plan::Framework::kDeepSpeed) {
     if (training.optimizer == plan::Optimizer::kSgd) {
@@ -102,6 +174,8 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   }
   note(fmt::format("sequences have {} tokens, a step {} sequences", training.sequence_length,
                    training.global_batch_size));
+  note(Describe(training.host_waits));
+  for (std::string& text : HostNotes(training)) note(std::move(text));
   note("learning rate, data and checkpoints are the trainer's");
   return notes;
 }
@@ -136,8 +210,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
   std::vector<File> files;
   files.push_back({"plan.json", JsonText(scenario::PlanOf(scenario.resolved))});
   const char* framework = plan::Name(scenario.plan.data_parallel.framework);
-  const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kDdp ||
-                       plan::IsFsdp(scenario.plan.data_parallel.framework);
+  const bool pytorch = IsPytorch(scenario.plan.data_parallel.framework);
   const std::string settings = pytorch ? fmt::format("pytorch_{}.py", framework) : "pytorch.py";
   const auto add = [&](std::string name, Target target, bool executable) {
     if (target) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fmt/format.h"
 #include "src/scenario/resolved_scenario.h"
 
 namespace stepcast::emit {
@@ -47,9 +48,18 @@ void Append(const Resolved& tree, std::size_t depth, std::string& text) {
 
 }  // namespace
 
-std::string JsonText(const scenario::Resolved& tree) {
+std::string JsonText(const scenario::Resolved& tree,
+                     const std::vector<std::pair<std::string, double>>& decimals) {
   std::string text;
   Append(tree, 0, text);
+  const auto* mapping = std::get_if<Resolved::Mapping>(&tree.value);
+  if (mapping != nullptr && !mapping->empty() && !decimals.empty()) {
+    text.resize(text.size() - 2);  // "\n}"
+    for (const auto& [key, value] : decimals) {
+      text += fmt::format(",\n  {}: {}", scenario::ToJson(Resolved{key}), value);
+    }
+    text += "\n}";
+  }
   text += '\n';
   return text;
 }

@@ -4,7 +4,7 @@
 namespace stepcast::emit {
 namespace {
 
-// NCCL's variables that the forecast supposes.
+// Variables of NCCL and of PyTorch that the forecast supposes.
 std::string Environment(const scenario::Scenario& scenario) {
   std::string text;
   const auto set = [&](const char* name, std::string_view value) {
@@ -18,6 +18,17 @@ std::string Environment(const scenario::Scenario& scenario) {
   }
   if (!scenario.nccl_proto.empty()) set("NCCL_PROTO", scenario.nccl_proto);
   if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
+  if (scenario.plan.software.expandable_segments) {
+    set("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
+  }
+  // docs/source/cuda_environment_variables.rst; before torch 1.12 products were in TF32 by default,
+  // and cuBLAS's own variable keeps it from that.
+  if (scenario.plan.training.precision == DataType::kTf32) {
+    set("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
+  } else if (scenario.plan.training.precision == DataType::kFp32 &&
+             scenario.plan.software.torch < plan::Version{1, 12}) {
+    set("NVIDIA_TF32_OVERRIDE", "0");
+  }
   return text;
 }
 
@@ -61,6 +72,8 @@ Target Program(const scenario::Scenario& scenario) {
              "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "
              "\\\n"
              "  $(cat \"$here/megatron.args\") \"$@\"\n";
+    case plan::Framework::kInternEvo:
+      return CannotRun("InternEvo's configuration, a Python program, is not written");
     case plan::Framework::kReference:
       break;
   }

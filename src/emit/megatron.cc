@@ -36,6 +36,15 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
+  if (training.activation_checkpointing != model::Checkpointing::kNone &&
+      !training.checkpointed_blocks.all()) {
+    return "of a part of the blocks it recomputes the first ones: training.checkpointed_blocks";
+  }
+  // megatron/core/transformer/transformer_config.py refuses both together.
+  if (training.activation_offload &&
+      training.activation_checkpointing != model::Checkpointing::kNone) {
+    return "it cannot recompute and move activations to the host: training.activation_offload";
+  }
   if (training.attention == model::Attention::kFlash1) return "its flash attention is a later one";
   if (training.loss == model::Loss::kEager) return "its cross entropy is in_place or fused";
   return "";
@@ -97,8 +106,22 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
     arguments.Flag("grad-reduce-in-bf16");
   }
   arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW ? "adam" : "sgd");
-  arguments.Add("attention-backend",
-                training.attention == model::Attention::kMath ? "unfused" : "flash");
+  // 1.0 where it is not said; 0.0 is none.
+  arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
+  switch (training.attention) {
+    case model::Attention::kMath:
+      arguments.Add("attention-backend", "unfused");
+      arguments.Flag("no-masked-softmax-fusion");
+      break;
+    case model::Attention::kFusedSoftmax:
+      arguments.Add("attention-backend", "unfused");
+      break;
+    case model::Attention::kFlash:
+    case model::Attention::kFlash1:
+    case model::Attention::kFlash3:
+      arguments.Add("attention-backend", "flash");
+      break;
+  }
   if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
   switch (training.activation_checkpointing) {
     case model::Checkpointing::kNone:
@@ -146,6 +169,10 @@ Target MegatronArguments(const scenario::Scenario& scenario) {
   Arguments arguments;
   AddModel(*architecture, scenario.plan.training, arguments);
   AddTraining(scenario.plan.training, arguments);
+  if (scenario.plan.training.activation_offload && architecture->layers > 1) {
+    // The last block's stay on the device, in Transformer Engine as in the forecast.
+    arguments.Add("cpu-offloading-num-layers", architecture->layers - 1);
+  }
   AddParallelism(scenario.plan, arguments);
   return arguments.Take();
 }

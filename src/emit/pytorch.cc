@@ -30,8 +30,23 @@ const char* TorchType(DataType type) {
   return "";
 }
 
+// Keyword arguments of torch.optim's AdamW and SGD.
+const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
+  switch (implementation) {
+    case plan::OptimizerImplementation::kFused:
+      return "{\"fused\": True}";
+    case plan::OptimizerImplementation::kForeach:
+      return "{\"foreach\": True}";
+    case plan::OptimizerImplementation::kSingle:
+      break;
+  }
+  return "{\"foreach\": False}";
+}
+
 // What every module says of the training loop, which is the user's.
-std::string Training(const plan::Training& training, const plan::Plan& plan) {
+std::string Training(const scenario::Scenario& scenario) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::Training& training = plan.training;
   std::string text;
   text += fmt::format("SEQUENCE_LENGTH = {}\n", training.sequence_length);
   text += fmt::format("MICRO_BATCH_SIZE = {}  # sequences per GPU\n", training.micro_batch_size);
@@ -40,15 +55,95 @@ std::string Training(const plan::Training& training, const plan::Plan& plan) {
   text += fmt::format("WORLD_SIZE = {}\n", plan.parallelism.data);
   text += fmt::format("COMPUTE_DTYPE = \"{}\"\n", TorchType(plan::ComputeType(training.precision)));
   text += fmt::format("PARAMETER_DTYPE = \"{}\"\n", TorchType(training.parameter_dtype));
+  text += fmt::format("ALLOW_TF32 = {}  # in products of 32-bit matrices\n",
+                      Boolean(training.precision == DataType::kTf32));
+  if (std::holds_alternative<model::Architecture>(scenario.model->source)) {
+    text += fmt::format("ATTENTION = \"{}\"\n", model::Name(training.attention));
+    text += fmt::format("LOSS = \"{}\"\n", model::Name(training.loss));
+  }
   text += fmt::format("COMPILE = {}\n", Boolean(training.compile));
   text += fmt::format("ACTIVATION_CHECKPOINTING = \"{}\"\n",
                       model::Name(training.activation_checkpointing));
+  if (training.activation_checkpointing != model::Checkpointing::kNone) {
+    text += fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
+                        training.checkpointed_blocks.part, training.checkpointed_blocks.of);
+  }
+  text += fmt::format("ACTIVATION_OFFLOAD = {}\n", Boolean(training.activation_offload));
+  text += fmt::format(
+      "GRADIENT_CLIPPING = {}  # the largest norm of all gradients together\n",
+      training.gradient_clipping ? fmt::format("{}", *training.gradient_clipping) : "None");
   text += training.optimizer == plan::Optimizer::kAdamW ? "OPTIMIZER = \"AdamW\"\n"
                                                         : "OPTIMIZER = \"SGD\"  # with momentum\n";
-  text += fmt::format("OPTIMIZER_SETTINGS = {{\"{}\": True}}\n",
-                      plan::Name(training.optimizer_implementation));
+  text += fmt::format("OPTIMIZER_SETTINGS = {}\n",
+                      OptimizerSettings(training.optimizer_implementation));
   return text;
 }
+
+// The functions that every module has for the plan's settings of the loop and of the blocks.
+std::string Functions(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  std::string text = "\n\n";
+  text +=
+      "def clip_gradients(model):\n"
+      "    \"\"\"To be called after the last backward of a step, before the update.\"\"\"\n"
+      "    if GRADIENT_CLIPPING is None:\n"
+      "        return\n";
+  if (plan.data_parallel.framework == plan::Framework::kFsdp1) {
+    text += "    model.clip_grad_norm_(GRADIENT_CLIPPING)\n";
+  } else {
+    text +=
+        "    import torch\n"
+        "\n"
+        "    torch.nn.utils.clip_grad_norm_(model.parameters(), GRADIENT_CLIPPING)\n";
+  }
+  if (training.activation_checkpointing != model::Checkpointing::kNone) {
+    text +=
+        "\n\n"
+        "def recomputes(block):\n"
+        "    \"\"\"Whether ACTIVATION_CHECKPOINTING holds for the block of this number, from "
+        "0.\"\"\"\n"
+        "    part, of = CHECKPOINTED_BLOCKS\n"
+        "\n"
+        "    def before(number):\n"
+        "        return (2 * number * part + of) // (2 * of)\n"
+        "\n"
+        "    return before(block + 1) > before(block)\n";
+  }
+  if (training.activation_offload) {
+    // torch.autograd.graph.save_on_cpu takes parameters along, which the module has anyway.
+    text += fmt::format(
+        "\n\n"
+        "def keep_on_host(block):\n"
+        "    \"\"\"The context for a block's forward, but not the last one's.\n"
+        "\n"
+        "    What the block keeps for backward, but for its parameters, waits in the host's "
+        "memory. "
+        "The\n"
+        "    plan copies it beside the next block's kernels; torch does so between kernels.\n"
+        "    \"\"\"\n"
+        "    import torch\n"
+        "\n"
+        "    host = torch.autograd.graph.save_on_cpu(pin_memory=True)\n"
+        "\n"
+        "    def address(tensor):\n"
+        "        return tensor.{}().data_ptr()\n"
+        "\n"
+        "    def pack(tensor):\n"
+        "        if address(tensor) in [address(parameter) for parameter in block.parameters()]:\n"
+        "            return True, tensor\n"
+        "        return False, host.pack_hook(tensor)\n"
+        "\n"
+        "    def unpack(kept):\n"
+        "        stays, tensor = kept\n"
+        "        return tensor if stays else host.unpack_hook(tensor)\n"
+        "\n"
+        "    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)\n",
+        plan.software.torch >= plan::Version{2, 0} ? "untyped_storage" : "storage");
+  }
+  return text;
+}
+
+constexpr const char* kSetTf32 = "    torch.backends.cuda.matmul.allow_tf32 = ALLOW_TF32\n";
 
 std::string Head(const char* what) {
   return fmt::format(
@@ -80,7 +175,7 @@ Target Ddp(const scenario::Scenario& scenario) {
     }
   }
   std::string text = Head("DistributedDataParallel as planned.");
-  text += Training(plan.training, plan);
+  text += Training(scenario);
   text += "\n# Arguments of torch.nn.parallel.DistributedDataParallel.\nDDP = {\n";
   if (give_size) {
     // A power of two of bytes in MiB has an exact decimal form; others are cut by int() as torch
@@ -92,6 +187,21 @@ Target Ddp(const scenario::Scenario& scenario) {
   text += fmt::format("    \"find_unused_parameters\": {},\n",
                       Boolean(data_parallel.find_unused_parameters));
   text += "    \"static_graph\": False,\n}\n";
+  const bool powersgd = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
+  text += "# Of torch.distributed.algorithms.ddp_comm_hooks; None: gradients are all-reduced.\n";
+  text += data_parallel.comm_hook == plan::CommHook::kNone
+              ? "COMM_HOOK = None\n"
+              : fmt::format("COMM_HOOK = \"{}_hook\"\n", plan::Name(data_parallel.comm_hook));
+  if (powersgd) {
+    const plan::PowerSgd& state = data_parallel.powersgd;
+    text += fmt::format(
+        "# Arguments of PowerSGDState there.\nPOWERSGD = {{\n"
+        "    \"matrix_approximation_rank\": {},\n    \"start_powerSGD_iter\": {},\n"
+        "    \"min_compression_rate\": {},\n    \"use_error_feedback\": {},\n"
+        "    \"warm_start\": {},\n}}\n",
+        state.rank, state.start_iteration, state.min_compression_rate,
+        Boolean(state.error_feedback), Boolean(state.warm_start));
+  }
   text += fmt::format(
       "# Of torch.distributed, a private name that its own code tells users to set; None: as it "
       "is.\nFIRST_BUCKET_BYTES = {}\n\n\n",
@@ -100,12 +210,29 @@ Target Ddp(const scenario::Scenario& scenario) {
       "def parallelize(model, device_ids=None):\n"
       "    \"\"\"The model, on its device and in PARAMETER_DTYPE, as "
       "DistributedDataParallel.\"\"\"\n"
+      "    import torch\n"
       "    import torch.distributed as dist\n"
       "    from torch.nn.parallel import DistributedDataParallel\n"
-      "\n"
+      "\n";
+  text += kSetTf32;
+  text +=
       "    if FIRST_BUCKET_BYTES is not None:\n"
       "        dist._DEFAULT_FIRST_BUCKET_BYTES = FIRST_BUCKET_BYTES\n"
-      "    return DistributedDataParallel(model, device_ids=device_ids, **DDP)\n"
+      "    model = DistributedDataParallel(model, device_ids=device_ids, **DDP)\n";
+  if (powersgd) {
+    text +=
+        "    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
+        "\n"
+        "    state = powerSGD_hook.PowerSGDState(process_group=None, **POWERSGD)\n"
+        "    model.register_comm_hook(state, getattr(powerSGD_hook, COMM_HOOK))\n";
+  } else if (data_parallel.comm_hook != plan::CommHook::kNone) {
+    text +=
+        "    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+        "\n"
+        "    model.register_comm_hook(None, getattr(default_hooks, COMM_HOOK))\n";
+  }
+  text +=
+      "    return model\n"
       "\n"
       "\n"
       "def micro_batch(model, index):\n"
@@ -115,6 +242,7 @@ Target Ddp(const scenario::Scenario& scenario) {
       "\n"
       "    last = index == GRADIENT_ACCUMULATION - 1\n"
       "    return contextlib.nullcontext() if last else model.no_sync()\n";
+  text += Functions(plan);
   return text;
 }
 
@@ -142,8 +270,9 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       data_parallel.backward_prefetch == plan::BackwardPrefetch::kPre    ? "\"BACKWARD_PRE\""
       : data_parallel.backward_prefetch == plan::BackwardPrefetch::kPost ? "\"BACKWARD_POST\""
                                                                          : "None";
+  const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   std::string text = Head("FullyShardedDataParallel as planned.");
-  text += Training(plan.training, plan);
+  text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
                       data_parallel.shard_group_size);
   text +=
@@ -166,21 +295,27 @@ Target Fsdp1(const scenario::Scenario& scenario) {
                       TorchType(plan.training.reduce_dtype));
   text += fmt::format("ACCUMULATE_UNSHARDED = {}  # gradients are reduced once a step\n\n\n",
                       Boolean(data_parallel.accumulate_unsharded));
+  text += layers ? "def parallelize(model, block_classes, embedding, head):\n"
+                   "    \"\"\"The model with a unit for each block of these classes, for the "
+                   "embedding and for the\n"
+                   "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
+                 : "def parallelize(model, block_classes):\n"
+                   "    \"\"\"The model with a unit for each block of these classes, and one for "
+                   "the rest.\"\"\"\n"
+                   "    import functools\n"
+                   "\n";
   text +=
-      "def parallelize(model, block_classes):\n"
-      "    \"\"\"The model with a unit for each block of these classes, and one for the "
-      "rest.\"\"\"\n"
-      "    import functools\n"
-      "\n"
       "    import torch\n"
       "    from torch.distributed.fsdp import (\n"
       "        BackwardPrefetch,\n"
       "        FullyShardedDataParallel,\n"
       "        MixedPrecision,\n"
       "        ShardingStrategy,\n"
-      "    )\n"
-      "    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy\n"
-      "\n"
+      "    )\n";
+  if (!layers) text += "    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy\n";
+  text += "\n";
+  text += kSetTf32;
+  text +=
       "    settings = dict(FSDP)\n"
       "    settings[\"sharding_strategy\"] = ShardingStrategy[settings[\"sharding_strategy\"]]\n"
       "    if settings[\"backward_prefetch\"] is not None:\n"
@@ -194,10 +329,19 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       "\n"
       "        settings[\"device_mesh\"] = init_device_mesh(\n"
       "            \"cuda\", (WORLD_SIZE // SHARD_GROUP_SIZE, SHARD_GROUP_SIZE)\n"
-      "        )\n"
-      "    policy = functools.partial(\n"
-      "        transformer_auto_wrap_policy, transformer_layer_cls=set(block_classes)\n"
-      "    )\n"
+      "        )\n";
+  text += layers
+              ? "    layers = [] if embedding.weight is head.weight else [embedding, head]\n"
+                "\n"
+                "    def policy(module, recurse, **sizes):\n"
+                "        if recurse or isinstance(module, tuple(block_classes)):\n"
+                "            return True\n"
+                "        return any(module is layer for layer in layers)\n"
+                "\n"
+              : "    policy = functools.partial(\n"
+                "        transformer_auto_wrap_policy, transformer_layer_cls=set(block_classes)\n"
+                "    )\n";
+  text +=
       "    return FullyShardedDataParallel(model, auto_wrap_policy=policy, **settings)\n"
       "\n"
       "\n"
@@ -209,6 +353,7 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       "    if last or not ACCUMULATE_UNSHARDED:\n"
       "        return contextlib.nullcontext()\n"
       "    return model.no_sync()\n";
+  text += Functions(plan);
   return text;
 }
 
@@ -225,11 +370,12 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   } else {
     reshard = Boolean(std::get<bool>(data_parallel.reshard_after_forward));
   }
+  const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   std::string text = Head("FSDP2 (fully_shard) as planned.");
-  text += Training(plan.training, plan);
+  text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
                       data_parallel.shard_group_size);
-  text += "\n# Arguments of fully_shard, for every block and for the root.\n";
+  text += "\n# Arguments of fully_shard, for every unit and for the root.\n";
   text += fmt::format("FULLY_SHARD = {{\"reshard_after_forward\": {}}}\n", reshard);
   text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
                       TorchType(plan::ComputeType(plan.training.precision)),
@@ -242,14 +388,23 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   const char* module = plan.software.torch >= plan::Version{2, 6}
                            ? "torch.distributed.fsdp"
                            : "torch.distributed._composable.fsdp";
+  text += layers
+              ? "def parallelize(model, embedding, blocks, head):\n"
+                "    \"\"\"Shards the model in place: a unit for the embedding, for each block in "
+                "order and for the\n"
+                "    head (the first and the last not if they share a tensor), one for the "
+                "rest.\"\"\"\n"
+              : "def parallelize(model, blocks):\n"
+                "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
+                "rest.\"\"\"\n";
   text += fmt::format(
-      "def parallelize(model, blocks):\n"
-      "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
-      "rest.\"\"\"\n"
       "    import torch\n"
       "    from torch.distributed.device_mesh import init_device_mesh\n"
       "    from {} import MixedPrecisionPolicy, fully_shard\n"
-      "\n"
+      "\n",
+      module);
+  text += kSetTf32;
+  text +=
       "    if SHARD_GROUP_SIZE < WORLD_SIZE:\n"
       "        mesh = init_device_mesh(\n"
       "            \"cuda\",\n"
@@ -259,16 +414,22 @@ Target Fsdp2(const scenario::Scenario& scenario) {
       "    else:\n"
       "        mesh = init_device_mesh(\"cuda\", (WORLD_SIZE,))\n"
       "    policy = MixedPrecisionPolicy(\n"
-      "        **{{key: getattr(torch, name) for key, name in MIXED_PRECISION.items()}}\n"
+      "        **{key: getattr(torch, name) for key, name in MIXED_PRECISION.items()}\n"
       "    )\n"
-      "    blocks = list(blocks)\n"
-      "    for block in blocks:\n"
-      "        fully_shard(block, mesh=mesh, mp_policy=policy, **FULLY_SHARD)\n"
+      "    units = list(blocks)\n";
+  if (layers) {
+    text +=
+        "    if embedding.weight is not head.weight:\n"
+        "        units = [embedding, *units, head]\n";
+  }
+  text +=
+      "    for unit in units:\n"
+      "        fully_shard(unit, mesh=mesh, mp_policy=policy, **FULLY_SHARD)\n"
       "    fully_shard(model, mesh=mesh, mp_policy=policy, **FULLY_SHARD)\n"
       "    if PREFETCH > 1:\n"
-      "        for i, block in enumerate(blocks):\n"
-      "            block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + PREFETCH])\n"
-      "            block.set_modules_to_backward_prefetch(blocks[max(i - PREFETCH, 0) : i][::-1])\n"
+      "        for i, unit in enumerate(units):\n"
+      "            unit.set_modules_to_forward_prefetch(units[i + 1 : i + 1 + PREFETCH])\n"
+      "            unit.set_modules_to_backward_prefetch(units[max(i - PREFETCH, 0) : i][::-1])\n"
       "    return model\n"
       "\n"
       "\n"
@@ -276,8 +437,8 @@ Target Fsdp2(const scenario::Scenario& scenario) {
       "    \"\"\"To be called before the forward of micro-batch `index` of a step.\"\"\"\n"
       "    last = index == GRADIENT_ACCUMULATION - 1\n"
       "    model.set_requires_gradient_sync(last or not ACCUMULATE_UNSHARDED)\n"
-      "    model.set_is_last_backward(last)\n",
-      module);
+      "    model.set_is_last_backward(last)\n";
+  text += Functions(plan);
   return text;
 }
 

@@ -18,7 +18,8 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
 }
 
 // DeepSpeed's configuration, keys of deepspeedai/DeepSpeed@1b88ac36
-// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py.
+// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py; of activation
+// checkpointing, deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
 // A Python module with the arguments of torch.nn.parallel.DistributedDataParallel, of

@@ -45,6 +45,19 @@ std::string Obstacle(const plan::Plan& plan) {
     return "its mixed_precision_reduce is float32 alone: training.reduce_dtype";
   }
   if (training.precision == DataType::kFp16) return "it does not compute in FP16";
+  if (!training.gradient_clipping) {
+    return "it clips gradients in every step: training.gradient_clipping none";
+  }
+  if (training.activation_offload) {
+    return "it does not move activations to the host: training.activation_offload";
+  }
+  if (training.activation_checkpointing != model::Checkpointing::kNone &&
+      !training.checkpointed_blocks.all()) {
+    return "of a part of the blocks it recomputes others: training.checkpointed_blocks";
+  }
+  if (data_parallel.units != plan::WrappedUnits::kBlock) {
+    return "it does not wrap the head by itself: units layer";
+  }
   if (training.attention != model::Attention::kFlash) {
     return "its attention is PyTorch's flash attention";
   }
@@ -60,6 +73,17 @@ std::string Obstacle(const plan::Plan& plan) {
     return "it reduces gradients in every micro-batch: accumulate_unsharded";
   }
   return "";
+}
+
+const char* Implementation(plan::OptimizerImplementation implementation) {
+  switch (implementation) {
+    case plan::OptimizerImplementation::kSingle:
+      return "for-loop";
+    case plan::OptimizerImplementation::kFused:
+    case plan::OptimizerImplementation::kForeach:
+      break;
+  }
+  return plan::Name(implementation);
 }
 
 }  // namespace
@@ -81,10 +105,12 @@ Target TorchtitanConfig(const scenario::Scenario& scenario) {
   text += fmt::format(
       "\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n"
       "\n[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
-      "mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\ncompile = {}\n",
-      plan::Name(training.optimizer_implementation), training.micro_batch_size,
+      "mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\ncompile = {}\n"
+      "max_norm = {}\n",
+      Implementation(training.optimizer_implementation), training.micro_batch_size,
       training.global_batch_size, training.sequence_length,
-      training.precision == DataType::kFp32 ? "float32" : "bfloat16", training.compile);
+      plan::ComputeType(training.precision) == DataType::kFp32 ? "float32" : "bfloat16",
+      training.compile, *training.gradient_clipping);
   text += fmt::format(
       "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = 1\n"

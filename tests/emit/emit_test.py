@@ -28,6 +28,12 @@ DEEPSPEED_KEYS = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
     "optimizer", "bf16", "fp16", "data_types", "communication_data_type", "zero_optimization",
     "zero_allow_untested_optimizer", "gradient_clipping", "prescale_gradients",
+    "activation_checkpointing",
+}
+# deepspeed/runtime/activation_checkpointing/config.py.
+ACTIVATION_CHECKPOINTING_KEYS = {
+    "partition_activations", "number_checkpoints", "contiguous_memory_optimization",
+    "synchronize_checkpoint_boundary", "profile", "cpu_checkpointing",
 }
 # deepspeedai/DeepSpeed@1b88ac36 deepspeed/runtime/zero/config.py.
 ZERO_KEYS = {
@@ -46,7 +52,8 @@ TORCHTITAN_KEYS = {
     "model": {"name": str, "flavor": str, "converters": list},
     "optimizer": {"name": str, "implementation": str},
     "training": {"local_batch_size": int, "global_batch_size": int, "seq_len": int,
-                 "mixed_precision_param": str, "mixed_precision_reduce": str, "compile": bool},
+                 "mixed_precision_param": str, "mixed_precision_reduce": str, "compile": bool,
+                 "max_norm": (float, int)},
     "parallelism": {"data_parallel_replicate_degree": int, "data_parallel_shard_degree": int,
                     "fsdp_reshard_after_forward": str, "tensor_parallel_degree": int,
                     "pipeline_parallel_degree": int, "context_parallel_degree": int},
@@ -78,7 +85,8 @@ MEGATRON_OPTIONS = {
     "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
     "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
-    "ddp-bucket-size": int,
+    "ddp-bucket-size": int, "clip-grad": float, "no-masked-softmax-fusion": None,
+    "cpu-offloading-num-layers": int,
 }
 
 ZERO3 = "scenarios/deepspeed-zero/scenario.yaml"
@@ -86,6 +94,23 @@ FSDP2 = "scenarios/llama3-8b-fsdp/scenario.yaml"
 DDP = "scenarios/gpt2-ddp/scenario.yaml"
 MEGATRON = ("scenarios/gpt2-ddp/scenario.yaml",
             "--set=data_parallel={zero_stage: 1, framework: megatron}")
+# What torchtitan needs: it reduces in FP32 and clips gradients in every step.
+TORCHTITAN = (FSDP2, "--set=training.reduce_dtype=fp32", "--set=training.gradient_clipping=1.0")
+# Everything that the training loop, the blocks and the environment can be asked for.
+LOOP = ("--set=training.gradient_clipping=0.5", "--set=training.optimizer_implementation=single",
+        "--set=training.activation_checkpointing=full", "--set=training.checkpointed_blocks=1/2",
+        "--set=training.activation_offload=true", "--set=training.attention=fused_softmax",
+        "--set=training.host_waits=update",
+        "--set=training.data_loading={time: 2.5 ms, workers: 2}",
+        "--set=training.checkpoint_saving={every: 500, mode: async, bandwidth: 2 GB/s}",
+        "--set=software.expandable_segments=true")
+TF32 = ("--set=training.precision=tf32", "--set=training.parameter_dtype=fp32")
+POWERSGD = ("--set=data_parallel={zero_stage: 0, framework: ddp, comm_hook: powerSGD, powersgd: "
+            "{matrix_approximation_rank: 4, start_powerSGD_iter: 10, min_compression_rate: 1.5, "
+            "warm_start: false}}",)
+LAYERS = "--set=data_parallel={zero_stage: 3, framework: %s, units: layer}"
+INTERNEVO = (DDP, "--set=data_parallel={zero_stage: 1, framework: internevo}",
+             "--set=training.parameter_dtype=bf16")
 
 
 def run(*arguments, cwd=None):
@@ -126,7 +151,10 @@ class PlanTest(EmitTest):
                           ("scenarios/hybrid-sharding/scenario.yaml",),
                           (DDP, "--set=communication.nccl_algo=ring", "--set=cluster.nodes=2",
                            "--set=parallelism=null"),
-                          (DDP, "--set=data_parallel={zero_stage: 3, framework: fsdp1}")):
+                          (DDP, "--set=data_parallel={zero_stage: 3, framework: fsdp1}"),
+                          (DDP, *LOOP, *TF32, *POWERSGD),
+                          (DDP, *LOOP, LAYERS % "fsdp1"), (FSDP2, *LOOP, LAYERS % "fsdp2"),
+                          INTERNEVO):
             with self.subTest(arguments=arguments):
                 plan, _ = self.emit(*arguments)
                 # Somewhere else, as on the cluster that it is meant for.
@@ -140,6 +168,40 @@ class PlanTest(EmitTest):
                 for file in moved.iterdir():
                     self.assertEqual(file.read_bytes(), (again / file.name).read_bytes())
                 shutil.rmtree(moved)
+
+    def test_holds_every_setting(self):
+        plan, _ = self.emit(DDP, *LOOP, *TF32, *POWERSGD)
+        scenario = json.loads((plan / "plan.json").read_text())["scenario"]
+        training, data_parallel = scenario["training"], scenario["data_parallel"]
+        self.assertEqual(training["precision"], "tf32")
+        self.assertEqual(float(training["gradient_clipping"]), 0.5)
+        self.assertEqual(training["optimizer_implementation"], "single")
+        self.assertEqual(training["checkpointed_blocks"], "1/2")
+        self.assertIs(training["activation_offload"], True)
+        self.assertEqual(training["attention"], "fused_softmax")
+        self.assertEqual(training["host_waits"], "update")
+        self.assertEqual(training["data_loading"]["workers"], 2)
+        self.assertEqual(training["checkpoint_saving"]["mode"], "async")
+        self.assertEqual(data_parallel["comm_hook"], "powerSGD")
+        self.assertEqual(data_parallel["powersgd"]["matrix_approximation_rank"], 4)
+        self.assertIs(scenario["software"]["expandable_segments"], True)
+        for framework in ("fsdp1", "fsdp2"):
+            plan, _ = self.emit(DDP, LAYERS % framework)
+            scenario = json.loads((plan / "plan.json").read_text())["scenario"]
+            self.assertEqual(scenario["data_parallel"]["units"], "layer")
+
+    def test_people_read_what_is_left_to_them(self):
+        plan, _ = self.emit(DDP, *LOOP, *TF32, *POWERSGD)
+        text = (plan / "README.md").read_text()
+        for words in ("full, 1/2 of the blocks", "attention (fused_softmax)", "clip_gradients",
+                      "keep_on_host", "TF32", "PYTORCH_CUDA_ALLOC_CONF", "num_workers 2",
+                      "every 500 steps (async)", "before each update"):
+            self.assertIn(words, text)
+        plan, _ = self.emit(DDP)
+        text = (plan / "README.md").read_text()
+        for words in ("clip_gradients", "keep_on_host", "TF32", "PYTORCH_CUDA_ALLOC_CONF",
+                      "num_workers", "a checkpoint is saved"):
+            self.assertNotIn(words, text)
 
     def test_can_be_executed_and_validated(self):
         plan, _ = self.emit("tests/emit/two-ranks.yaml")
@@ -232,6 +294,8 @@ class DeepSpeedTest(EmitTest):
         self.assertLessEqual(set(config["zero_optimization"]), ZERO_KEYS)
         for key in ("offload_optimizer", "offload_param"):
             self.assertLessEqual(set(config["zero_optimization"].get(key, {})), OFFLOAD_KEYS)
+        self.assertLessEqual(set(config.get("activation_checkpointing", {})),
+                             ACTIVATION_CHECKPOINTING_KEYS)
         return config
 
     def test_batch(self):
@@ -256,6 +320,27 @@ class DeepSpeedTest(EmitTest):
         config = self.config("--set=data_parallel.deepspeed.offload_optimizer=cpu")
         self.assertEqual(config["zero_optimization"]["offload_optimizer"]["device"], "cpu")
 
+    def test_clipping(self):
+        self.assertNotIn("gradient_clipping", self.config())
+        clipping = self.config("--set=training.gradient_clipping=0.25")["gradient_clipping"]
+        self.assertEqual(clipping, 0.25)
+
+    def test_activations_on_the_host(self):
+        offload = "--set=training.activation_offload=true"
+        full = "--set=training.activation_checkpointing=full"
+        self.assertNotIn("activation_checkpointing", self.config(full))
+        self.assertEqual(self.config(full, offload)["activation_checkpointing"],
+                         {"cpu_checkpointing": True})
+        for options in (("--set=training.activation_checkpointing=none", offload),
+                        (full, offload, "--set=training.checkpointed_blocks=1/2")):
+            _, said = self.emit(ZERO3, *options)
+            self.assertIn("not deepspeed.json: ", said)
+
+    def test_tf32_is_not_a_type_of_its_own(self):
+        config = self.config("--set=training.precision=tf32")
+        self.assertLessEqual({"bf16", "fp16"} & set(config), set())
+        self.assertEqual(config["communication_data_type"], "fp32")
+
     def test_optimizer(self):
         self.assertEqual(self.config()["optimizer"], {"type": "AdamW", "params": {}})
         foreach = self.config("--set=training.optimizer_implementation=foreach")
@@ -265,7 +350,7 @@ class DeepSpeedTest(EmitTest):
 
 class TorchtitanTest(EmitTest):
     def config(self, *options):
-        plan, said = self.emit(FSDP2, "--set=training.reduce_dtype=fp32", *options)
+        plan, said = self.emit(*TORCHTITAN, *options)
         if not (plan / "torchtitan.toml").exists():
             return said
         config = tomllib.loads((plan / "torchtitan.toml").read_text())
@@ -283,6 +368,17 @@ class TorchtitanTest(EmitTest):
         self.assertEqual(config["parallelism"]["data_parallel_shard_degree"], 128)
         self.assertEqual(config["parallelism"]["fsdp_reshard_after_forward"], "always")
 
+    def test_clipping_and_optimizer(self):
+        self.assertEqual(self.config()["training"]["max_norm"], 1)
+        config = self.config("--set=training.gradient_clipping=0.5",
+                             "--set=training.optimizer_implementation=single")
+        self.assertEqual(config["training"]["max_norm"], 0.5)
+        self.assertEqual(config["optimizer"]["implementation"], "for-loop")
+
+    def test_tf32_is_float32(self):
+        config = self.config("--set=training.precision=tf32")
+        self.assertEqual(config["training"]["mixed_precision_param"], "float32")
+
     def test_hybrid(self):
         parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
         self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
@@ -291,7 +387,10 @@ class TorchtitanTest(EmitTest):
     def test_what_it_cannot_do_is_said(self):
         for option in ("data_parallel.prefetch=2", "data_parallel.reshard_after_forward=8",
                        "training.reduce_dtype=bf16", "training.activation_checkpointing=selective",
-                       "model=models/mistral-7b.yaml", "training.optimizer=sgd"):
+                       "model=models/mistral-7b.yaml", "training.optimizer=sgd",
+                       "training.gradient_clipping=none", "training.activation_offload=true",
+                       "training.checkpointed_blocks=1/2", "data_parallel.units=layer",
+                       "training.attention=fused_softmax"):
             with self.subTest(option=option):
                 self.assertIn("not torchtitan.toml: ", self.config("--set=" + option))
 
@@ -338,9 +437,30 @@ class MegatronTest(EmitTest):
         self.assertIn("disable-bias-linear", arguments)
         self.assertIn("swiglu", arguments)
 
+    def test_clipping(self):
+        """Megatron-LM clips at 1.0 unless it is told otherwise."""
+        self.assertEqual(float(self.arguments()["clip-grad"]), 0)
+        arguments = self.arguments("--set=training.gradient_clipping=0.5")
+        self.assertEqual(float(arguments["clip-grad"]), 0.5)
+
+    def test_attention(self):
+        for attention, backend, fused in (("flash", "flash", True), ("math", "unfused", False),
+                                          ("fused_softmax", "unfused", True)):
+            arguments = self.arguments(f"--set=training.attention={attention}")
+            self.assertEqual(arguments["attention-backend"], backend)
+            self.assertEqual("no-masked-softmax-fusion" not in arguments, fused)
+
+    def test_activations_on_the_host(self):
+        """Of the 12 blocks the last one's stay."""
+        arguments = self.arguments("--set=training.activation_offload=true")
+        self.assertEqual(arguments["cpu-offloading-num-layers"], "11")
+
     def test_what_it_cannot_do_is_said(self):
-        for option in ("training.compile=true", "model=models/mpt-7b.yaml"):
-            self.assertIn("not megatron.args: ", self.arguments("--set=" + option))
+        full = "--set=training.activation_checkpointing=full"
+        for options in (("--set=training.compile=true",), ("--set=model=models/mpt-7b.yaml",),
+                        (full, "--set=training.checkpointed_blocks=1/2"),
+                        (full, "--set=training.activation_offload=true")):
+            self.assertIn("not megatron.args: ", self.arguments(*options))
 
 
 class PytorchTest(EmitTest):
@@ -369,6 +489,109 @@ class PytorchTest(EmitTest):
                           "--set=software.torch=1.13")
         self.assertEqual(ddp["DDP"]["bucket_cap_mb"], 10)
         self.assertIsNone(ddp["FIRST_BUCKET_BYTES"])
+
+    def test_loop_and_blocks(self):
+        """Of blocks numbered from 0, 1/2 are 0, 2, 4, ... and 2/3 are 0, 1, 3, 4, ..."""
+        for scenario, name, options in ((DDP, "pytorch_ddp.py", ()),
+                                        (DDP, "pytorch_fsdp1.py", (LAYERS % "fsdp1",)),
+                                        (DDP, "pytorch_fsdp2.py", (LAYERS % "fsdp2",))):
+            module = self.module(scenario, name, *options)
+            self.assertIsNone(module["GRADIENT_CLIPPING"])
+            self.assertIs(module["ALLOW_TF32"], False)
+            self.assertNotIn("keep_on_host", module)
+            self.assertEqual(module["OPTIMIZER_SETTINGS"], {"foreach": True})
+            module = self.module(scenario, name, *LOOP, *TF32, *options)
+            self.assertEqual(module["GRADIENT_CLIPPING"], 0.5)
+            self.assertIs(module["ALLOW_TF32"], True)
+            self.assertEqual(module["COMPUTE_DTYPE"], "float32")
+            self.assertEqual(module["OPTIMIZER_SETTINGS"], {"foreach": False})
+            self.assertEqual(module["ATTENTION"], "fused_softmax")
+            self.assertIs(module["ACTIVATION_OFFLOAD"], True)
+            self.assertIn("keep_on_host", module)
+            self.assertEqual([module["recomputes"](i) for i in range(4)],
+                             [True, False, True, False])
+            module = self.module(scenario, name, *LOOP, "--set=training.checkpointed_blocks=2/3",
+                                 *options)
+            self.assertEqual([module["recomputes"](i) for i in range(6)],
+                             [True, True, False, True, True, False])
+
+    def test_units(self):
+        for framework in ("fsdp1", "fsdp2"):
+            name = f"pytorch_{framework}.py"
+            parallelize = self.module(DDP, name, LAYERS % framework)["parallelize"]
+            taken = parallelize.__code__.co_varnames[:parallelize.__code__.co_argcount]
+            self.assertEqual(set(taken) & {"embedding", "head"}, {"embedding", "head"})
+            block = (LAYERS % framework).replace("units: layer", "units: block")
+            parallelize = self.module(DDP, name, block)["parallelize"]
+            self.assertEqual(parallelize.__code__.co_argcount, 2)
+
+    def test_hooks(self):
+        self.assertIsNone(self.module(DDP, "pytorch_ddp.py")["COMM_HOOK"])
+        ddp = self.module(DDP, "pytorch_ddp.py", *POWERSGD)
+        self.assertEqual(ddp["COMM_HOOK"], "powerSGD_hook")
+        self.assertEqual(ddp["POWERSGD"],
+                         {"matrix_approximation_rank": 4, "start_powerSGD_iter": 10,
+                          "min_compression_rate": 1.5, "use_error_feedback": True,
+                          "warm_start": False})
+        ddp = self.module(DDP, "pytorch_ddp.py", "--set=training.parameter_dtype=fp32",
+                          "--set=data_parallel.comm_hook=bf16_compress")
+        self.assertEqual(ddp["COMM_HOOK"], "bf16_compress_hook")
+
+    def test_torch_takes_hooks_and_loop(self):
+        """Gradients of a weight of ones, clipped, in a process group of one; what a block keeps for
+        backward, but its own weights, is taken to the host and back with the same outcome."""
+        if subprocess.run(["/usr/bin/python3", "-c", "import torch"],
+                          capture_output=True).returncode != 0:
+            self.skipTest("no python3-torch")
+        common = ("--set=software.torch=1.13", "--set=training.parameter_dtype=fp32", *LOOP)
+        folders = [self.emit(DDP, *common, *POWERSGD)[0],
+                   self.emit(DDP, *common, "--set=data_parallel.comm_hook=fp16_compress")[0]]
+        program = """
+import importlib.util, sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+for folder in sys.argv[1:]:
+    spec = importlib.util.spec_from_file_location("plan", folder + "/pytorch_ddp.py")
+    plan = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plan)
+    layer = torch.nn.Linear(8, 8)
+    block = torch.nn.Sequential(layer, torch.nn.Tanh(), torch.nn.Linear(8, 8))
+    batch = torch.ones(2, 8)
+    block(batch).sum().backward()
+    expected = [parameter.grad.clone() for parameter in block.parameters()]
+    block.zero_grad()
+    kept = []
+    with plan.keep_on_host(block) as context:
+        out = block(batch)
+    out.sum().backward()
+    for parameter, gradient in zip(block.parameters(), expected):
+        assert torch.equal(parameter.grad, gradient)
+    block.zero_grad()
+    hooks = plan.keep_on_host(block)
+    stays, tensor = hooks.pack_hook(layer.weight.t())
+    assert stays and tensor.data_ptr() == layer.weight.data_ptr()
+    stays, (device, copy) = hooks.pack_hook(batch)
+    assert not stays and copy.data_ptr() != batch.data_ptr()
+
+    model = plan.parallelize(block)
+    torch.optim.AdamW(model.parameters(), **plan.OPTIMIZER_SETTINGS)
+    model(batch).sum().backward()
+    plan.clip_gradients(model)
+    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
+    assert abs(norm - plan.GRADIENT_CLIPPING) < 1e-3, norm
+    assert torch.backends.cuda.matmul.allow_tf32 is plan.ALLOW_TF32
+    try:
+        model.register_comm_hook(None, print)
+        raise SystemExit("no hook was registered")
+    except RuntimeError:
+        pass
+print("taken")
+"""
+        done = subprocess.run(["/usr/bin/python3", "-c", program, *map(str, folders)],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "taken\n"), done.stderr)
 
     def test_ddp_says_what_torch_cannot_do(self):
         _, said = self.emit(DDP, "--set=data_parallel.bucket_size=10 MiB",
@@ -442,8 +665,8 @@ print("taken")
 
 class ScriptTest(EmitTest):
     def test_shells_read_them(self):
-        for arguments in ((DDP,), (ZERO3,), (FSDP2,), MEGATRON,
-                          (FSDP2, "--set=training.reduce_dtype=fp32")):
+        for arguments in ((DDP,), (ZERO3,), (FSDP2,), MEGATRON, TORCHTITAN,
+                          (DDP, *LOOP, *TF32)):
             plan, _ = self.emit(*arguments)
             for script in ("launch.sh", "job.sbatch"):
                 done = subprocess.run(["sh", "-n", str(plan / script)], capture_output=True)
@@ -478,12 +701,33 @@ class ScriptTest(EmitTest):
         self.assertEqual(words[words.index("--vocab-size") + 1], "50256")
 
     def test_torchtitan(self):
-        plan, _ = self.emit(FSDP2, "--set=training.reduce_dtype=fp32")
+        plan, _ = self.emit(*TORCHTITAN)
         self.assertIn("torchtitan.train", self.launched(plan))
 
     def test_nccls_variables(self):
         plan, _ = self.emit(DDP, "--set=communication.nccl_algo=^tree")
         self.assertIn("export NCCL_ALGO='^tree'", (plan / "launch.sh").read_text())
+
+    def test_pytorchs_variables(self):
+        plan, _ = self.emit(DDP)
+        text = (plan / "launch.sh").read_text()
+        for variable in ("PYTORCH_CUDA_ALLOC_CONF", "TF32"):
+            self.assertNotIn(variable, text)
+        plan, _ = self.emit(DDP, *TF32, "--set=software.expandable_segments=true")
+        text = (plan / "launch.sh").read_text()
+        self.assertIn("export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'\n", text)
+        self.assertIn("export TORCH_ALLOW_TF32_CUBLAS_OVERRIDE='1'\n", text)
+        # FP32 was TF32 then, unless somebody said otherwise.
+        plan, _ = self.emit(DDP, "--set=training.precision=fp32", "--set=software.torch=1.11")
+        self.assertIn("export NVIDIA_TF32_OVERRIDE='0'\n", (plan / "launch.sh").read_text())
+
+    def test_internevo_has_none(self):
+        plan, said = self.emit(*INTERNEVO)
+        self.assertFalse((plan / "launch.sh").exists())
+        for file in ("deepspeed.json", "pytorch.py", "torchtitan.toml", "megatron.args",
+                     "launch.sh", "job.sbatch"):
+            self.assertIn(f"not {file}: ", said)
+        self.assertIn("InternEvo", said)
 
     def test_the_textbook_has_no_launcher(self):
         plan, said = self.emit("scenarios/bucket-sweep/scenario.yaml")
