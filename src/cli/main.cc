@@ -601,6 +601,8 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
   command.add_option("--best", plan.best, "How many plans to rank (5)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRows));
+  command.add_flag("--no-front", plan.no_front,
+                   "Leave out the Pareto front, which takes most of the time");
   command.add_option("--why", plan.why, "Name so many of the nearest losers, and why they lost")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRows));

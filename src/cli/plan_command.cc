@@ -159,7 +159,12 @@ class PlanSearch {
     space_options.has_key = [this](const std::string& key) { return HasKey(key); };
     for (const std::string& text : options_.vary) {
       auto axis = planner::ParseSweepAxis(text);
-      if (axis) {
+      if (axis && axis->values.empty()) {
+        faults.push_back(Fault("--vary", text,
+                               fmt::format("there are no values for {}", Quoted(axis->key)),
+                               "name them; what is not named has the values that plan tries by "
+                               "itself"));
+      } else if (axis) {
         space_options.vary.push_back(std::move(*axis));
       } else {
         faults.insert(faults.end(), axis.error().begin(), axis.error().end());
@@ -177,12 +182,16 @@ class PlanSearch {
     PageFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
 
-    const std::function<Result<scenario::Scenario>(std::int64_t)> load = [this](std::int64_t plan) {
-      return LoadPlan(plan);
-    };
-    const planner::SearchProblem problem = planner::ProblemOf(space->size(), load);
+    const planner::PlanSource source{.plans = space->size(),
+                                     .load = [this](std::int64_t plan) { return LoadPlan(plan); },
+                                     .has_twin =
+                                         [this](std::int64_t plan) {
+                                           return space_->HasBefore(
+                                               plan, "data_parallel.accumulate_unsharded", "false");
+                                         }};
+    const planner::SearchProblem problem = planner::ProblemOf(source);
     const planner::SearchOptions search_options{.best = options_.best,
-                                                .pareto = true,
+                                                .pareto = !options_.no_front,
                                                 .threads = options_.threads,
                                                 .progress = options_.progress};
     const planner::SearchResult result = planner::Search(problem, goal, search_options);
@@ -202,7 +211,7 @@ class PlanSearch {
     }
     if (!result.best.empty()) {
       auto sensitivity =
-          planner::SensitivityOf(*space, problem, goal, search_options, result, load);
+          planner::SensitivityOf(*space, problem, goal, search_options, result, source.load);
       if (!sensitivity) return WrongInput(sensitivity.error());
       if (sensitivity->with_more_memory) {
         report::PlanRow row = Row(result, *sensitivity->with_more_memory);

@@ -21,6 +21,7 @@ struct PlanOptions {
   std::string tokens;    // "300e9"; empty: not said
   double price = 0;      // of a GPU hour
   bool fewer_nodes = false;
+  bool no_front = false;  // leave out the Pareto front
   int best = 5;
   int why = 0;      // how many near losers to name
   int threads = 0;  // 0: one for each core

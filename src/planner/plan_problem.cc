@@ -9,29 +9,28 @@ namespace stepcast::planner {
 namespace {
 
 using scenario::Scenario;
-using Load = std::function<Result<Scenario>(std::int64_t)>;
 
 // FSDP with one micro-batch has nothing to put off: it communicates at the end of the only one
 // (lowering/fsdp1.cc and fsdp2.cc, Synchronises), and a test holds the two programs to be the same.
-bool IsTheSameAsAnother(const plan::Plan& plan) {
+bool PutsNothingOff(const plan::Plan& plan) {
   return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
          plan.data_parallel.framework != plan::Framework::kReference;
 }
 
-Screened Look(const Load& load, std::int64_t plan, bool closely) {
+Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
   Screened screened;
   const auto refuse = [&](const Diagnostics& faults) {
     screened.illegal_code = faults.front().code;
     screened.illegal_message = faults.front().message;
     return screened;
   };
-  const auto scenario = load(plan);
+  const auto scenario = source.load(plan);
   if (!scenario) return refuse(scenario.error());
   screened.facts = {
       .gpus = scenario->cluster->devices(),
       .tokens = scenario->plan.training.global_batch_size * scenario->plan.training.sequence_length,
       .capacity = scenario->cluster->device_memory()};
-  screened.same_as_another = IsTheSameAsAnother(scenario->plan);
+  screened.same_as_another = PutsNothingOff(scenario->plan) && source.has_twin(plan);
   if (screened.same_as_another) return screened;
   thread_local Bounds bounds;
   const auto bound = closely ? bounds.OfProgram(*scenario) : bounds.OfKernels(*scenario);
@@ -40,9 +39,9 @@ Screened Look(const Load& load, std::int64_t plan, bool closely) {
   return screened;
 }
 
-Outcome Simulate(const Load& load, std::int64_t plan) {
+Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   Outcome outcome;
-  const auto scenario = load(plan);
+  const auto scenario = source.load(plan);
   thread_local forecast::Forecaster forecaster;
   const auto forecast =
       scenario ? forecaster.Evaluate(*scenario) : tl::make_unexpected(scenario.error());
@@ -66,11 +65,11 @@ Outcome Simulate(const Load& load, std::int64_t plan) {
 
 }  // namespace
 
-SearchProblem ProblemOf(std::int64_t plans, const Load& load) {
-  return {.plans = plans,
-          .screen = [&load](std::int64_t plan) { return Look(load, plan, false); },
-          .sharpen = [&load](std::int64_t plan) { return Look(load, plan, true); },
-          .simulate = [&load](std::int64_t plan) { return Simulate(load, plan); }};
+SearchProblem ProblemOf(const PlanSource& source) {
+  return {.plans = source.plans,
+          .screen = [&source](std::int64_t plan) { return Look(source, plan, false); },
+          .sharpen = [&source](std::int64_t plan) { return Look(source, plan, true); },
+          .simulate = [&source](std::int64_t plan) { return Simulate(source, plan); }};
 }
 
 }  // namespace stepcast::planner

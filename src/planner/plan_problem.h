@@ -10,9 +10,16 @@
 // Plans as a search sees them: numbers with bounds and forecasts.
 namespace stepcast::planner {
 
-// `load` gives a plan's scenario, or why it cannot exist; called from several threads at once. It
-// must outlive the problem.
-SearchProblem ProblemOf(std::int64_t plans,
-                        const std::function<Result<scenario::Scenario>(std::int64_t)>& load);
+struct PlanSource {
+  std::int64_t plans = 0;
+  // A plan's scenario, or why it cannot exist. Called from several threads at once, as the next.
+  std::function<Result<scenario::Scenario>(std::int64_t)> load;
+  // Whether a plan with a lower number differs in data_parallel.accumulate_unsharded alone, which
+  // is false there.
+  std::function<bool(std::int64_t)> has_twin;
+};
+
+// `source` must outlive the problem.
+SearchProblem ProblemOf(const PlanSource& source);
 
 }  // namespace stepcast::planner

@@ -468,6 +468,21 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
   return settings;
 }
 
+bool PlanSpace::HasBefore(std::int64_t plan, const std::string& key,
+                          const std::string& value) const {
+  const PlanPart& part = PartOf(plan);
+  std::int64_t stride = part.plans;
+  for (const SweepAxis& axis : part.axes) {
+    const auto count = static_cast<std::int64_t>(axis.values.size());
+    stride /= count;
+    if (axis.key != key) continue;
+    const std::int64_t at = (plan - part.first) / stride % count;
+    const auto end = axis.values.begin() + at;
+    return std::find(axis.values.begin(), end, value) != end;
+  }
+  return false;
+}
+
 std::string PlanSpace::KindOf(std::int64_t plan) const {
   std::string kind = fmt::format("{}", &PartOf(plan) - parts_.data());
   for (const auto& [key, value] : Settings(plan)) {

@@ -48,6 +48,8 @@ class PlanSpace {
   // Overrides of the scenario, in the order in which they are to be applied. The value `null` takes
   // a key out, so that its default holds.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
+  // Whether a plan with a lower number differs in this key alone, which has this value there.
+  bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
   // Equal for plans that differ in settings of data parallelism alone, but framework and stage.
   std::string KindOf(std::int64_t plan) const;
   // Plans that differ from this one in one step along one axis: the axis, the neighbour.

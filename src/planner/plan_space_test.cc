@@ -113,6 +113,19 @@ TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
   EXPECT_THAT(plans, ElementsAre(2, 12, 6, 8));
 }
 
+// Stage 2's axes end with accumulation and three shard groups: plan 3 accumulates, plan 0 does not.
+TEST_F(PlanSpaceTest, KnowsWhichPlansDifferInOneSetting) {
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  const std::string key = "data_parallel.accumulate_unsharded";
+  ASSERT_THAT(space->Settings(3), Contains(Pair(key, "true")));
+  EXPECT_TRUE(space->HasBefore(3, key, "false"));
+  EXPECT_FALSE(space->HasBefore(0, key, "false"));
+  EXPECT_FALSE(space->HasBefore(3, key, "true"));
+  options_.vary = {{key, {"true"}}};
+  EXPECT_FALSE(Space()->HasBefore(3, key, "false"));
+}
+
 TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.fix = {"data_parallel.prefetsh"};
   auto space = Space();

@@ -167,7 +167,7 @@ Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, boo
     return recurrence.Run(program.step) - before;
   }
   // The first steps may differ from those that repeat.
-  constexpr int kSteps = 4;
+  constexpr int kSteps = 3;
   std::array<Time, kSteps> ends;
   for (Time& end : ends) end = recurrence.Run(program.step);
   Time least = ends[1] - ends[0];
@@ -177,31 +177,56 @@ Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, boo
 
 Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
                           bool counts_collectives) {
-  ComputeStream compute;
-  std::vector<Lane> communicators(program.communicators.size()), streams(program.streams.size());
+  // How often each operation is issued: first on the compute stream, then elsewhere by stream (by
+  // communicator, for collectives).
+  const std::size_t lanes = program.streams.size();
+  const auto counts_of = [&](std::size_t operations) {
+    return std::vector<std::int64_t>(operations * lanes);
+  };
+  std::vector<std::int64_t> kernels = counts_of(program.kernels.size());
+  std::vector<std::int64_t> copies = counts_of(program.copies.size());
+  std::vector<std::int64_t> collectives(2 * program.collectives.size());
   for (const Instruction& instruction : program.step) {
-    const Demand* demand = nullptr;
-    Lane* lane = nullptr;
+    const std::size_t at = instruction.operand * lanes + instruction.stream;
     if (instruction.opcode == Opcode::kKernel) {
-      demand = &prices.kernels[instruction.operand];
+      ++kernels[at];
     } else if (instruction.opcode == Opcode::kCopy) {
-      demand = &prices.copies[instruction.operand];
+      ++copies[at];
     } else if (instruction.opcode == Opcode::kCollective && counts_collectives) {
-      demand = &prices.collectives[instruction.operand].demand;
-      lane = &communicators[program.collectives[instruction.operand].communicator];
-    } else {
-      continue;
+      const bool beside = instruction.stream != Program::kComputeStream;
+      ++collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)];
     }
-    if (instruction.stream == Program::kComputeStream) {
-      compute.alone += demand->alone();
-      compute.latencies += demand->latency.seconds();
-      if (demand->work > Time()) compute.work[ClassOf(*demand)] += demand->work.seconds();
-      continue;
+  }
+  ComputeStream compute;
+  std::vector<Lane> communicators(program.communicators.size()), streams(lanes);
+  const auto add = [&](std::int64_t count, const Demand& demand, Lane* lane) {
+    if (count == 0) return;
+    if (lane == nullptr) {
+      compute.alone += demand.alone() * count;
+      compute.latencies += demand.latency.seconds() * static_cast<double>(count);
+      if (demand.work > Time()) {
+        compute.work[ClassOf(demand)] += demand.work.seconds() * static_cast<double>(count);
+      }
+      return;
     }
-    if (lane == nullptr) lane = &streams[instruction.stream];
     Shares shares{};
-    for (int r = 0; r < kResources; ++r) shares[r] = Share(demand->share[r]);
-    lane->work[shares] += demand->work.seconds();
+    for (int r = 0; r < kResources; ++r) shares[r] = Share(demand.share[r]);
+    lane->work[shares] += demand.work.seconds() * static_cast<double>(count);
+  };
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const std::size_t stream = i % lanes;
+    add(kernels[i], prices.kernels[i / lanes],
+        stream == Program::kComputeStream ? nullptr : &streams[stream]);
+  }
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const std::size_t stream = i % lanes;
+    add(copies[i], prices.copies[i / lanes],
+        stream == Program::kComputeStream ? nullptr : &streams[stream]);
+  }
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const program::Collective& collective = program.collectives[i / 2];
+    add(collectives[i], prices.collectives[i / 2].demand,
+        i % 2 == 0 ? nullptr : &communicators[collective.communicator]);
   }
   communicators.insert(communicators.end(), streams.begin(), streams.end());
   // How much of a second all lanes together can take from one of a class.

@@ -234,18 +234,12 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
       }
       scenarios.push_back(scenario::LoadText(text, "test", set, cache));
     }
-    const std::function<Result<scenario::Scenario>(std::int64_t)> load = [&](std::int64_t plan) {
-      return scenarios[static_cast<std::size_t>(plan)];
-    };
-    SearchProblem problem = ProblemOf(count, load);
-    // Samples leave out the plans that others are the same as.
-    const auto screen = problem.screen;
-    problem.screen = [screen](std::int64_t plan) {
-      Screened screened = screen(plan);
-      if (screened.same_as_another) screened.illegal_code = "test.same";
-      screened.same_as_another = false;
-      return screened;
-    };
+    const PlanSource source{
+        .plans = count,
+        .load = [&](std::int64_t plan) { return scenarios[static_cast<std::size_t>(plan)]; },
+        // Samples leave out the plans that others are the same as.
+        .has_twin = [](std::int64_t) { return false; }};
+    const SearchProblem problem = ProblemOf(source);
     Goal goal;
     goal.target =
         *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
