@@ -61,6 +61,8 @@ Target Program(const scenario::Scenario& scenario) {
              "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "
              "\\\n"
              "  $(cat \"$here/megatron.args\") \"$@\"\n";
+    case plan::Framework::kInternEvo:
+      return CannotRun("InternEvo's own configuration is not written");
     case plan::Framework::kReference:
       break;
   }
