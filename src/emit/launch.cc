@@ -73,7 +73,7 @@ Target Program(const scenario::Scenario& scenario) {
              "\\\n"
              "  $(cat \"$here/megatron.args\") \"$@\"\n";
     case plan::Framework::kInternEvo:
-      return CannotRun("InternEvo's configuration, a Python program, is not written");
+      return CannotRun("InternEvo's own configuration is not written");
     case plan::Framework::kReference:
       break;
   }

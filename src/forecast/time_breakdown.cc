@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "src/forecast/intervals.h"
 
@@ -10,6 +11,23 @@ namespace stepcast::forecast {
 namespace {
 
 using program::Opcode;
+
+// Which streams stand for the host's own work beside the device's: loading data, writing a
+// checkpoint, drives. What runs there is no phase of the device's. Empty: none.
+std::vector<bool> HostStreams(const program::Program& program) {
+  std::vector<bool> host;
+  if (std::none_of(program.kernels.begin(), program.kernels.end(),
+                   [](const Kernel& kernel) { return kernel.on_host; })) {
+    return host;
+  }
+  host.resize(program.streams.size());
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kKernel) continue;
+    if (instruction.stream == program::Program::kComputeStream) continue;
+    if (program.kernels[instruction.operand].on_host) host[instruction.stream] = true;
+  }
+  return host;
+}
 
 }  // namespace
 
@@ -21,7 +39,9 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   // Kernels by phase, the compute stream's apart: they come first where streams overlap.
   std::array<Intervals, program::kPhases> compute, beside;
   Intervals running, under_way, waiting;
+  const std::vector<bool> host = HostStreams(program);
   const auto add_kernels = [&](std::uint16_t stream, program::Phase phase, Time from, Time to) {
+    if (!host.empty() && host[stream]) return;
     auto& streams = stream == program::Program::kComputeStream ? compute : beside;
     Append(clip(from, to), streams[static_cast<std::size_t>(phase)]);
   };

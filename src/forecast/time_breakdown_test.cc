@@ -45,6 +45,23 @@ TEST(TimeBreakdown, EveryInstantHasOneOwner) {
   EXPECT_EQ(result.communication_total, Picoseconds(30));
 }
 
+// As above, but the second stream is the host's, that loads data: the time is exposed.
+TEST(TimeBreakdown, TheHostsWorkIsNoPhase) {
+  program::Program program = Six();
+  program.streams.resize(3);
+  program.kernels.resize(2);
+  program.kernels[1].on_host = true;
+  program.step[4].operand = 1;
+  for (const program::Index kernel : {0, 1, 3}) program.step[kernel].operand = 0;
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), Ran(4, 35, 40), Ran(2, 20, 50),
+                         Ran(3, 50, 55)};
+  timeline.waits = {{.instruction = 5, .start = Picoseconds(30), .end = Picoseconds(50)}};
+  const Breakdown result = BreakDown(program, timeline, Time(), Picoseconds(60), Picoseconds(60));
+  EXPECT_EQ(result.time.phase[1], Picoseconds(20));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(20));
+}
+
 // A collective that nobody waits for is not exposed: the device is idle for another reason.
 TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
   program::Timeline timeline;

@@ -211,8 +211,14 @@ void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUs
 }
 
 void ProgramBuilder::RunOnHost(std::string name, Time duration) {
-  Emit(Opcode::kHostTask, 0,
-       Append(program_.host_tasks, {.name = std::move(name), .duration = duration}));
+  if (!resizes()) {
+    Emit(Opcode::kHostTask, 0,
+         Append(program_.host_tasks, {.name = std::move(name), .duration = duration}));
+    return;
+  }
+  const Index index = Count(host_tasks_, program_.host_tasks.size());
+  if (resizing_->same) program_.host_tasks[index].duration = duration;
+  Emit(Opcode::kHostTask, 0, index);
 }
 
 void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,

@@ -116,7 +116,7 @@ class ProgramBuilder {
   program::Program& program_;  // what is written or changed
   // Resizing: how far the tables have been gone through.
   std::size_t streams_ = 0, communicators_ = 0, events_ = 0, buffers_ = 0, kernels_ = 0;
-  std::size_t labels_ = 0, prologue_ = 0, step_ = 0;
+  std::size_t labels_ = 0, host_tasks_ = 0, prologue_ = 0, step_ = 0;
   program::Instruction surplus_;  // resizing: stands for one that the program does not have
   // Resizing: distinct ones may become others.
   std::vector<program::Collective> collectives_;

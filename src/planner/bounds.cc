@@ -82,11 +82,16 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     saved[w] = sum(works[w].saved);
   }
   MicroBatch result;
-  // Backward of a layer runs while what it and those before it saved is there.
+  // Backward of a layer runs while what it and those before it saved is there; what blocks saved
+  // may be on the host, in part even then.
+  const bool offloads = scenario.plan.training.activation_offload;
+  const std::vector<int> of_layers =
+      model::WorkOfLayers(model, plan::WorkOptionsOf(scenario.plan.training));
   Bytes alive;
-  for (const model::Layer& layer : model.layers) {
-    const auto w = static_cast<std::size_t>(layer.work);
+  for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
+    const auto w = static_cast<std::size_t>(of_layers[layer]);
     result.kernels += times[w];
+    if (offloads && model.layers[layer].kind == model::LayerKind::kBlock) continue;
     alive += saved[w];
     result.activations = std::max(result.activations,
                                   alive + sum(works[w].recomputed) + works[w].backward_transient);
@@ -169,7 +174,8 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
 }  // namespace
 
 struct Bounds::Kept {
-  std::map<WorkKey, Result<MicroBatch>> works;
+  // By what is quick to compare, then by the training itself.
+  std::map<WorkKey, std::vector<std::pair<plan::Training, Result<MicroBatch>>>> works;
 };
 
 Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
@@ -178,15 +184,17 @@ Bounds::Bounds(Bounds&&) noexcept = default;
 Bounds& Bounds::operator=(Bounds&&) noexcept = default;
 
 Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
-  WorkKey key = KeyOf(scenario);
-  auto found = kept_->works.find(key);
-  if (found == kept_->works.end()) {
-    // A profile that is completed for each scenario has a new address each time: nothing of it is
-    // found again.
-    constexpr std::size_t kMostKept = 4096;
-    if (kept_->works.size() >= kMostKept) kept_->works.clear();
-    found = kept_->works.emplace(std::move(key), WorkOut(scenario)).first;
-  }
+  // A profile that is completed for each scenario has a new address each time: nothing of it is
+  // found again.
+  constexpr std::size_t kMostKept = 4096;
+  if (kept_->works.size() >= kMostKept) kept_->works.clear();
+  plan::Training training = scenario.plan.training;
+  training.gradient_accumulation = 1;  // of these a micro-batch knows nothing
+  training.global_batch_size = 0;
+  auto& kept = kept_->works[KeyOf(scenario)];
+  auto found = std::find_if(kept.begin(), kept.end(),
+                            [&](const auto& entry) { return entry.first == training; });
+  if (found == kept.end()) found = kept.emplace(kept.end(), training, WorkOut(scenario));
   if (!found->second) return tl::unexpected(found->second.error());
   const MicroBatch& micro_batch = *found->second;
   const std::int64_t count = scenario.plan.training.gradient_accumulation;

@@ -64,6 +64,7 @@ Case AnyPlan() {
     vary("training.micro_batch_size", {"1", "4", "160"});  // the last does not fit
     vary("training.activation_checkpointing", {"none", "selective", "full"});
     vary("training.compile", {"false", "true"});
+    if (*rc::gen::arbitrary<bool>()) vary("training.activation_offload", {"false", "true"});
   }
   vary("training.gradient_accumulation", {"1", "2", "3", "7"});
   vary("training.step_barrier", {"false", "false", "false", "true"});

@@ -184,6 +184,8 @@ std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, 
       return DeepSpeedAxes(around, stage);
     case Framework::kMegatron:
       return MegatronAxes(around, stage);
+    case Framework::kInternEvo:
+      return {ShardGroups(around)};
   }
   return {};
 }
@@ -200,6 +202,8 @@ std::vector<int> StagesOf(Framework framework) {
       return {2, 3};
     case Framework::kMegatron:
       return {0, 1};
+    case Framework::kInternEvo:
+      return {1};
   }
   return {};
 }
@@ -306,9 +310,10 @@ class Builder {
         frameworks.push_back(*named);
         continue;
       }
-      faults_.push_back(Fault("planner.vary", fmt::format("--vary {}", kFramework),
-                              fmt::format("there is no such framework: {}", Quoted(value)),
-                              "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron"));
+      faults_.push_back(
+          Fault("planner.vary", fmt::format("--vary {}", kFramework),
+                fmt::format("there is no such framework: {}", Quoted(value)),
+                "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo"));
     }
     return frameworks;
   }
@@ -400,9 +405,9 @@ class Builder {
     }
   }
 
-  static constexpr Framework kFrameworks[] = {Framework::kReference, Framework::kDdp,
-                                              Framework::kFsdp1,     Framework::kFsdp2,
-                                              Framework::kDeepSpeed, Framework::kMegatron};
+  static constexpr Framework kFrameworks[] = {
+      Framework::kReference, Framework::kDdp,      Framework::kFsdp1,    Framework::kFsdp2,
+      Framework::kDeepSpeed, Framework::kMegatron, Framework::kInternEvo};
 
   const SpaceOptions& options_;
   Around around_;

@@ -80,17 +80,6 @@ std::string Reason(const planner::SweepRow& row) {
   return reason;
 }
 
-std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
-  std::optional<std::int64_t> best;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].status != RowStatus::kOk) continue;
-    if (!best || rows[i].step_time < rows[static_cast<std::size_t>(*best)].step_time) {
-      best = static_cast<std::int64_t>(i);
-    }
-  }
-  return best;
-}
-
 std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   Bytes most;

@@ -11,9 +11,6 @@
 // What `sweep` shows, one row per combination in the grid's order. `rows` has the grid's length.
 namespace stepcast::report {
 
-// The first of the fastest rows that fit.
-std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
-
 // A table for people, with the fastest combination that fits below it.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows);
 
