@@ -154,14 +154,22 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
     }
   }
   if (training.precision == DataType::kTf32) {
-    note("TF32 is allowed by launch.sh: without it by torch.backends.cuda.matmul.allow_tf32");
+    note(
+        "launch.sh allows TF32; a training started otherwise sets "
+        "torch.backends.cuda.matmul.allow_tf32");
   }
   if (scenario.plan.software.expandable_segments) {
     note(
-        "launch.sh sets PYTORCH_CUDA_ALLOC_CONF: without it the allocator has no expandable "
-        "segments");
+        "launch.sh asks for expandable segments; a training started otherwise sets "
+        "PYTORCH_CUDA_ALLOC_CONF");
   }
   if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+    if (training.activation_offload) {
+      note(
+          "cpu_checkpointing in deepspeed.json is for blocks that the model runs under "
+          "deepspeed.checkpointing.checkpoint; its copies are not beside kernels, as the plan has "
+          "them");
+    }
     if (training.optimizer == plan::Optimizer::kSgd) {
       note(
           "the training script makes the optimizer, torch.optim.SGD with momentum, and gives it "
