@@ -551,7 +551,7 @@ class PytorchTest(EmitTest):
         folders = [self.emit(DDP, *common, *POWERSGD)[0],
                    self.emit(DDP, *common, "--set=data_parallel.comm_hook=fp16_compress")[0]]
         program = """
-import importlib.util, sys
+import importlib.util, os, sys
 import torch
 import torch.distributed as dist
 
@@ -588,7 +588,9 @@ for folder in sys.argv[1:]:
     assert torch.backends.cuda.matmul.allow_tf32 is plan.ALLOW_TF32
     registered = model._get_ddp_logging_data()["comm_hook"]
     assert registered == plan.COMM_HOOK, registered
-print("taken")
+print("taken", flush=True)
+# torch's threads may abort a process that ends in order.
+os._exit(0)
 """
         done = subprocess.run(["/usr/bin/python3", "-c", program, *map(str, folders)],
                               capture_output=True, text=True)
@@ -629,7 +631,7 @@ print("taken")
                             "--set=data_parallel={zero_stage: 3, framework: fsdp1, "
                             "backward_prefetch: pre}")
         program = """
-import ast, pathlib, sys
+import ast, os, pathlib, sys
 sys.path[:0] = sys.argv[1:3]
 import torch
 import torch.distributed as dist
@@ -657,7 +659,9 @@ settings = pytorch_fsdp1.FSDP
 assert set(settings) <= taken, set(settings) - taken
 assert settings["sharding_strategy"] in members("ShardingStrategy")
 assert settings["backward_prefetch"] in members("BackwardPrefetch")
-print("taken")
+print("taken", flush=True)
+# torch's threads may abort a process that ends in order.
+os._exit(0)
 """
         done = subprocess.run(["/usr/bin/python3", "-c", program, str(ddp), str(fsdp)],
                               capture_output=True, text=True)
