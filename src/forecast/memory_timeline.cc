@@ -148,24 +148,20 @@ class Holdings {
         blocks_(program.buffers.size()) {}
 
   void Allocate(Index index, std::uint16_t stream) {
-    ledger_.Allocate(index);
-    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
-    if (!blocks_[index]) fits_ = false;
+    if (!HandOut(index, stream)) fits_ = false;
   }
 
   // After an allocation for which there was no room, and releases since.
-  void TryAgain(Index index, std::uint16_t stream) {
-    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
-    fits_ = blocks_[index].has_value();
-  }
+  void TryAgain(Index index, std::uint16_t stream) { fits_ = HandOut(index, stream); }
 
   // The block that a buffer has now: a later allocation of the same buffer gets another, while a
   // delayed release may still hold this one.
   Block BlockOf(Index index) const { return blocks_[index]; }
 
   void Release(Index index, Block block) {
+    if (!block) return;  // there was no room for it
     ledger_.Release(index);
-    if (block) allocator_.Free(*block);
+    allocator_.Free(*block);
     if (blocks_[index] == block) blocks_[index].reset();
   }
 
@@ -194,6 +190,14 @@ class Holdings {
   }
 
  private:
+  // What there is no room for is not handed out, and does not count.
+  bool HandOut(Index index, std::uint16_t stream) {
+    blocks_[index] = allocator_.Allocate(stream, program_.buffers[index].size);
+    if (!blocks_[index]) return false;
+    ledger_.Allocate(index);
+    return true;
+  }
+
   const Program& program_;
   Ledger ledger_;
   engine::CachingAllocator allocator_;
@@ -524,8 +528,8 @@ DelayedReleases::DelayedReleases(const Program& program)
   first_.back() = static_cast<std::uint32_t>(uses_.size());
 }
 
-MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity,
-                  bool expandable, const KnownRun& known) {
+MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity, bool expandable,
+                  const KnownRun& known) {
   if (!ReleasesAreTimed(program)) {
     return UntimedPeak(program, static_cast<int>(timeline.step_ends.size()), capacity, expandable);
   }

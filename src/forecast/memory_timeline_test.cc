@@ -131,6 +131,7 @@ TEST(MemoryTimeline, AFullDeviceWaitsForOtherStreams) {
   const MemoryPeak tight = PeakOf(program, timeline, MiB(50));
   EXPECT_TRUE(tight.fits);
   EXPECT_EQ(tight.reserved, MiB(40));
+  EXPECT_EQ(tight.total, MiB(40));
   EXPECT_EQ(tight.flushes, 1);
   EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
 }
