@@ -445,8 +445,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto untimed_peak = [&](Bytes capacity) {
     std::optional<PreparedProgram::Peak>& last = prepared.peak;
     if (last && last->steps == steps && last->capacity == capacity) return last->peak;
-    const MemoryPeak peak = IsTextbook(scenario) ? UntimedPeaks::HandedOut(program, steps, capacity)
-                                                 : workspace_->peaks.Of(program, steps, capacity, expandable);
+    const MemoryPeak peak = IsTextbook(scenario)
+                                ? UntimedPeaks::HandedOut(program, steps, capacity)
+                                : workspace_->peaks.Of(program, steps, capacity, expandable);
     if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = peak};
     return peak;
   };

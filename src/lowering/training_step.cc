@@ -18,10 +18,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       options_(options),
       builder_(options.data_flow, options.resizing),
       host_work_(scenario, builder_),
-      own_works_(options.works != nullptr
-                     ? std::vector<model::LayerWork>()
-                     : model::BuildWork(*scenario.model,
-                                        plan::WorkOptionsOf(scenario.plan.training))),
+      own_works_(
+          options.works != nullptr
+              ? std::vector<model::LayerWork>()
+              : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
       works_(options.works != nullptr ? *options.works : own_works_),
       work_of_layer_(
           model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),

@@ -322,7 +322,8 @@ class Checker {
     }
   }
 
-  // These frameworks reduce what they computed; what DDP's communication hooks send is their affair.
+  // These frameworks reduce what they computed; what DDP's communication hooks send is their
+  // affair.
   void CheckReducedTypes(std::string_view name) {
     std::optional<DataType> parameters = request_.parameter_dtype;
     if (!parameters && request_.precision) parameters = ComputeType(*request_.precision);

@@ -50,9 +50,8 @@ TEST(PublishedFile, LaysPartsAndTheRowOverTheSharedScenario) {
   EXPECT_EQ(row.memory[0].kind, MemoryKind::kReserved);
   EXPECT_EQ(row.memory[0].peak, GiB(3));
   EXPECT_EQ(row.stand_ins, std::vector<std::string>{"fsdp2 for fsdp1"});
-  EXPECT_EQ(
-      CanonicalText(*row.scenario),
-      R"({"stepcast": 1, "training": {"sequence_length": 512, "precision": fp16}, )"
+  EXPECT_EQ(CanonicalText(*row.scenario),
+            R"({"stepcast": 1, "training": {"sequence_length": 512, "precision": fp16}, )"
             R"("cluster": {"nodes": 2}})");
 }
 

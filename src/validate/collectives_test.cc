@@ -22,8 +22,8 @@ TEST(BandOf, CountsItsLowerEnd) {
   EXPECT_EQ(BandOf(MiB(64) + Bytes(1)), SizeBand::kLarge);
 }
 
-// Where forecasts stand, so that a change that makes them worse is seen: within the targets of 5 and
-// 15 %, the median at 2.4 % and nine of ten points within 11.7 %.
+// Where forecasts stand, so that a change that makes them worse is seen: within the targets of 5
+// and 15 %, the median at 2.4 % and nine of ten points within 11.7 %.
 TEST(CompareCollectives, IsAsGoodAsItWas) {
   const auto accuracy = CompareCollectives();
   ASSERT_TRUE(accuracy) << Format(accuracy.error());

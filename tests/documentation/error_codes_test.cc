@@ -51,10 +51,10 @@ std::set<std::string> UsedCodes(const std::set<std::string>& documented) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != ".cc" || name.ends_with("_test.cc")) continue;
     const std::string text = ReadAll(entry.path());
-    for (const std::string& code :
-         Matches(text,
-                 "(?:Diagnostic\\{|(?:[dD]iagnostics|mistakes)_?\\.push_back\\(\\s*\\{|Diagnostics\\{\\{)"
-                 "\\s*\"([a-z]+\\.[a-z-]+)\"")) {
+    for (const std::string& code : Matches(text,
+                                           "(?:Diagnostic\\{|(?:[dD]iagnostics|mistakes)_?\\.push_"
+                                           "back\\(\\s*\\{|Diagnostics\\{\\{)"
+                                           "\\s*\"([a-z]+\\.[a-z-]+)\"")) {
       used.insert(code);
     }
     for (const std::string& literal : Matches(text, "\"([a-z]+\\.[a-z-]+)\"")) {

@@ -45,8 +45,8 @@ TEST(FourMillionTokens, MoreRanksTakeFewerMicroBatchesAndLessTime) {
 // model the best size lies in between.
 TEST(BucketSweep, MinimumLiesInside) {
   std::vector<Time> times;
-  for (const char* size : {"2 MiB", "4 MiB", "8 MiB", "16 MiB", "32 MiB", "64 MiB", "128 MiB",
-                           "256 MiB", "576 MiB"}) {
+  for (const char* size :
+       {"2 MiB", "4 MiB", "8 MiB", "16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB", "576 MiB"}) {
     times.push_back(StepTime(Loaded("scenarios/bucket-sweep/scenario.yaml",
                                     {std::string("data_parallel.bucket_size=") + size})));
   }
