@@ -152,7 +152,8 @@ constexpr const char* kExplainFooter =
     "\n"
     "Example:\n"
     "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
-    "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4\n"
+    "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
+    "      --set parallelism.data=32\n"
     "\n";
 
 constexpr const char* kSweepAbout =
@@ -208,7 +209,8 @@ constexpr const char* kPlanFooter =
     "\n"
     "--vary replaces the values of a setting, or adds one; --fix keeps it as the scenario has it,\n"
     "or at its default. --framework all is all but reference, whose kernels cost nothing to "
-    "start.\n"
+    "start,\n"
+    "and internevo.\n"
     "\n"
     "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed.\n"
     "\n"

@@ -131,11 +131,13 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
       frameworks.push_back(*found);
     } else if (word == plan::Name(Framework::kReference)) {
       frameworks.push_back(Framework::kReference);
+    } else if (word == plan::Name(Framework::kInternEvo)) {
+      frameworks.push_back(Framework::kInternEvo);
     } else {
       faults.push_back(Fault(
           "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
-          "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron; or all, which is all "
-          "but reference"));
+          "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo; or all, which "
+          "is all but reference and internevo"));
     }
   }
   return frameworks;

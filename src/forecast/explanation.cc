@@ -18,8 +18,9 @@ using program::Opcode;
 
 constexpr std::size_t kLargest = 3;
 
-const char* OperationName(KernelKind kind) {
-  switch (kind) {
+const char* OperationName(const Kernel& kernel) {
+  if (kernel.on_host) return "work of hosts and drives";
+  switch (kernel.kind) {
     case KernelKind::kGemm:
       return "matrix products";
     case KernelKind::kAttention:
@@ -61,7 +62,7 @@ struct Described {
 Described Describe(const Run& run, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kKernel:
-      return {OperationName(run.program.kernels[instruction.operand].kind),
+      return {OperationName(run.program.kernels[instruction.operand]),
               run.prices.kernels[instruction.operand]};
     case Opcode::kCopy:
       return {fmt::format("copies {}", Name(run.program.copies[instruction.operand].direction)),

@@ -167,7 +167,9 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   if (find_ == nullptr || put_ == nullptr) {
     return Fault(sqlite3_extended_errcode(connection_.get()));
   }
-  kept_ = Number("SELECT count(*) FROM results");
+  const std::int64_t kept = Number("SELECT count(*) FROM results");
+  if (kept < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
+  kept_ = kept;
   return std::nullopt;
 }
 

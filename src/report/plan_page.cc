@@ -1,6 +1,7 @@
 #include "src/report/plan_page.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -36,6 +37,9 @@ Table BestTable(const SearchView& view) {
 }
 
 PageSection FrontSection(const SearchView& view) {
+  // Without a search for the front, the chart shows that of what was simulated.
+  const bool searched = std::any_of(view.plans.begin(), view.plans.end(),
+                                    [](const SearchedPlan& plan) { return plan.on_front; });
   std::vector<ParetoPoint> points;
   for (const SearchedPlan& plan : view.plans) {
     points.push_back({.name = plan.name,
@@ -44,14 +48,16 @@ PageSection FrontSection(const SearchView& view) {
                       .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
                       .fits = plan.fits,
                       .gpus = plan.gpus,
-                      .on_front = plan.on_front});
+                      .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
   }
   ParetoFigure figure = ParetoChart(
       std::move(points), "Step time against peak memory of every plan that was simulated");
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
-      "Each point is a plan that was simulated. Of those on the front none is beaten in step time, "
-      "memory and GPUs together."};
+      searched ? "Each point is a plan that was simulated. Of those on the front none is beaten in "
+                 "step time, memory and GPUs together."
+               : "Each point is a plan that was simulated. The front was not searched for: plans "
+                 "that were not simulated may lie on it."};
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   section.tables.push_back({.caption = "The front", .table = std::move(figure.front)});

@@ -177,10 +177,10 @@ std::string SensitivityText(const PlanReport& report) {
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
-    faster.AddRow({"memory: another plan is best", Milliseconds(row.outcome.step_time),
+    faster.AddRow({"size of memory: another plan is best", Milliseconds(row.outcome.step_time),
                    Signed(Change(row.outcome.step_time, winner.step_time))});
   } else {
-    faster.AddRow({"memory", Milliseconds(winner.step_time), Signed(0)});
+    faster.AddRow({"size of memory", Milliseconds(winner.step_time), Signed(0)});
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
