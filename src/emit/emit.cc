@@ -196,6 +196,15 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
       "place\nof a scenario. It was made for torch {}.{} and NCCL {}.{}.\n\n",
       scenario.name, scenario.plan.software.torch.major, scenario.plan.software.torch.minor,
       scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
+  const plan::Training& training = scenario.plan.training;
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  text += fmt::format(
+      "The plan: {}, ZeRO stage {}, {} data-parallel ranks; micro-batches of {} x {} tokens, {} in "
+      "a "
+      "step;\nactivation checkpointing: {}. What it takes: `stepcast simulate plan.json`.\n\n",
+      plan::Name(data_parallel.framework), data_parallel.zero_stage, scenario.plan.parallelism.data,
+      training.micro_batch_size, training.sequence_length, training.gradient_accumulation,
+      model::Name(training.activation_checkpointing));
   text += "Files:\n\n";
   for (const File& file : files) text += fmt::format("- `{}`\n", file.name);
   if (!emission.left_out.empty()) {

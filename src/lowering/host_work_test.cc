@@ -185,5 +185,28 @@ TEST(CheckpointSaving, AsyncTakesHostMemory) {
   EXPECT_EQ(host("async").memory, Bytes(14 * 8000));
 }
 
+// Whatever the plan, what hosts do beside it leaves its programs free of races.
+TEST(HostWork, EveryPlanStaysFreeOfRaces) {
+  for (const std::string plan :
+       {"zero_stage: 0, framework: reference", "zero_stage: 2, framework: reference",
+        "zero_stage: 3, framework: reference", "zero_stage: 3, framework: fsdp1",
+        "zero_stage: 3, framework: fsdp2", "zero_stage: 1, framework: megatron",
+        "zero_stage: 3, framework: deepspeed", "zero_stage: 1, framework: internevo"}) {
+    for (const std::string work :
+         {"data_loading: {time: 1 ms, bytes: 1 MiB}",
+          "data_loading: {time: 1 ms, workers: 2, bytes: 1 MiB}",
+          "data_loading: {time: 1 ms, bytes: 1 MiB, pin_memory: false}",
+          "checkpoint_saving: {every: 10, bandwidth: 1 GB/s}",
+          "checkpoint_saving: {every: 10, bandwidth: 1 GB/s, mode: async}"}) {
+      for (const std::string waits : {"never", "step", "update", "micro_batch", "phase"}) {
+        const std::string training =
+            fmt::format("gradient_accumulation: 2, host_waits: {}, {}", waits, work);
+        EXPECT_TRUE(program::Validate(Lower(Loaded(training, plan), {})).empty())
+            << plan << "; " << training;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

@@ -111,7 +111,13 @@ class Reference final : public Technique {
     std::fill(waited_.begin(), waited_.end(), false);
   }
 
-  void BeginForward() override { in_backward_ = false; }
+  void BeginForward() override {
+    in_backward_ = false;
+    // What the device copies for the host before the first layer uses memory, too, that a gather
+    // may get.
+    const bool copies = plan_.training.data_loading || plan_.training.checkpoint_saving;
+    if (sharded_parameters_ && copies) builder_.Record(step_.compute(), layer_done_);
+  }
 
   void BeforeForward(int layer) override {
     builder_.HostWait(layer_done_);
