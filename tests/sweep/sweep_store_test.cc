@@ -31,6 +31,7 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr const char* kBinary = "src/cli/stepcast";
@@ -306,7 +307,8 @@ TEST_F(SweepStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_NE(WEXITSTATUS(status), 0);
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
-  EXPECT_THAT(Read("err"), HasSubstr("it was forecasting"));
+  // Ranks say now and then what they do: this one may not have come to it.
+  EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
   EXPECT_THAT(Read("err"), HasSubstr(" of 320 combinations are kept in '"));
   const std::string overlapping = "--csv --vary data_parallel.overlap=all";
   const std::int64_t kept = Kept();
