@@ -332,14 +332,27 @@ class Verdict {
  public:
   void Consider(Cause cause) {
     if (!cause_) decided_at_ = steady_clock::now() + kMoment;
-    if (!cause_ || CountsMore(cause, *cause_)) cause_ = std::move(cause);
+    if (cause_ && cause_->kind == Kind::kDied && cause.kind == Kind::kDied) {
+      AlsoDied(std::move(cause));
+    } else if (!cause_ || CountsMore(cause, *cause_)) {
+      cause_ = std::move(cause);
+    }
   }
   bool open() const { return cause_.has_value(); }
   Deadline decided_at() const { return decided_at_; }
   const Cause& cause() const { return *cause_; }
 
  private:
+  // Open MPI ends ranks whose neighbour died in the same moment; which was the first does not show.
+  void AlsoDied(Cause cause) {
+    constexpr int kNamed = 4;
+    if (++died_ > kNamed) return;
+    if (cause.rank < cause_->rank) std::swap(cause, *cause_);
+    cause_->sentence += "; " + cause.sentence;
+  }
+
   std::optional<Cause> cause_;
+  int died_ = 1;
   Deadline decided_at_ = kNever;
 };
 
