@@ -221,17 +221,26 @@ class Searcher {
     return problem_.simulate(plan);
   }
 
-  // Takes each plan of a round one stage further: bound, sharper bound, forecast.
-  void Advance(const std::vector<std::int64_t>& round) {
-    std::vector<Screened> sharper(round.size());
-    std::vector<Outcome> outcomes(round.size());
+  // What the next stage says of each plan of a round: a sharper bound, or after that a forecast.
+  struct Stage {
+    std::vector<Screened> sharper;
+    std::vector<Outcome> outcomes;
+  };
+  Stage WorkOut(const std::vector<std::int64_t>& round) {
+    Stage stage{std::vector<Screened>(round.size()), std::vector<Outcome>(round.size())};
     Parallel(round.size(), [&](std::size_t i) {
       if (result_.sharp[At(round[i])]) {
-        outcomes[i] = Simulate(round[i]);
+        stage.outcomes[i] = Simulate(round[i]);
       } else {
-        sharper[i] = problem_.sharpen(round[i]);
+        stage.sharper[i] = problem_.sharpen(round[i]);
       }
     });
+    return stage;
+  }
+
+  // Takes each plan of a round one stage further: bound, sharper bound, forecast.
+  void Advance(const std::vector<std::int64_t>& round) {
+    auto [sharper, outcomes] = WorkOut(round);
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::int64_t plan = round[i];
       if (!result_.sharp[At(plan)]) {
@@ -394,15 +403,7 @@ class Searcher {
         queue.pop();
       }
       if (round.empty()) break;
-      std::vector<Screened> sharper(round.size());
-      std::vector<Outcome> outcomes(round.size());
-      Parallel(round.size(), [&](std::size_t i) {
-        if (result_.sharp[At(round[i])]) {
-          outcomes[i] = Simulate(round[i]);
-        } else {
-          sharper[i] = problem_.sharpen(round[i]);
-        }
-      });
+      auto [sharper, outcomes] = WorkOut(round);
       for (std::size_t i = 0; i < round.size(); ++i) {
         const std::int64_t plan = round[i];
         if (!result_.sharp[At(plan)]) {
