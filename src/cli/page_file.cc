@@ -21,4 +21,11 @@ std::optional<Outcome> PageFile::Write(const std::function<std::string()>& text)
   return std::nullopt;
 }
 
+std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
+                                                         const std::vector<std::string>& set) {
+  std::vector<std::pair<std::string, std::string>> asked{{"scenario", scenario}};
+  for (const std::string& text : set) asked.emplace_back("set", text);
+  return asked;
+}
+
 }  // namespace stepcast::cli

@@ -3,6 +3,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/cli/outcome.h"
 #include "src/report/output_file.h"
@@ -21,5 +23,9 @@ class PageFile {
  private:
   std::optional<report::OutputFile> file_;
 };
+
+// What a page says was asked: the scenario and what was set in it.
+std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
+                                                         const std::vector<std::string>& set);
 
 }  // namespace stepcast::cli

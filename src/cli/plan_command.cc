@@ -116,23 +116,21 @@ Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
 
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults) {
   using plan::Framework;
-  constexpr Framework kReal[] = {Framework::kDdp, Framework::kFsdp1, Framework::kFsdp2,
-                                 Framework::kDeepSpeed, Framework::kMegatron};
+  constexpr Framework kKnown[] = {
+      Framework::kDdp,      Framework::kFsdp1,     Framework::kFsdp2,    Framework::kDeepSpeed,
+      Framework::kMegatron, Framework::kReference, Framework::kInternEvo};
+  constexpr int kOfAll = 5;  // the first of these
   if (text.empty()) return {};
-  if (text == "all") return {std::begin(kReal), std::end(kReal)};
+  if (text == "all") return {kKnown, kKnown + kOfAll};
   std::vector<Framework> frameworks;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
-    const auto* found = std::find_if(std::begin(kReal), std::end(kReal),
+    const auto* found = std::find_if(std::begin(kKnown), std::end(kKnown),
                                      [&](Framework known) { return word == plan::Name(known); });
-    if (found != std::end(kReal)) {
+    if (found != std::end(kKnown)) {
       frameworks.push_back(*found);
-    } else if (word == plan::Name(Framework::kReference)) {
-      frameworks.push_back(Framework::kReference);
-    } else if (word == plan::Name(Framework::kInternEvo)) {
-      frameworks.push_back(Framework::kInternEvo);
     } else {
       faults.push_back(Fault(
           "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
@@ -225,7 +223,8 @@ class PlanSearch {
     report.seconds = stopwatch_.Seconds();
     if (auto failed = page.Write([&] {
           const auto name = [&](std::int64_t plan) { return NameOf(plan); };
-          return report::PlanPage(report::ViewOf(report, About(), name));
+          return report::PlanPage(
+              report::ViewOf(report, AskedOf(options_.scenario, options_.set), name));
         })) {
       return *failed;
     }
@@ -251,13 +250,6 @@ class PlanSearch {
     const auto best = LoadPlan(result.best.front());
     if (!best) return WrongInput(best.error());
     return EmitPlan(*best, options_.scenario, options_.emit, messages);
-  }
-
-  // The scenario and what was set in it.
-  Settings About() const {
-    Settings about{{"scenario", options_.scenario}};
-    for (const std::string& text : options_.set) about.emplace_back("set", text);
-    return about;
   }
 
   // The settings that make the plan; those that take a key out say nothing.

@@ -39,13 +39,6 @@ std::vector<std::string> Overrides(const SweepOptions& options, const planner::S
   return set;
 }
 
-// The scenario and what was set in it.
-std::vector<std::pair<std::string, std::string>> About(const SweepOptions& options) {
-  std::vector<std::pair<std::string, std::string>> about{{"scenario", options.scenario}};
-  for (const std::string& text : options.set) about.emplace_back("set", text);
-  return about;
-}
-
 std::string Varied(const std::pair<std::string, std::string>& setting) {
   return fmt::format("--vary {}={}", setting.first, setting.second);
 }
@@ -242,8 +235,8 @@ class Run {
     const Result<scenario::Scenario>& first = *first_;
     if (auto failed = page.Write([&] {
           // The scenario of the first row, if there can be one, says what is varied.
-          return report::SweepPage(first ? first->name : options_.scenario, About(options_), *grid_,
-                                   result.rows);
+          return report::SweepPage(first ? first->name : options_.scenario,
+                                   AskedOf(options_.scenario, options_.set), *grid_, result.rows);
         })) {
       return *failed;
     }
