@@ -27,11 +27,6 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
     // Rates follow when all that happens at this instant has happened.
     if (resources_.unsettled() && (events_.empty() || events_.Top().time > now_)) Settle();
     if (events_.empty()) break;
-    if (options_.until_repetition && alone_ && events_.Top().time > now_ && StepRepeats()) {
-      FinishTimelines();
-      RecordWhatIsUnderWay();
-      return std::span<const Timeline>(timelines_);
-    }
     if (options_.cut_last_step && before_cut_ == 0 &&
         events_.Top().time > timelines_.front().step_ends.end()[-2]) {
       FinishTimelines();
@@ -65,14 +60,6 @@ tl::expected<std::span<const Timeline>, Deadlock> ProgramRun::Go(std::span<const
 void ProgramRun::SetUp() {
   const auto count = static_cast<std::uint32_t>(classes_.size());
   now_ = Time();
-  alone_ = count == 1 && options_.carriage == nullptr;
-  company_count_ = 0;
-  rows_.clear();
-  repetition_.reset();
-  ended_pass_ = -1;
-  state_.pass = -1;
-  prologue_end_ = Time();
-  held_up_by_issue_ = Time();
   events_.Clear();
   ready_.clear();
   runs_.resize(count);
@@ -128,8 +115,6 @@ void ProgramRun::SetUp() {
   for (const StreamRange& range : ScheduleOf(0U).streams) {
     if (range.step != range.end) ++before_cut_;
   }
-  still_in_pass_.assign(passes_, before_cut_);
-  still_in_pass_.front() = 1 + static_cast<std::uint32_t>(ScheduleOf(0U).streams.size());
   unfinished_ = count + StreamCount();
   pending_ = unfinished_;
   for (std::uint32_t s = 0; s < StreamCount(); ++s) {
@@ -274,7 +259,7 @@ void ProgramRun::BeginSegment(std::uint32_t c) {
     const Time begin = run.clock + item.begin;
     if (item.is_task) {
       run.tasks.push_back({item.instruction, step, begin, begin, begin, begin + item.duration});
-    } else {
+    } else if (options_.memory) {
       timelines_[c].memory.push_back({item.instruction, step, begin});
     }
   }
@@ -296,10 +281,6 @@ void ProgramRun::EndPass(std::uint32_t c, std::uint32_t pass, Time end) {
     Time& step_end = timelines_[c].step_ends[pass - 1];
     step_end = std::max(step_end, end);
     if (c == 0 && pass + 2 == passes_) --before_cut_;
-  }
-  if (c == 0) {
-    if (pass == 0) prologue_end_ = std::max(prologue_end_, end);
-    if (--still_in_pass_[pass] == 0) ended_pass_ = pass;
   }
   if (options_.barrier) --pending_;
 }
@@ -352,16 +333,8 @@ void ProgramRun::Look(std::uint32_t stream) {
   StreamRun& run = streams_[stream];
   const Schedule& schedule = ScheduleOf(run);
   ClassRun& owner = runs_[run.rank_class];
-  bool may_run_ahead = alone_;
   while (run.state != StreamState::kDone) {
     const Item& item = schedule.items[run.item];
-    if (item.kind != Item::Kind::kOperation) {
-      may_run_ahead = alone_;
-    } else if (may_run_ahead) {
-      RunAhead(stream);
-      may_run_ahead = false;
-      continue;
-    }
     const auto step_segments =
         static_cast<std::uint32_t>(schedule.segments.size()) - schedule.prologue_segments;
     const std::uint32_t segment =
@@ -373,7 +346,6 @@ void ProgramRun::Look(std::uint32_t stream) {
     }
     run.issued = owner.segment_begins[segment] + item.issued;
     run.ready = std::max(now_, run.issued);
-    if (run.issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, run.issued);
     switch (item.kind) {
       case Item::Kind::kOperation: {
         const Cost& cost = schedule.costs[item.target];
@@ -416,304 +388,6 @@ void ProgramRun::Look(std::uint32_t stream) {
         ReachRecord(run.rank_class, item.target);
         break;
     }
-  }
-}
-
-// Runs the operations that come next as long as nobody else does anything until they end but go on
-// with what he is at: with all that is known of them, their ends take a few additions each, and no
-// events. What is left of the others' work is exact, as in the engine.
-void ProgramRun::RunAhead(std::uint32_t stream) {
-  if (looked_at_ < ready_.size()) return;
-  if (!events_.empty() && events_.Top().time <= now_) return;
-  if (resources_.unsettled()) {
-    Settle();
-    if (!events_.empty() && events_.Top().time <= now_) return;
-  }
-  sharers_.clear();
-  for (Runner runner = 0; runner < work_.size(); ++runner) {
-    if (work_[runner].running && work_[runner].shares) sharers_.push_back(runner);
-  }
-  if (sharers_.size() > Company::kMost) return;
-  const std::size_t count = sharers_.size();
-  Company& company = CompanyOf(sharers_);
-  std::array<SharedResources::Work, Company::kMost> left{};
-  std::array<std::uint64_t, Company::kMost> undisturbed{};
-  for (std::size_t i = 0; i < count; ++i) {
-    left[i] = resources_.Left(sharers_[i], now_);
-    undisturbed[i] = resources_.rate_units(sharers_[i]);
-  }
-
-  // Until something else happens than that one of them ends, whose events would only be put off.
-  Time until = Time::Max();
-  while (!events_.empty()) {
-    const auto next = events_.Top();
-    if (next.payload.kind() == EventKind::kEnd) {
-      Work& work = work_[next.payload.runner()];
-      if (!work.running || work.next_event != next.time) {  // left over
-        events_.Pop();
-        continue;
-      }
-      if (work.shares) {
-        work.next_event = Time::Max();
-        events_.Pop();
-        continue;
-      }
-    }
-    until = next.time;
-    break;
-  }
-
-  StreamRun& run = streams_[stream];
-  const ClassRun& owner = runs_.front();
-  const Schedule& schedule = ScheduleOf(run);
-  const auto step_segments =
-      static_cast<std::uint32_t>(schedule.segments.size()) - schedule.prologue_segments;
-  bool moved = false, row_open = false;
-  const auto beside_whom = static_cast<std::uint32_t>(&company - companies_.data());
-  while (run.state != StreamState::kDone) {
-    const Item& item = schedule.items[run.item];
-    if (item.kind != Item::Kind::kOperation) break;
-    const std::uint32_t segment =
-        run.pass == 0 ? item.segment : item.segment + (run.pass - 1) * step_segments;
-    if (segment >= owner.segment_begins.size()) break;
-    const Time issued = owner.segment_begins[segment] + item.issued;
-    const Time ready = std::max(now_, issued);
-    const Cost& cost = schedule.costs[item.target];
-    const Company::Beside& beside = BesideOf(company, sharers_, cost.profile);
-    Time& work = company.work[item.target];
-    if (work == Time::Max()) {
-      work = beside.rate == SharedResources::kFullRate
-                 ? cost.work
-                 : SharedResources::TimeFor(
-                       SharedResources::Done(cost.work, SharedResources::kFullRate), beside.rate);
-    }
-    const Time begin = ready + cost.latency;
-    const Time end = begin + work;
-    if (end >= until) break;
-    std::array<SharedResources::Work, Company::kMost> done{};
-    bool somebody_ends = false;
-    for (std::size_t i = 0; i < count; ++i) {
-      done[i] = SharedResources::Done(begin - now_, undisturbed[i]) +
-                SharedResources::Done(work, beside.others[i]);
-      somebody_ends = somebody_ends || done[i] >= left[i];
-    }
-    if (somebody_ends) break;
-    for (std::size_t i = 0; i < count; ++i) left[i] -= done[i];
-    if (issued > now_) {
-      held_up_by_issue_ = std::max(held_up_by_issue_, issued);
-      row_open = false;
-    }
-    run.issued = issued;
-    run.ready = ready;
-    run.start = ready;
-    run.state = StreamState::kRuns;
-    now_ = end;
-    moved = true;
-    if (options_.rows && item.is_kernel) {
-      CompleteInRow(run, item, beside_whom, row_open);
-    } else {
-      Complete(stream);
-      row_open = false;
-    }
-    if (options_.cut_last_step && before_cut_ == 0) break;
-  }
-
-  for (std::size_t i = 0; i < count; ++i) {
-    const Runner runner = sharers_[i];
-    Work& work = work_[runner];
-    if (moved) {
-      resources_.Proceed(runner, now_, left[i]);
-      work.end = resources_.end(runner);
-    }
-    if (work.end >= work.next_event) continue;
-    work.next_event = work.end;
-    events_.Push(work.end, Event(runner, EventKind::kEnd));
-  }
-}
-
-// As Complete, for a kernel that ran up to now; it joins the last row if that is open.
-void ProgramRun::CompleteInRow(StreamRun& run, const Item& item, std::uint32_t company,
-                               bool& open) {
-  if (Recorded(0, run.pass)) {
-    if (open && rows_.back().phase == item.phase) {
-      rows_.back().end = now_;
-      ++rows_.back().count;
-    } else {
-      rows_.push_back({.step = run.pass - 1,
-                       .stream = static_cast<std::uint16_t>(run.stream),
-                       .phase = item.phase,
-                       .start = run.start,
-                       .end = now_,
-                       .first = run.item,
-                       .count = 1,
-                       .beside = company});
-      open = true;
-    }
-  }
-  const std::uint32_t pass = run.pass;
-  NextItem(run);
-  if (run.pass != pass) open = false;
-}
-
-void ProgramRun::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const {
-  const Schedule& schedule = ScheduleOf(0U);
-  const Company& company = companies_[row.beside];
-  Time time = row.start;
-  for (std::uint32_t i = row.first; i < row.first + row.count; ++i) {
-    const Item& item = schedule.items[i];
-    const Time end = time + schedule.costs[item.target].latency + company.work[item.target];
-    kernels.push_back({item.instruction, time, end});
-    time = end;
-  }
-}
-
-Company& ProgramRun::CompanyOf(std::span<const Runner> sharers) {
-  for (std::size_t c = 0; c < company_count_; ++c) {
-    Company& company = companies_[c];
-    if (company.count != sharers.size()) continue;
-    bool same = true;
-    for (std::size_t i = 0; i < sharers.size(); ++i) {
-      same = same && company.profiles[i] == work_[sharers[i]].profile;
-    }
-    if (same) return company;
-  }
-  if (companies_.size() == company_count_) companies_.emplace_back();
-  Company& made = companies_[company_count_++];
-  made.count = sharers.size();
-  for (std::size_t i = 0; i < sharers.size(); ++i) made.profiles[i] = work_[sharers[i]].profile;
-  made.beside.assign(ScheduleOf(0U).profiles.size(), Company::Beside());
-  made.work.assign(ScheduleOf(0U).costs.size(), Time::Max());
-  return made;
-}
-
-Company::Beside& ProgramRun::BesideOf(Company& company, std::span<const Runner> sharers,
-                                      std::uint32_t profile) {
-  Company::Beside& beside = company.beside[profile];
-  if (beside.rate != 0) return beside;
-  // The engine itself says what would be.
-  const Schedule& schedule = ScheduleOf(0U);
-  const auto own = static_cast<SharedResources::Activity>(sharers.size());
-  probe_.Reset(cost::kResources, own + 1);
-  for (SharedResources::Activity i = 0; i < own; ++i) {
-    probe_.Start(i, Time(), Seconds(1), schedule.UsesOf(company.profiles[i]));
-  }
-  probe_.Start(own, Time(), Seconds(1), schedule.UsesOf(profile));
-  probe_.Settle(Time());
-  beside.rate = probe_.rate_units(own);
-  for (SharedResources::Activity i = 0; i < own; ++i) beside.others[i] = probe_.rate_units(i);
-  return beside;
-}
-
-// Whether the step that has just ended left everything as the one before it did.
-bool ProgramRun::StepRepeats() {
-  if (ended_pass_ <= state_.pass) return false;
-  std::swap(state_, state_before_);
-  TakeState(ended_pass_, state_);
-  if (state_before_.pass < 0 || state_before_.pass + 1 != state_.pass) return false;
-  if (ended_pass_ <= options_.first_recorded_step) return false;
-  // Nobody may be further than the next step, for where a run ends there is none after that.
-  for (const StreamRun& run : streams_) {
-    if (run.pass > ended_pass_ + 1) return false;
-  }
-  if (state_.device != state_before_.device) return false;
-  const std::vector<Time>& ends = timelines_.front().step_ends;
-  const Time start = ended_pass_ == 1 ? prologue_end_ : ends[ended_pass_ - 2];
-  const Time interval = ends[ended_pass_ - 1] - start;
-  const bool host = state_.host == state_before_.host && runs_.front().pass <= ended_pass_ + 1;
-  if (!host) {
-    // A host that never waits is ahead by as much as a step takes longer than to issue it. If
-    // nothing has waited for it in this step, nothing will in those that follow.
-    const Schedule& schedule = ScheduleOf(0U);
-    if (schedule.segments.size() != schedule.prologue_segments + 1) return false;
-    if (schedule.segments.back().length > interval) return false;
-    if (held_up_by_issue_ > start) return false;
-  }
-  repetition_ = Repetition{.step = static_cast<int>(ended_pass_) - 1, .start = start, .host = host};
-  std::vector<Time>& later = timelines_.front().step_ends;
-  for (auto s = static_cast<std::size_t>(ended_pass_); s < later.size(); ++s) {
-    later[s] = later[s - 1] + interval;
-  }
-  return true;
-}
-
-void ProgramRun::TakeState(std::int64_t passes, State& state) const {
-  const Schedule& schedule = ScheduleOf(0U);
-  const ClassRun& owner = runs_.front();
-  state.pass = passes;
-  state.now = now_;
-  std::vector<std::int64_t>& device = state.device;
-  device.clear();
-  const auto since = [this](Time time) { return (time - now_).picoseconds(); };
-  device.push_back(since(passes == 0 ? prologue_end_ : timelines_.front().step_ends[passes - 1]));
-  const std::int64_t step_segments =
-      static_cast<std::int64_t>(schedule.segments.size()) - schedule.prologue_segments;
-  auto first_segment = static_cast<std::int64_t>(owner.segment_begins.size());
-  for (const StreamRun& run : streams_) {
-    device.push_back(static_cast<std::int64_t>(run.state));
-    if (run.state == StreamState::kDone) continue;
-    device.push_back(run.item);
-    device.push_back(run.pass - passes);
-    const Item& item = schedule.items[run.item];
-    const std::int64_t segment = item.segment + (run.pass - 1) * step_segments;
-    if (run.pass > 0) first_segment = std::min(first_segment, segment);
-    switch (run.state) {
-      case StreamState::kRuns:
-        device.push_back(since(run.ready));
-        device.push_back(since(run.start));
-        break;
-      case StreamState::kAtCollective:
-        device.push_back(since(run.ready));
-        device.push_back(run.wait_for.slot);
-        device.push_back(run.next_waiting);
-        break;
-      case StreamState::kAwaitsRecord:
-        device.push_back(since(run.ready));
-        device.push_back(run.wait_for.slot);
-        device.push_back(run.wait_for.count - passes);
-        device.push_back(run.next_waiting);
-        break;
-      case StreamState::kLooksLater:
-        device.push_back(since(run.issued));
-        break;
-      default:
-        break;
-    }
-  }
-  for (Runner runner = 0; runner < work_.size(); ++runner) {
-    const Work& work = work_[runner];
-    device.push_back(work.running ? 1 + work.shares : 0);
-    if (!work.running) continue;
-    if (work.shares) {
-      const SharedResources::Work left = resources_.Left(runner, now_);
-      device.push_back(static_cast<std::int64_t>(left));
-      device.push_back(static_cast<std::int64_t>(left >> 64));
-    } else if (work.uses.empty()) {
-      device.push_back(since(work.end));
-    }
-  }
-  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
-    const Rendezvous& rendezvous = rendezvous_[r];
-    const Member& member = rendezvous.members.front();
-    device.push_back(rendezvous.current - passes * schedule.step_collectives[member.communicator]);
-    device.push_back(member.arrived);
-    device.push_back(member.early);
-  }
-  for (std::size_t slot = schedule.prologue_records; slot < reached_.size(); ++slot) {
-    device.push_back(reached_[slot] - passes);
-  }
-
-  std::vector<std::int64_t>& host = state.host;
-  host.clear();
-  host.push_back(owner.pass - passes);
-  host.push_back(owner.segment);
-  host.push_back(static_cast<std::int64_t>(owner.host_state));
-  host.push_back(since(owner.clock));
-  host.push_back(owner.wait_for.slot);
-  host.push_back(owner.wait_for.count - passes);
-  host.push_back(first_segment - passes * step_segments);
-  for (auto s = static_cast<std::size_t>(std::max<std::int64_t>(first_segment, 0));
-       s < owner.segment_begins.size(); ++s) {
-    host.push_back(since(owner.segment_begins[s]));
   }
 }
 
@@ -809,7 +483,6 @@ bool ProgramRun::Start(Runner runner, Time start, const Cost& cost,
   work.amount = cost.work;
   work.uses = uses;
   work.first_resource = first_resource;
-  work.profile = cost.profile;
   const Time begin = start + cost.latency;
   if (!uses.empty()) {
     if (begin == now_) {

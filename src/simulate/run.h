@@ -25,7 +25,6 @@
 namespace stepcast::simulate {
 
 using engine::SharedResources;
-using program::kNone;
 using program::OperationRecord;
 using program::Timeline;
 
@@ -54,7 +53,6 @@ struct Work {
   Time amount;
   std::span<const SharedResources::Use> uses;
   std::uint32_t first_resource = 0;  // from which `uses` count
-  std::uint32_t profile = 0;         // Schedule::profiles; one class alone
   Time end;
   // The earliest event in the queue that still counts. An end that moves to an earlier time gets a
   // new event; one that moves to a later time gets it when the old event comes out. Events at other
@@ -62,28 +60,6 @@ struct Work {
   Time next_event;
   bool running = false;
   bool shares = false;  // in the engine's hands
-};
-
-// Activities that share the rank's resources, and what an operation comes to that runs beside them
-// while none of them ends: the same few work beside hundreds of operations.
-struct Company {
-  static constexpr std::size_t kMost = 3;
-  struct Beside {
-    std::uint64_t rate = 0;  // of the operation; 0: not found out yet
-    std::array<std::uint64_t, kMost> others{};
-  };
-  std::array<std::uint32_t, kMost> profiles{};
-  std::size_t count = 0;
-  std::vector<Beside> beside;  // by profile of the operation
-  std::vector<Time> work;      // by cost: how long its work takes; Max: not found out yet
-};
-
-// All that decides what happens after a step has ended, times relative to now, counts relative to
-// the step.
-struct State {
-  std::int64_t pass = -1;  // that has ended; -1: none
-  Time now;
-  std::vector<std::int64_t> device, host;
 };
 
 enum class StreamState : std::uint8_t {
@@ -156,9 +132,6 @@ class ProgramRun {
   tl::expected<std::span<const Timeline>, Deadlock> Go(std::span<const RankClass> classes,
                                                        const Options& options);
   std::vector<Timeline> Take() { return std::move(timelines_); }
-  std::span<const KernelRow> rows() const { return rows_; }
-  void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
-  const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
 
  private:
   void SetUp();
@@ -183,17 +156,6 @@ class ProgramRun {
   void ReachRecord(std::uint32_t c, std::uint32_t slot);
   void Complete(std::uint32_t stream);
   void NextItem(StreamRun& run);
-
-  // Operation after operation.
-  void RunAhead(std::uint32_t stream);
-  void CompleteInRow(StreamRun& run, const Item& item, std::uint32_t company, bool& open);
-  Company& CompanyOf(std::span<const Runner> sharers);
-  Company::Beside& BesideOf(Company& company, std::span<const Runner> sharers,
-                            std::uint32_t profile);
-
-  // Repetition.
-  bool StepRepeats();
-  void TakeState(std::int64_t pass, State& state) const;
 
   // Operations and collectives.
   bool Start(Runner runner, Time start, const Cost& cost,
@@ -253,21 +215,6 @@ class ProgramRun {
   std::uint32_t pending_ = 0;     // streams and hosts that have not ended the pass (barrier)
   // cut_last_step: those of the first class that have not ended the step before the last.
   std::uint32_t before_cut_ = 0;
-
-  // One class runs by itself, and its collectives use what is its own.
-  bool alone_ = false;
-  std::vector<Company> companies_;
-  std::size_t company_count_ = 0;
-  SharedResources probe_;  // to ask what would be
-  std::vector<KernelRow> rows_;
-  std::vector<Runner> sharers_;
-
-  std::optional<Repetition> repetition_;
-  std::vector<std::uint32_t> still_in_pass_;  // by pass: streams and host of the first class
-  std::int64_t ended_pass_ = -1;              // the last that has ended for all of them
-  Time prologue_end_;
-  State state_, state_before_;
-  Time held_up_by_issue_;  // the latest time at which a stream stood because of it
 
   engine::EventQueue<Event> events_;
   SharedResources resources_;

@@ -9,7 +9,6 @@
 namespace stepcast::simulate {
 
 using program::Instruction;
-using program::kNone;
 using program::Opcode;
 
 void Schedule::Build(const program::Program& program, const cost::Prices& prices, bool links) {
@@ -61,6 +60,69 @@ void Schedule::Build(const program::Program& program, const cost::Prices& prices
   AddInstructions(program, prices, program.prologue, wait_targets_.prologue, true);
   prologue_segments = static_cast<std::uint32_t>(segments.size());
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
+  FindChains();
+}
+
+void Schedule::FindChains() {
+  chains.clear();
+  chain_costs.clear();
+  chain_table_.assign(1024, kNone);
+  for (const StreamRange& stream : streams) {
+    for (std::uint32_t first = stream.begin; first < stream.end;) {
+      const Item& item = items[first];
+      std::uint32_t last = first + 1;
+      if (item.kind == Item::Kind::kOperation) {
+        const std::uint32_t end = first < stream.step ? stream.step : stream.end;
+        while (last < end && items[last].kind == Item::Kind::kOperation &&
+               items[last].segment == item.segment && items[last].phase == item.phase &&
+               items[last].is_kernel == item.is_kernel) {
+          ++last;
+        }
+        const std::uint32_t chain = ChainOf({items.data() + first, last - first});
+        for (std::uint32_t i = first; i < last; ++i) {
+          items[i].chain = chain;
+          items[i].place = i - first;
+        }
+      }
+      first = last;
+    }
+  }
+}
+
+std::uint32_t Schedule::ChainOf(std::span<const Item> operations) {
+  std::uint64_t hash = operations.size();
+  for (const Item& item : operations) {
+    hash = (hash ^ item.target) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  if (2 * chains.size() > chain_table_.size()) {
+    chain_table_.assign(4 * chain_table_.size(), kNone);
+    for (std::uint32_t c = 0; c < chains.size(); ++c) {
+      std::uint64_t known = chains[c].count;
+      for (const std::uint32_t target : CostsOf(chains[c])) {
+        known = (known ^ target) * 0x9e3779b97f4a7c15;
+        known ^= known >> 32;
+      }
+      std::size_t at = known % chain_table_.size();
+      while (chain_table_[at] != kNone) at = (at + 1) % chain_table_.size();
+      chain_table_[at] = c;
+    }
+  }
+  for (std::size_t at = hash % chain_table_.size();; at = (at + 1) % chain_table_.size()) {
+    std::uint32_t& chain = chain_table_[at];
+    if (chain == kNone) {
+      chain = static_cast<std::uint32_t>(chains.size());
+      chains.push_back({static_cast<std::uint32_t>(chain_costs.size()),
+                        static_cast<std::uint32_t>(operations.size())});
+      for (const Item& item : operations) chain_costs.push_back(item.target);
+      return chain;
+    }
+    const auto known = CostsOf(chains[chain]);
+    const bool same =
+        std::equal(known.begin(), known.end(), operations.begin(), operations.end(),
+                   [](std::uint32_t target, const Item& item) { return target == item.target; });
+    if (same) return chain;
+  }
 }
 
 void Schedule::Reprice(const program::Program& program, const cost::Prices& prices, bool links) {

@@ -15,6 +15,7 @@
 namespace stepcast::simulate {
 
 using program::Index;
+using program::kNone;
 
 // What an operation takes, in the engine's terms. No uses: nothing slows it.
 struct Cost {
@@ -45,6 +46,16 @@ struct Item {
   // kOperation:
   bool is_kernel = false;
   program::Phase phase = program::Phase::kForward;
+  std::uint32_t chain = 0;  // of which it is part
+  std::uint32_t place = 0;  // in it
+};
+
+// Operations that follow each other on a stream with nothing in between: kernels of one phase, or
+// copies, that the host issues without waiting. Layers repeat, and chains with the same costs in
+// the same order are one.
+struct Chain {
+  std::uint32_t first = 0;  // Schedule::chain_costs
+  std::uint32_t count = 0;
 };
 
 // Items [begin, step) are the prologue's, [step, end) the step's.
@@ -99,6 +110,8 @@ struct Schedule {
   std::uint32_t prologue_segments = 0;
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
+  std::vector<Chain> chains;
+  std::vector<std::uint32_t> chain_costs;  // indices into `costs`
   std::vector<Cost> collective_costs;
   std::vector<engine::SharedResources::Use> uses;  // the rank's resources count from 0
   std::vector<std::uint32_t> profiles;             // by profile: where its uses begin
@@ -107,6 +120,10 @@ struct Schedule {
   // How many collectives a communicator has in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
   std::vector<std::uint32_t> step_collectives;
+
+  std::span<const std::uint32_t> CostsOf(const Chain& chain) const {
+    return {chain_costs.data() + chain.first, chain.count};
+  }
 
   std::span<const engine::SharedResources::Use> UsesOf(const Cost& cost) const {
     return {uses.data() + cost.first_use, cost.use_count};
@@ -130,6 +147,8 @@ struct Schedule {
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);
+  void FindChains();
+  std::uint32_t ChainOf(std::span<const Item> operations);
 
   // Only while building.
   program::WaitTargets wait_targets_;
@@ -137,6 +156,7 @@ struct Schedule {
   std::vector<std::uint32_t> step_slots_;
   std::vector<std::uint32_t> next_item_;      // by stream
   std::vector<std::uint32_t> profile_table_;  // by a hash of their uses; open addressing
+  std::vector<std::uint32_t> chain_table_;    // by a hash of their costs; likewise
   Time issue_kernel_, issue_copy_, issue_collective_;
   Dispatch dispatch_;
 };

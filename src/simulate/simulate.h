@@ -59,6 +59,8 @@ struct Options {
   // (its end, and the start of a collective that waits, are Time::Max()), and the last of
   // step_ends means nothing. Requires two steps, and no barrier.
   bool cut_last_step = false;
+  // The timelines have records of when memory changes.
+  bool memory = true;
   // Kernels of one phase that a stream ran one after the other, with nothing that began or ended
   // meanwhile, are kept together (Simulator::rows) and not in the timeline. Only where one class
   // runs by itself; without effect elsewhere.
@@ -114,6 +116,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
                                                                 const Options& options);
 
 class ProgramRun;
+class SoloRun;
 
 // The same, run after run in the same memory: for those who simulate many programs. Not to be used
 // by two threads at once.
@@ -136,6 +139,8 @@ class Simulator {
 
  private:
   std::unique_ptr<ProgramRun> run_;
+  std::unique_ptr<SoloRun> solo_;
+  bool was_solo_ = false;  // the last run
 };
 
 }  // namespace stepcast::simulate

@@ -1,0 +1,765 @@
+#include "src/simulate/solo_run.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace stepcast::simulate {
+
+using engine::SharedResources;
+using program::OperationRecord;
+using program::Timeline;
+
+const Timeline& SoloRun::Go(const RankClass& rank, const Options& options) {
+  STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
+  STEPCAST_CHECK(options.first_recorded_step >= 0, "steps count from 0");
+  STEPCAST_CHECK(!options.cut_last_step || options.steps >= 2,
+                 "a step is cut where another one comes before it and may overlap it");
+  STEPCAST_CHECK(!options.barrier && options.carriage == nullptr, "it runs by itself");
+  rank_ = rank;
+  options_ = options;
+  passes_ = static_cast<std::uint32_t>(options.steps) + 1;
+  SetUp();
+  LookAtListed();
+  for (;;) {
+    // Rates follow when all that happens at this instant has happened.
+    Runner runner = NextRunner();
+    if (unsettled_ && (runner == kNone || under_way_[runner].next > now_)) {
+      Settle();
+      runner = NextRunner();
+    }
+    if (runner == kNone) break;
+    const Time next = under_way_[runner].next;
+    if (next > now_) {
+      EndPasses();
+      const bool over = (options_.until_repetition && StepRepeats()) ||
+                        (options_.cut_last_step && next_to_end_ + 1 >= passes_ &&
+                         next > timeline_.step_ends.end()[-2]);
+      if (over) {
+        while (host_clock_ <= now_ && AdvanceHost()) {
+        }
+        FinishTimeline();
+        RecordWhatIsUnderWay();
+        return timeline_;
+      }
+    }
+    now_ = next;
+    Happen(runner);
+    LookAtListed();
+  }
+  while (AdvanceHost()) {
+  }
+  EndPasses();
+  STEPCAST_CHECK(next_to_end_ == passes_, "a rank that runs by itself cannot deadlock");
+  FinishTimeline();
+  return timeline_;
+}
+
+void SoloRun::SetUp() {
+  if (rank_.schedule != nullptr) {
+    schedule_ = rank_.schedule;
+  } else {
+    own_schedule_.Build(*rank_.program, *rank_.prices);
+    schedule_ = &own_schedule_;
+  }
+  now_ = Time();
+  host_waits_ = false;
+  host_pass_ = 0;
+  host_segment_ = 0;
+  host_clock_ = Time();
+  host_wait_for_ = WaitFor();
+  segment_begins_.clear();
+  tasks_.clear();
+  const std::size_t streams = schedule_->streams.size();
+  const std::size_t communicators = rank_.program->communicators.size();
+  streams_.assign(streams, Stream());
+  under_way_.assign(streams + communicators, UnderWay());
+  communicators_.assign(communicators, Communicator());
+  reached_.assign(schedule_->records.size(), 0);
+  reached_at_.assign(schedule_->records.size(), Time());
+  waiting_.assign(schedule_->records.size(), kNone);
+  ready_.clear();
+  companies_.Reset(*schedule_);
+  sharers_.clear();
+  company_ = Companies::kNobody;
+  unsettled_ = false;
+  next_to_end_ = 0;
+  prologue_end_ = Time();
+  state_.pass = -1;
+  held_up_by_issue_ = Time();
+  repetition_.reset();
+  rows_.clear();
+  timeline_.operations.clear();
+  timeline_.waits.clear();
+  timeline_.memory.clear();
+  timeline_.step_ends.assign(static_cast<std::size_t>(options_.steps), Time());
+
+  std::uint32_t in_step = 0;
+  for (const StreamRange& range : schedule_->streams) in_step += range.step != range.end ? 1 : 0;
+  still_in_pass_.assign(passes_, in_step);
+  still_in_pass_.front() = static_cast<std::uint32_t>(streams);
+  for (std::uint32_t s = 0; s < streams; ++s) {
+    Stream& stream = streams_[s];
+    const StreamRange& range = schedule_->streams[s];
+    stream.item = range.begin;
+    // A stream that has nothing to do in the prologue is at the step already.
+    if (range.begin == range.step) {
+      stream.pass = 1;
+      --still_in_pass_.front();
+    }
+    if (stream.pass == 1 && range.step == range.end) {
+      stream.state = StreamState::kDone;
+    } else {
+      List(s);
+    }
+  }
+}
+
+SoloRun::Runner SoloRun::NextRunner() const {
+  Runner next = kNone;
+  Time earliest = Time::Max();
+  for (Runner runner = 0; runner < under_way_.size(); ++runner) {
+    if (under_way_[runner].next < earliest) {
+      earliest = under_way_[runner].next;
+      next = runner;
+    }
+  }
+  return next;
+}
+
+void SoloRun::Happen(Runner runner) {
+  UnderWay& work = under_way_[runner];
+  switch (work.activity) {
+    case Activity::kNone:
+      return;
+    case Activity::kLooksLater:
+      work.activity = Activity::kNone;
+      work.next = Time::Max();
+      List(runner);
+      return;
+    case Activity::kLatency:
+      BeginSharing(runner);
+      return;
+    case Activity::kShares:
+      StopSharing(runner);
+      break;
+    case Activity::kFixed:
+      break;
+  }
+  work.activity = Activity::kNone;
+  work.next = Time::Max();
+  if (runner < streams_.size()) {
+    Complete(runner);
+    if (streams_[runner].state != StreamState::kDone) List(runner);
+    return;
+  }
+  Communicator& communicator = communicators_[runner - streams_.size()];
+  const std::uint32_t stream = std::exchange(communicator.running, kNone);
+  ++communicator.current;
+  Complete(stream);
+  if (streams_[stream].state != StreamState::kDone) List(stream);
+  for (std::uint32_t* link = &communicator.waiting; *link != kNone;
+       link = &streams_[*link].next_waiting) {
+    const std::uint32_t waiter = *link;
+    if (streams_[waiter].wait_for.count != communicator.current) continue;
+    *link = streams_[waiter].next_waiting;
+    StartCollective(waiter, runner - static_cast<Runner>(streams_.size()));
+    break;
+  }
+}
+
+bool SoloRun::KnowsSegment(std::uint32_t segment) {
+  while (segment >= segment_begins_.size()) {
+    if (!AdvanceHost()) return false;
+  }
+  return true;
+}
+
+// To the end of the segment at which it is. False: it waits, or has issued all.
+bool SoloRun::AdvanceHost() {
+  if (host_pass_ == passes_) return false;
+  if (host_waits_) {
+    const WaitFor& wait = host_wait_for_;
+    if (reached_[wait.slot] < wait.count) return false;
+    host_waits_ = false;
+    const Time reached = reached_at_[wait.slot];
+    if (reached > host_clock_) {
+      if (Recorded(host_pass_)) {
+        timeline_.waits.push_back(
+            {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, reached});
+      }
+      host_clock_ = reached;
+    }
+  }
+  BeginSegment();
+  const Segment& segment = schedule_->segments[host_segment_];
+  host_clock_ += segment.length;
+  ++host_segment_;
+  if (segment.wait != kNone) {
+    host_wait_for_ = Resolve(segment.target, segment.other, segment.step_before, host_pass_);
+    host_waits_ = host_wait_for_.count > 0;
+    return true;
+  }
+  EndPass(host_pass_++, host_clock_);
+  host_segment_ = schedule_->prologue_segments;
+  return true;
+}
+
+void SoloRun::BeginSegment() {
+  segment_begins_.push_back(host_clock_);
+  if (!Recorded(host_pass_)) return;
+  const Segment& segment = schedule_->segments[host_segment_];
+  const std::uint32_t step = host_pass_ - 1;
+  for (std::uint32_t i = 0; i < segment.item_count; ++i) {
+    const HostItem& item = schedule_->host_items[segment.first_item + i];
+    const Time begin = host_clock_ + item.begin;
+    if (item.is_task) {
+      tasks_.push_back({item.instruction, step, begin, begin, begin, begin + item.duration});
+    } else if (options_.memory) {
+      timeline_.memory.push_back({item.instruction, step, begin});
+    }
+  }
+}
+
+// A stream or the host has come to the end of a pass.
+void SoloRun::EndPass(std::uint32_t pass, Time end) {
+  Time& pass_end = pass == 0 ? prologue_end_ : timeline_.step_ends[pass - 1];
+  pass_end = std::max(pass_end, end);
+}
+
+// Passes that all streams have ended: the host is followed to their ends.
+void SoloRun::EndPasses() {
+  while (next_to_end_ < passes_ && still_in_pass_[next_to_end_] == 0) {
+    while (host_pass_ <= next_to_end_) {
+      STEPCAST_CHECK(AdvanceHost(), "what the host waits for in a pass is reached in it");
+    }
+    ++next_to_end_;
+  }
+}
+
+void SoloRun::List(std::uint32_t stream) {
+  Stream& listed = streams_[stream];
+  if (listed.listed) return;
+  listed.listed = true;
+  listed.state = StreamState::kReady;
+  ready_.push_back(stream);
+}
+
+// First come, first looked at; those who are let go meanwhile stand in line.
+void SoloRun::LookAtListed() {
+  for (looked_at_ = 0; looked_at_ < ready_.size();) {
+    const std::uint32_t stream = ready_[looked_at_++];
+    streams_[stream].listed = false;
+    Look(stream);
+  }
+  ready_.clear();
+}
+
+// Goes through the stream's queue until something takes time or is not there yet.
+void SoloRun::Look(std::uint32_t s) {
+  Stream& stream = streams_[s];
+  const auto step_segments =
+      static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
+  bool may_run_ahead = true;
+  while (stream.state != StreamState::kDone) {
+    const Item& item = schedule_->items[stream.item];
+    const std::uint32_t segment =
+        stream.pass == 0 ? item.segment : item.segment + (stream.pass - 1) * step_segments;
+    if (!KnowsSegment(segment)) {
+      stream.state = StreamState::kAwaitsHost;
+      return;
+    }
+    if (item.kind != Item::Kind::kOperation) {
+      may_run_ahead = true;
+    } else if (may_run_ahead) {
+      RunAhead(s);
+      may_run_ahead = false;
+      continue;
+    }
+    stream.issued = segment_begins_[segment] + item.issued;
+    stream.ready = std::max(now_, stream.issued);
+    if (stream.issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, stream.issued);
+    switch (item.kind) {
+      case Item::Kind::kOperation:
+        stream.start = stream.ready;
+        stream.state = StreamState::kUnderWay;
+        if (!Start(s, stream.start, schedule_->costs[item.target])) return;
+        Complete(s);
+        break;
+      case Item::Kind::kWait:
+        // Its issue need not be waited for: what follows was issued later.
+        if (!PassesRecord(s, item)) return;
+        NextItem(stream);
+        break;
+      case Item::Kind::kRecord:
+      case Item::Kind::kCollective:
+        if (stream.issued > now_) {
+          stream.state = StreamState::kUnderWay;
+          under_way_[s].activity = Activity::kLooksLater;
+          under_way_[s].next = stream.issued;
+          return;
+        }
+        if (item.kind == Item::Kind::kCollective) {
+          ReachCollective(s, item);
+          return;
+        }
+        NextItem(stream);
+        ReachRecord(item.target);
+        break;
+    }
+  }
+}
+
+// Runs the operations that come next as long as nobody else does anything until they end but go on
+// with what he is at. What is left of the others' work is exact, as in the engine.
+void SoloRun::RunAhead(std::uint32_t s) {
+  if (looked_at_ < ready_.size()) return;
+  // What comes after a step that is over may be of no interest any more.
+  if (next_to_end_ < passes_ && still_in_pass_[next_to_end_] == 0) return;
+  if (unsettled_) Settle();
+  const std::size_t count = sharers_.size();
+  if (count > Companies::kMostBeside) return;
+  // Until something else happens than that one of them ends.
+  Time until = Time::Max();
+  for (const UnderWay& other : under_way_) {
+    if (other.next <= now_) return;
+    if (other.activity != Activity::kShares) until = std::min(until, other.next);
+  }
+  std::array<SharedWork, Companies::kMostBeside> left{};
+  std::array<std::size_t, Companies::kMostBeside> places{};
+  for (std::size_t i = 0; i < count; ++i) {
+    const UnderWay& other = under_way_[sharers_[i]];
+    left[i] = LeftOf(other);
+    places[i] = companies_.PlaceOf(company_, other.profile);
+  }
+
+  Stream& stream = streams_[s];
+  const auto step_segments =
+      static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
+  bool moved = false, row_open = false;
+  while (stream.state != StreamState::kDone) {
+    const Item& item = schedule_->items[stream.item];
+    if (item.kind != Item::Kind::kOperation) break;
+    const std::uint32_t segment =
+        stream.pass == 0 ? item.segment : item.segment + (stream.pass - 1) * step_segments;
+    if (!KnowsSegment(segment)) break;
+    const Time begin = segment_begins_[segment];
+    const Time issued = begin + item.issued;
+    const Time start = std::max(now_, issued);
+    // So many have been issued when the first one starts; the others are looked at in turn.
+    std::uint32_t chunk = schedule_->chains[item.chain].count - item.place;
+    if (begin + schedule_->items[stream.item + chunk - 1].issued > start) {
+      const Item* const first = &item;
+      chunk = static_cast<std::uint32_t>(std::upper_bound(first, first + chunk, start,
+                                                          [begin](Time time, const Item& other) {
+                                                            return time < begin + other.issued;
+                                                          }) -
+                                         first);
+    }
+    const Offsets offsets = companies_.Beside(company_, item.chain);
+    // After so many of them somebody else still goes on.
+    const SharedWork* const before = offsets.done.data() + item.place * count;
+    const Time ran = offsets.ends[item.place];
+    const auto undisturbed = [&](std::uint32_t operations) {
+      if (start + (offsets.ends[item.place + operations] - ran) >= until) return false;
+      const SharedWork* const done = before + operations * count;
+      for (std::size_t i = 0; i < count; ++i) {
+        const SharedWork waiting =
+            SharedResources::Done(start - now_, under_way_[sharers_[i]].rate);
+        if (waiting + (done[places[i]] - before[places[i]]) >= left[i]) return false;
+      }
+      return true;
+    };
+    const bool all = undisturbed(chunk);
+    if (!all) {
+      std::uint32_t most = 0;
+      for (std::uint32_t too_many = chunk; too_many - most > 1;) {
+        const std::uint32_t middle = most + (too_many - most) / 2;
+        (undisturbed(middle) ? most : too_many) = middle;
+      }
+      chunk = most;
+    }
+    if (chunk == 0) break;
+    for (std::size_t i = 0; i < count; ++i) {
+      left[i] -= SharedResources::Done(start - now_, under_way_[sharers_[i]].rate) +
+                 (before[chunk * count + places[i]] - before[places[i]]);
+    }
+    if (issued > now_) {
+      held_up_by_issue_ = std::max(held_up_by_issue_, issued);
+      row_open = false;
+    }
+    const std::uint32_t pass = stream.pass;
+    CompleteChunk(s, chunk, start, offsets, row_open);
+    moved = true;
+    if (!all || stream.pass != pass) break;
+  }
+  if (!moved) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    UnderWay& other = under_way_[sharers_[i]];
+    other.left = left[i];
+    other.since = now_;
+    other.next = now_ + SharedResources::TimeFor(left[i], other.rate);
+  }
+}
+
+// So many operations of a chain have run one after the other from `start` on.
+void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
+                            const Offsets& offsets, bool& row_open) {
+  Stream& stream = streams_[s];
+  const Item& first = schedule_->items[stream.item];
+  const Time ran = offsets.ends[first.place];
+  const Time end = start + (offsets.ends[first.place + count] - ran);
+  if (Recorded(stream.pass)) {
+    if (!options_.rows || !first.is_kernel) {
+      const auto step_segments =
+          static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
+      const Time begin = segment_begins_[first.segment + (stream.pass - 1) * step_segments];
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const Item& item = schedule_->items[stream.item + i];
+        stream.issued = begin + item.issued;
+        stream.start = start + (offsets.ends[item.place] - ran);
+        stream.ready = stream.start;
+        AddRecord(s, stream.item + i, start + (offsets.ends[item.place + 1] - ran));
+      }
+      row_open = false;
+    } else if (row_open && rows_.back().phase == first.phase) {
+      rows_.back().end = end;
+      rows_.back().count += count;
+    } else {
+      rows_.push_back({.step = stream.pass - 1,
+                       .stream = static_cast<std::uint16_t>(s),
+                       .phase = first.phase,
+                       .start = start,
+                       .end = end,
+                       .first = stream.item,
+                       .count = count,
+                       .beside = company_});
+      row_open = true;
+    }
+  }
+  now_ = end;
+  stream.item += count - 1;
+  NextItem(stream);
+}
+
+bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
+  Stream& stream = streams_[s];
+  const WaitFor wait_for = Resolve(item.target, item.other, item.step_before, stream.pass);
+  if (wait_for.count == 0 || reached_[wait_for.slot] >= wait_for.count) return true;
+  stream.state = StreamState::kAwaitsRecord;
+  stream.wait_for = wait_for;
+  stream.next_waiting = waiting_[wait_for.slot];
+  waiting_[wait_for.slot] = s;
+  return false;
+}
+
+void SoloRun::ReachRecord(std::uint32_t slot) {
+  const std::uint32_t count = ++reached_[slot];
+  reached_at_[slot] = now_;
+  for (std::uint32_t* link = &waiting_[slot]; *link != kNone;) {
+    const std::uint32_t s = *link;
+    Stream& waiter = streams_[s];
+    if (waiter.wait_for.count > count) {  // for the record of a later step
+      link = &waiter.next_waiting;
+      continue;
+    }
+    *link = waiter.next_waiting;
+    if (now_ > waiter.ready && Recorded(waiter.pass)) {
+      timeline_.waits.push_back(
+          {schedule_->items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_});
+    }
+    NextItem(waiter);
+    if (waiter.state != StreamState::kDone) List(s);
+  }
+  if (!host_waits_ || host_wait_for_.slot != slot || host_wait_for_.count > count) return;
+  for (std::uint32_t s = 0; s < streams_.size(); ++s) {
+    if (streams_[s].state == StreamState::kAwaitsHost) List(s);
+  }
+}
+
+// The operation that the stream runs is over.
+void SoloRun::Complete(std::uint32_t s) {
+  Stream& stream = streams_[s];
+  if (Recorded(stream.pass)) AddRecord(s, stream.item, now_);
+  NextItem(stream);
+}
+
+// Ends come in order; those at the same time are put in the order of their issue.
+void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
+  const Stream& stream = streams_[s];
+  const OperationRecord record = {schedule_->items[item].instruction,
+                                  stream.pass - 1,
+                                  stream.issued,
+                                  stream.ready,
+                                  stream.start,
+                                  end};
+  std::vector<OperationRecord>& operations = timeline_.operations;
+  operations.push_back(record);
+  for (std::size_t i = operations.size() - 1; i > 0; --i) {
+    const OperationRecord& before = operations[i - 1];
+    if (before.end != end ||
+        std::tie(before.step, before.instruction) < std::tie(record.step, record.instruction)) {
+      break;
+    }
+    std::swap(operations[i - 1], operations[i]);
+  }
+}
+
+void SoloRun::NextItem(Stream& stream) {
+  const auto s = static_cast<std::size_t>(&stream - streams_.data());
+  const StreamRange& range = schedule_->streams[s];
+  ++stream.item;
+  if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;
+  EndPass(stream.pass, now_);
+  --still_in_pass_[stream.pass];
+  stream.item = range.step;
+  ++stream.pass;
+  if (stream.pass == passes_ || range.step == range.end) stream.state = StreamState::kDone;
+}
+
+void SoloRun::ReachCollective(std::uint32_t s, const Item& item) {
+  Stream& stream = streams_[s];
+  const std::uint32_t c = rank_.program->collectives[item.target].communicator;
+  const std::uint32_t number =
+      stream.pass == 0 ? item.other
+                       : schedule_->prologue_collectives[c] +
+                             (stream.pass - 1) * schedule_->step_collectives[c] + item.other;
+  stream.state = StreamState::kAtCollective;
+  stream.wait_for = {c, number};
+  Communicator& communicator = communicators_[c];
+  if (number == communicator.current) {
+    StartCollective(s, c);
+    return;
+  }
+  stream.next_waiting = communicator.waiting;
+  communicator.waiting = s;
+}
+
+void SoloRun::StartCollective(std::uint32_t s, std::uint32_t c) {
+  Stream& stream = streams_[s];
+  stream.start = now_;
+  stream.state = StreamState::kUnderWay;
+  communicators_[c].running = s;
+  const auto runner = static_cast<Runner>(streams_.size() + c);
+  const Cost& cost = schedule_->collective_costs[schedule_->items[stream.item].target];
+  if (!Start(runner, now_, cost)) return;
+  under_way_[runner].activity = Activity::kFixed;
+  Happen(runner);
+}
+
+bool SoloRun::Start(Runner runner, Time start, const Cost& cost) {
+  UnderWay& work = under_way_[runner];
+  const Time begin = start + cost.latency;
+  if (cost.use_count == 0) {
+    const Time end = begin + cost.work;
+    if (end == now_) return true;
+    work.activity = Activity::kFixed;
+    work.next = end;
+    return false;
+  }
+  work.profile = cost.profile;
+  work.work = cost.work;
+  if (begin == now_) {
+    BeginSharing(runner);
+  } else {
+    work.activity = Activity::kLatency;
+    work.next = begin;
+  }
+  return false;
+}
+
+void SoloRun::BeginSharing(Runner runner) {
+  UnderWay& work = under_way_[runner];
+  work.activity = Activity::kShares;
+  work.settled = false;
+  work.next = Time::Max();  // known when this instant is over
+  sharers_.insert(std::upper_bound(sharers_.begin(), sharers_.end(), runner), runner);
+  company_ = companies_.With(company_, work.profile);
+  unsettled_ = true;
+}
+
+void SoloRun::StopSharing(Runner runner) {
+  sharers_.erase(std::find(sharers_.begin(), sharers_.end(), runner));
+  company_ = companies_.Without(company_, under_way_[runner].profile);
+  unsettled_ = true;
+}
+
+// New rates and ends for what began at this instant, and for what that and what finished has moved.
+void SoloRun::Settle() {
+  unsettled_ = false;
+  for (const Runner runner : sharers_) {
+    UnderWay& work = under_way_[runner];
+    const std::uint64_t rate = companies_.RateOf(company_, work.profile);
+    if (!work.settled) {
+      work.settled = true;
+      work.left = SharedResources::Done(work.work, SharedResources::kFullRate);
+    } else if (rate == work.rate) {
+      continue;
+    } else {
+      work.left = LeftOf(work);
+    }
+    work.since = now_;
+    work.rate = rate;
+    work.next = now_ + SharedResources::TimeFor(work.left, rate);
+  }
+}
+
+// Whether the step that has just ended left everything as the one before it did.
+bool SoloRun::StepRepeats() {
+  const std::int64_t ended = static_cast<std::int64_t>(next_to_end_) - 1;
+  if (ended <= state_.pass) return false;
+  std::swap(state_, state_before_);
+  TakeState(state_);
+  if (state_before_.pass < 0 || state_before_.pass + 1 != state_.pass) return false;
+  if (ended <= options_.first_recorded_step) return false;
+  // Nobody may be further than the next step, for where a run ends there is none after that.
+  for (const Stream& stream : streams_) {
+    if (stream.pass > ended + 1) return false;
+  }
+  if (state_.device != state_before_.device) return false;
+  std::vector<Time>& ends = timeline_.step_ends;
+  const Time start = ended == 1 ? prologue_end_ : ends[ended - 2];
+  const Time interval = ends[ended - 1] - start;
+  const bool host = state_.host == state_before_.host && host_pass_ <= ended + 1;
+  if (!host) {
+    // A host that never waits is ahead by as much as a step takes longer than to issue it. If
+    // nothing has waited for it in this step, nothing will in those that follow.
+    if (schedule_->segments.size() != schedule_->prologue_segments + std::size_t{1}) return false;
+    if (schedule_->segments.back().length > interval) return false;
+    if (held_up_by_issue_ > start) return false;
+  }
+  repetition_ = Repetition{.step = static_cast<int>(ended) - 1, .start = start, .host = host};
+  for (auto s = static_cast<std::size_t>(ended); s < ends.size(); ++s) {
+    ends[s] = ends[s - 1] + interval;
+  }
+  return true;
+}
+
+void SoloRun::TakeState(State& state) const {
+  const std::int64_t pass = static_cast<std::int64_t>(next_to_end_) - 1;
+  state.pass = pass;
+  std::vector<std::int64_t>& device = state.device;
+  device.clear();
+  const auto since = [this](Time time) { return (time - now_).picoseconds(); };
+  device.push_back(since(pass == 0 ? prologue_end_ : timeline_.step_ends[pass - 1]));
+  const std::int64_t step_segments =
+      static_cast<std::int64_t>(schedule_->segments.size()) - schedule_->prologue_segments;
+  auto first_segment = static_cast<std::int64_t>(segment_begins_.size());
+  for (const Stream& stream : streams_) {
+    device.push_back(static_cast<std::int64_t>(stream.state));
+    if (stream.state == StreamState::kDone) continue;
+    device.push_back(stream.item);
+    device.push_back(stream.pass - pass);
+    const Item& item = schedule_->items[stream.item];
+    const std::int64_t segment = item.segment + (stream.pass - 1) * step_segments;
+    if (stream.pass > 0) first_segment = std::min(first_segment, segment);
+    switch (stream.state) {
+      case StreamState::kUnderWay:
+        device.push_back(since(stream.ready));
+        device.push_back(since(stream.start));
+        break;
+      case StreamState::kAtCollective:
+        device.push_back(since(stream.ready));
+        device.push_back(stream.wait_for.slot);
+        device.push_back(stream.next_waiting);
+        break;
+      case StreamState::kAwaitsRecord:
+        device.push_back(since(stream.ready));
+        device.push_back(stream.wait_for.slot);
+        device.push_back(stream.wait_for.count - pass);
+        device.push_back(stream.next_waiting);
+        break;
+      default:
+        break;
+    }
+  }
+  for (const UnderWay& work : under_way_) {
+    device.push_back(static_cast<std::int64_t>(work.activity));
+    if (work.activity == Activity::kNone) continue;
+    if (work.activity == Activity::kShares) {
+      const SharedWork left = LeftOf(work);
+      device.push_back(static_cast<std::int64_t>(left));
+      device.push_back(static_cast<std::int64_t>(left >> 64));
+    } else {
+      device.push_back(since(work.next));
+    }
+  }
+  for (std::size_t c = 0; c < communicators_.size(); ++c) {
+    const Communicator& communicator = communicators_[c];
+    device.push_back(communicator.current - pass * schedule_->step_collectives[c]);
+    device.push_back(communicator.running);
+    device.push_back(communicator.waiting);
+  }
+  for (std::size_t slot = schedule_->prologue_records; slot < reached_.size(); ++slot) {
+    device.push_back(reached_[slot] - pass);
+  }
+
+  std::vector<std::int64_t>& host = state.host;
+  host.clear();
+  host.push_back(host_pass_ - pass);
+  host.push_back(host_segment_);
+  host.push_back(host_waits_ ? 1 : 0);
+  host.push_back(since(host_clock_));
+  host.push_back(host_wait_for_.slot);
+  host.push_back(host_wait_for_.count - pass);
+  host.push_back(first_segment - pass * step_segments);
+  for (auto s = static_cast<std::size_t>(std::max<std::int64_t>(first_segment, 0));
+       s < segment_begins_.size(); ++s) {
+    host.push_back(since(segment_begins_[s]));
+  }
+}
+
+// What was left open, as if it ended never.
+void SoloRun::RecordWhatIsUnderWay() {
+  for (const Stream& stream : streams_) {
+    if (!Recorded(stream.pass)) continue;
+    const auto s = static_cast<std::size_t>(&stream - streams_.data());
+    const Index instruction =
+        stream.state == StreamState::kDone ? kNone : schedule_->items[stream.item].instruction;
+    const bool runs =
+        stream.state == StreamState::kUnderWay && under_way_[s].activity != Activity::kLooksLater;
+    if (runs || stream.state == StreamState::kAtCollective) {
+      const Time start = runs ? stream.start : Time::Max();
+      timeline_.operations.push_back(
+          {instruction, stream.pass - 1, stream.issued, stream.ready, start, Time::Max()});
+    } else if (stream.state == StreamState::kAwaitsRecord) {
+      timeline_.waits.push_back({instruction, stream.pass - 1, stream.ready, Time::Max()});
+    }
+  }
+  if (host_waits_ && Recorded(host_pass_) && reached_[host_wait_for_.slot] < host_wait_for_.count) {
+    timeline_.waits.push_back(
+        {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});
+  }
+}
+
+// Host tasks were known early; they take their places among the operations of the streams.
+void SoloRun::FinishTimeline() {
+  std::vector<OperationRecord>& operations = timeline_.operations;
+  if (!tasks_.empty()) {
+    const auto middle = static_cast<std::ptrdiff_t>(operations.size());
+    operations.insert(operations.end(), tasks_.begin(), tasks_.end());
+    std::inplace_merge(operations.begin(), operations.begin() + middle, operations.end(),
+                       [](const OperationRecord& a, const OperationRecord& b) {
+                         return std::tie(a.end, a.step, a.instruction) <
+                                std::tie(b.end, b.step, b.instruction);
+                       });
+  }
+  // A step that finds nothing to do is over when the one before it is.
+  std::vector<Time>& ends = timeline_.step_ends;
+  for (std::size_t s = 1; s < ends.size(); ++s) ends[s] = std::max(ends[s], ends[s - 1]);
+}
+
+void SoloRun::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const {
+  Time time = row.start;
+  for (std::uint32_t i = row.first; i < row.first + row.count; ++i) {
+    const Item& item = schedule_->items[i];
+    const Time end = time + companies_.DurationOf(row.beside, item.chain, item.place);
+    kernels.push_back({item.instruction, time, end});
+    time = end;
+  }
+}
+
+}  // namespace stepcast::simulate

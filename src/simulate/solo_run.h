@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/engine/shared_resources.h"
+#include "src/program/program.h"
+#include "src/program/timeline.h"
+#include "src/simulate/company.h"
+#include "src/simulate/schedule.h"
+#include "src/simulate/simulate.h"
+
+// One rank that runs by itself: its collectives use what is its own, and nobody else has to be
+// waited for. The rules are those of simulate.h, and the times those of ProgramRun, event by event;
+// but few things are under way at once, so the next event is found by looking at all of them, and
+// chains of operations (schedule.h) pass in a few additions while nothing else begins or ends.
+namespace stepcast::simulate {
+
+class SoloRun {
+ public:
+  // The timeline stays as it is until the next run, or until taken. No barrier, no carriage.
+  const program::Timeline& Go(const RankClass& rank, const Options& options);
+  program::Timeline Take() { return std::move(timeline_); }
+  std::span<const KernelRow> rows() const { return rows_; }
+  void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
+  const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
+
+ private:
+  using SharedWork = engine::SharedResources::Work;
+
+  // What is under way: on a stream, or of a communicator. Streams come first.
+  using Runner = std::uint32_t;
+  enum class Activity : std::uint8_t {
+    kNone,
+    kLooksLater,  // a stream: its next item will have been issued at `next`
+    kLatency,     // it begins to share at `next`
+    kShares,      // its end is `next` as long as nobody else comes or goes
+    kFixed,       // it uses nothing, and ends at `next`
+  };
+  struct UnderWay {
+    Time next = Time::Max();
+    Activity activity = Activity::kNone;
+    bool settled = false;  // kShares: `rate` and what follows are known
+    std::uint32_t profile = 0;
+    Time work;
+    std::uint64_t rate = 0;
+    SharedWork left = 0;  // at `since`
+    Time since;
+  };
+
+  enum class StreamState : std::uint8_t {
+    kReady,         // to be looked at
+    kUnderWay,      // runs an operation or a collective, or looks later
+    kAwaitsHost,    // its next item's issue time is not known: the host is held up
+    kAwaitsRecord,  // stands at a wait
+    kAtCollective,  // waits for its communicator
+    kDone,
+  };
+  struct Stream {
+    std::uint32_t item = 0;
+    std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
+    StreamState state = StreamState::kReady;
+    bool listed = false;
+    Time issued;  // of the operation under way or at its communicator
+    Time ready;   // ... and when it was let go; when a wait was reached
+    Time start;
+    WaitFor wait_for;                    // kAtCollective: communicator, number
+    std::uint32_t next_waiting = kNone;  // another stream that waits for the same
+  };
+  struct Communicator {
+    std::uint32_t current = 0;      // how many collectives have finished
+    std::uint32_t running = kNone;  // the stream whose collective is under way
+    std::uint32_t waiting = kNone;  // streams that have reached later ones
+  };
+
+  // All that decides what happens after a step has ended, times relative to now, counts relative
+  // to the step.
+  struct State {
+    std::int64_t pass = -1;  // that has ended; -1: none
+    std::vector<std::int64_t> device, host;
+  };
+
+  void SetUp();
+  Runner NextRunner() const;
+  void Happen(Runner runner);
+
+  // The host. It is followed only as far as somebody asks: when a segment begins depends on records
+  // alone, and a record cannot be reached again before the host has passed the wait for it.
+  bool KnowsSegment(std::uint32_t segment);
+  bool AdvanceHost();
+  void BeginSegment();
+  void EndPass(std::uint32_t pass, Time end);
+  void EndPasses();
+
+  // Streams.
+  void List(std::uint32_t stream);
+  void LookAtListed();
+  void Look(std::uint32_t stream);
+  void RunAhead(std::uint32_t stream);
+  void CompleteChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
+                     bool& row_open);
+  bool PassesRecord(std::uint32_t stream, const Item& item);
+  void ReachRecord(std::uint32_t slot);
+  void Complete(std::uint32_t stream);
+  void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
+  void NextItem(Stream& stream);
+  void ReachCollective(std::uint32_t stream, const Item& item);
+  void StartCollective(std::uint32_t stream, std::uint32_t communicator);
+
+  // Work. True if it takes no time and is over.
+  bool Start(Runner runner, Time start, const Cost& cost);
+  void BeginSharing(Runner runner);
+  void StopSharing(Runner runner);
+  void Settle();
+  SharedWork LeftOf(const UnderWay& work) const {
+    const SharedWork done = engine::SharedResources::Done(now_ - work.since, work.rate);
+    return work.left - std::min(done, work.left);
+  }
+
+  // Repetition.
+  bool StepRepeats();
+  void TakeState(State& state) const;
+
+  bool Recorded(std::uint32_t pass) const {
+    return pass > static_cast<std::uint32_t>(options_.first_recorded_step);
+  }
+  void FinishTimeline();
+  void RecordWhatIsUnderWay();
+
+  RankClass rank_;
+  Options options_;
+  std::uint32_t passes_ = 0;  // the prologue and the steps
+  Time now_;
+  Schedule own_schedule_;
+  const Schedule* schedule_ = nullptr;
+
+  // The host.
+  bool host_waits_ = false;
+  std::uint32_t host_pass_ = 0;
+  std::uint32_t host_segment_ = 0;  // the next to begin
+  Time host_clock_;
+  WaitFor host_wait_for_;
+  std::vector<Time> segment_begins_;  // as far as known: the prologue's, then step by step
+  std::vector<program::OperationRecord> tasks_;
+
+  std::vector<Stream> streams_;
+  std::vector<UnderWay> under_way_;  // by runner
+  std::vector<Communicator> communicators_;
+  std::vector<std::uint32_t> reached_;  // by record: how often
+  std::vector<Time> reached_at_;        // ... and when last
+  std::vector<std::uint32_t> waiting_;  // by record: the first stream that waits for it
+  std::vector<std::uint32_t> ready_;
+  std::size_t looked_at_ = 0;  // so many of `ready_`
+
+  Companies companies_;
+  std::vector<Runner> sharers_;  // ascending
+  std::uint32_t company_ = 0;    // theirs, once settled
+  bool unsettled_ = false;
+
+  std::vector<std::uint32_t> still_in_pass_;  // by pass: streams
+  std::uint32_t next_to_end_ = 0;             // the first pass that has not ended
+  Time prologue_end_;
+  State state_, state_before_;
+  Time held_up_by_issue_;  // the latest time at which a stream stood because of it
+  std::optional<Repetition> repetition_;
+
+  std::vector<KernelRow> rows_;
+  program::Timeline timeline_;
+};
+
+}  // namespace stepcast::simulate
