@@ -40,7 +40,7 @@ struct MemoryRecord {
 // One rank's run. Records of one stream are in time order; memory records are in host order.
 struct Timeline {
   std::vector<OperationRecord> operations{};  // in order of (end, issue)
-  std::vector<WaitRecord> waits{};
+  std::vector<WaitRecord> waits{};            // likewise
   std::vector<MemoryRecord> memory{};
   // End of step s: when everything issued in it had finished. Not decreasing.
   std::vector<Time> step_ends{};

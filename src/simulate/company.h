@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,50 +36,72 @@ class Companies {
   void Reset(const Schedule& schedule);
 
   std::uint32_t With(std::uint32_t company, std::uint32_t profile);
+  // `profile` is a member's.
   std::uint32_t Without(std::uint32_t company, std::uint32_t profile);
 
-  std::size_t SizeOf(std::uint32_t company) const { return companies_[company].count; }
   // A member's rate, in units of 2^-38.
-  std::uint64_t RateOf(std::uint32_t company, std::uint32_t profile) const;
+  std::uint64_t RateOf(std::uint32_t company, std::uint32_t profile) const {
+    return MembersOf(company)[PlaceOf(company, profile)].rate;
+  }
   // A member's place in Offsets::done.
-  std::size_t PlaceOf(std::uint32_t company, std::uint32_t profile) const;
+  std::size_t PlaceOf(std::uint32_t company, std::uint32_t profile) const {
+    const auto members = MembersOf(company);
+    std::size_t place = 0;
+    while (members[place].profile != profile) ++place;
+    return place;
+  }
 
   // The company has no more members than kMostBeside. Stays until the next call.
   Offsets Beside(std::uint32_t company, std::uint32_t chain);
   // How long an operation took of a chain that passed beside the company.
   Time DurationOf(std::uint32_t company, std::uint32_t chain, std::uint32_t place) const {
-    const Time* const ends = ends_.data() + companies_[company].chains[chain];
+    const Time* const ends = ends_.data() + PlaceOfChain(company, chain).ends;
     return ends[place + 1] - ends[place];
   }
 
  private:
+  struct Company {
+    std::uint32_t first = 0;  // in `members_`
+    std::uint32_t count = 0;
+    std::uint32_t beside = kNone;  // its entries in what follows, by profile and by chain; none yet
+  };
+  struct Member {
+    std::uint32_t profile = 0;
+    std::uint32_t without = kNone;  // the company without it; kNone: not found out yet
+    std::uint64_t rate = 0;
+  };
   // What an operation of some profile comes to beside a company.
   struct Disturbance {
     std::uint64_t rate = 0;  // 0: not found out yet
     std::array<std::uint64_t, kMostBeside> others{};
   };
-  struct Company {
-    std::uint32_t first = 0;  // in `profiles_`, `rates_`
-    std::uint32_t count = 0;
-    std::vector<std::uint32_t> with;    // by profile; kNone: not found out yet
-    std::vector<Disturbance> beside;    // by profile
-    std::vector<std::uint32_t> chains;  // where their offsets begin in `ends_`; kNone: not yet
-    std::vector<std::uint32_t> dones;   // ... and in `done_`
+  // Where the offsets of a chain beside a company are.
+  struct Place {
+    std::uint32_t ends = kNone;  // kNone: nowhere yet
+    std::uint32_t done = 0;
   };
 
-  std::span<const std::uint32_t> ProfilesOf(const Company& company) const {
-    return {profiles_.data() + company.first, company.count};
+  std::span<const Member> MembersOf(std::uint32_t company) const {
+    return {members_.data() + companies_[company].first, companies_[company].count};
+  }
+  std::uint32_t& WithOf(std::uint32_t company, std::uint32_t profile) {
+    return with_[company * schedule_->profiles.size() + profile];
+  }
+  const Place& PlaceOfChain(std::uint32_t company, std::uint32_t chain) const {
+    return places_[companies_[company].beside * schedule_->chains.size() + chain];
   }
   std::uint32_t Find(std::span<const std::uint32_t> profiles);
-  const Disturbance& BesideOf(std::uint32_t company, std::uint32_t profile);
+  const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
   void AddOffsets(std::uint32_t company, std::uint32_t chain);
 
   const Schedule* schedule_ = nullptr;
   std::vector<Company> companies_;
-  std::size_t count_ = 0;
-  std::vector<std::uint32_t> profiles_;  // by company
-  std::vector<std::uint64_t> rates_;     // likewise
-  std::vector<std::uint32_t> members_;   // of the one that is looked for
+  std::vector<Member> members_;            // by company
+  std::vector<std::uint32_t> with_;        // by company, then profile; kNone: not found out yet
+  std::uint32_t beside_count_ = 0;         // companies beside which something ran
+  std::vector<Disturbance> disturbances_;  // by such a company, then profile
+  std::vector<Place> places_;              // by such a company, then chain
+  std::vector<std::uint32_t> looked_for_;  // profiles
   std::vector<Time> ends_;
   std::vector<engine::SharedResources::Work> done_;
   engine::SharedResources probe_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/simulate/records.h"
 
 namespace stepcast::simulate {
 
@@ -417,8 +418,9 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
     }
     *link = waiter.next_waiting;
     if (now_ > waiter.ready && Recorded(c, waiter.pass)) {
-      timelines_[c].waits.push_back(
-          {ScheduleOf(waiter).items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_});
+      AppendInOrder(
+          {ScheduleOf(waiter).items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_},
+          timelines_[c].waits);
     }
     NextItem(waiter);
     if (waiter.state != StreamState::kDone) List(stream);
@@ -427,8 +429,9 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
       owner.wait_for.count <= count) {
     if (now_ > owner.clock) {
       if (Recorded(c, owner.pass)) {
-        timelines_[c].waits.push_back(
-            {ScheduleOf(c).segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_});
+        AppendInOrder(
+            {ScheduleOf(c).segments[owner.segment - 1].wait, owner.pass - 1, owner.clock, now_},
+            timelines_[c].waits);
       }
       owner.clock = now_;
     }
@@ -440,23 +443,9 @@ void ProgramRun::ReachRecord(std::uint32_t c, std::uint32_t slot) {
 void ProgramRun::Complete(std::uint32_t stream) {
   StreamRun& run = streams_[stream];
   if (Recorded(run.rank_class, run.pass)) {
-    const OperationRecord record = {ScheduleOf(run).items[run.item].instruction,
-                                    run.pass - 1,
-                                    run.issued,
-                                    run.ready,
-                                    run.start,
-                                    now_};
-    // Ends come in order; those at the same time are put in the order of their issue.
-    std::vector<OperationRecord>& operations = timelines_[run.rank_class].operations;
-    operations.push_back(record);
-    for (std::size_t i = operations.size() - 1; i > 0; --i) {
-      const OperationRecord& before = operations[i - 1];
-      if (before.end != now_ ||
-          std::tie(before.step, before.instruction) < std::tie(record.step, record.instruction)) {
-        break;
-      }
-      std::swap(operations[i - 1], operations[i]);
-    }
+    AppendInOrder({ScheduleOf(run).items[run.item].instruction, run.pass - 1, run.issued, run.ready,
+                   run.start, now_},
+                  timelines_[run.rank_class].operations);
   }
   NextItem(run);
 }
@@ -756,18 +745,9 @@ void ProgramRun::RecordWhatIsUnderWay() {
 
 // Host tasks were known early; they take their places among the operations of the streams.
 void ProgramRun::FinishTimelines() {
-  const auto earlier = [](const OperationRecord& a, const OperationRecord& b) {
-    return std::tie(a.end, a.step, a.instruction) < std::tie(b.end, b.step, b.instruction);
-  };
   for (std::uint32_t c = 0; c < runs_.size(); ++c) {
     Timeline& timeline = timelines_[c];
-    std::vector<OperationRecord>& operations = timeline.operations;
-    if (!runs_[c].tasks.empty()) {
-      const auto middle = static_cast<std::ptrdiff_t>(operations.size());
-      operations.insert(operations.end(), runs_[c].tasks.begin(), runs_[c].tasks.end());
-      std::inplace_merge(operations.begin(), operations.begin() + middle, operations.end(),
-                         earlier);
-    }
+    Merge(runs_[c].tasks, timeline.operations);
     // A step that finds nothing to do is over when the one before it is.
     for (std::size_t s = 1; s < timeline.step_ends.size(); ++s) {
       timeline.step_ends[s] = std::max(timeline.step_ends[s], timeline.step_ends[s - 1]);

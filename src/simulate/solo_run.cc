@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/simulate/records.h"
 
 namespace stepcast::simulate {
 
@@ -39,8 +40,6 @@ const Timeline& SoloRun::Go(const RankClass& rank, const Options& options) {
                         (options_.cut_last_step && next_to_end_ + 1 >= passes_ &&
                          next > timeline_.step_ends.end()[-2]);
       if (over) {
-        while (host_clock_ <= now_ && AdvanceHost()) {
-        }
         FinishTimeline();
         RecordWhatIsUnderWay();
         return timeline_;
@@ -73,6 +72,7 @@ void SoloRun::SetUp() {
   host_wait_for_ = WaitFor();
   segment_begins_.clear();
   tasks_.clear();
+  host_wait_records_.clear();
   const std::size_t streams = schedule_->streams.size();
   const std::size_t communicators = rank_.program->communicators.size();
   streams_.assign(streams, Stream());
@@ -188,7 +188,7 @@ bool SoloRun::AdvanceHost() {
     const Time reached = reached_at_[wait.slot];
     if (reached > host_clock_) {
       if (Recorded(host_pass_)) {
-        timeline_.waits.push_back(
+        host_wait_records_.push_back(
             {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, reached});
       }
       host_clock_ = reached;
@@ -237,6 +237,10 @@ void SoloRun::EndPasses() {
       STEPCAST_CHECK(AdvanceHost(), "what the host waits for in a pass is reached in it");
     }
     ++next_to_end_;
+    // Where a run may end, what the host does until then is part of it.
+    if (!options_.until_repetition && !options_.cut_last_step) continue;
+    while (host_clock_ <= now_ && AdvanceHost()) {
+    }
   }
 }
 
@@ -468,8 +472,9 @@ void SoloRun::ReachRecord(std::uint32_t slot) {
     }
     *link = waiter.next_waiting;
     if (now_ > waiter.ready && Recorded(waiter.pass)) {
-      timeline_.waits.push_back(
-          {schedule_->items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_});
+      AppendInOrder(
+          {schedule_->items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_},
+          timeline_.waits);
     }
     NextItem(waiter);
     if (waiter.state != StreamState::kDone) List(s);
@@ -487,25 +492,11 @@ void SoloRun::Complete(std::uint32_t s) {
   NextItem(stream);
 }
 
-// Ends come in order; those at the same time are put in the order of their issue.
 void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
   const Stream& stream = streams_[s];
-  const OperationRecord record = {schedule_->items[item].instruction,
-                                  stream.pass - 1,
-                                  stream.issued,
-                                  stream.ready,
-                                  stream.start,
-                                  end};
-  std::vector<OperationRecord>& operations = timeline_.operations;
-  operations.push_back(record);
-  for (std::size_t i = operations.size() - 1; i > 0; --i) {
-    const OperationRecord& before = operations[i - 1];
-    if (before.end != end ||
-        std::tie(before.step, before.instruction) < std::tie(record.step, record.instruction)) {
-      break;
-    }
-    std::swap(operations[i - 1], operations[i]);
-  }
+  AppendInOrder({schedule_->items[item].instruction, stream.pass - 1, stream.issued, stream.ready,
+                 stream.start, end},
+                timeline_.operations);
 }
 
 void SoloRun::NextItem(Stream& stream) {
@@ -735,18 +726,10 @@ void SoloRun::RecordWhatIsUnderWay() {
   }
 }
 
-// Host tasks were known early; they take their places among the operations of the streams.
+// What the host did takes its place among what the streams did.
 void SoloRun::FinishTimeline() {
-  std::vector<OperationRecord>& operations = timeline_.operations;
-  if (!tasks_.empty()) {
-    const auto middle = static_cast<std::ptrdiff_t>(operations.size());
-    operations.insert(operations.end(), tasks_.begin(), tasks_.end());
-    std::inplace_merge(operations.begin(), operations.begin() + middle, operations.end(),
-                       [](const OperationRecord& a, const OperationRecord& b) {
-                         return std::tie(a.end, a.step, a.instruction) <
-                                std::tie(b.end, b.step, b.instruction);
-                       });
-  }
+  Merge(tasks_, timeline_.operations);
+  Merge(host_wait_records_, timeline_.waits);
   // A step that finds nothing to do is over when the one before it is.
   std::vector<Time>& ends = timeline_.step_ends;
   for (std::size_t s = 1; s < ends.size(); ++s) ends[s] = std::max(ends[s], ends[s - 1]);

@@ -146,6 +146,7 @@ class SoloRun {
   WaitFor host_wait_for_;
   std::vector<Time> segment_begins_;  // as far as known: the prologue's, then step by step
   std::vector<program::OperationRecord> tasks_;
+  std::vector<program::WaitRecord> host_wait_records_;
 
   std::vector<Stream> streams_;
   std::vector<UnderWay> under_way_;  // by runner

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+// The order of a timeline's records.
+namespace stepcast::simulate {
+
+// Ends come in order; those at the same time are put in the order of their issue.
+template <typename Record>
+void AppendInOrder(const Record& record, std::vector<Record>& to) {
+  to.push_back(record);
+  for (std::size_t i = to.size() - 1; i > 0; --i) {
+    const Record& before = to[i - 1];
+    if (before.end != record.end ||
+        std::tie(before.step, before.instruction) < std::tie(record.step, record.instruction)) {
+      break;
+    }
+    std::swap(to[i - 1], to[i]);
+  }
+}
+
+// Both are in order.
+template <typename Record>
+void Merge(const std::vector<Record>& records, std::vector<Record>& into) {
+  if (records.empty()) return;
+  const auto middle = static_cast<std::ptrdiff_t>(into.size());
+  into.insert(into.end(), records.begin(), records.end());
+  std::inplace_merge(
+      into.begin(), into.begin() + middle, into.end(), [](const Record& a, const Record& b) {
+        return std::tie(a.end, a.step, a.instruction) < std::tie(b.end, b.step, b.instruction);
+      });
+}
+
+}  // namespace stepcast::simulate
