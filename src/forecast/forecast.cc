@@ -164,9 +164,7 @@ struct Simulated {
   const cost::Prices& prices;
   const Timeline& timeline;
   SteadyState steady;
-  // Kernels that are in rows and not in the timeline; null: there are none.
-  const simulate::Simulator* rows = nullptr;
-  std::vector<simulate::KernelRun>* kernels = nullptr;  // room for those
+  KernelRows rows{};
 };
 
 void SummariseTime(const Simulated& run, bool barrier,
@@ -175,9 +173,8 @@ void SummariseTime(const Simulated& run, bool barrier,
   const auto& ends = run.timeline.step_ends;
   const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
   const Time end = ends[steady.last];
-  const Breakdown sum = BreakDown(
-      run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
-      run.rows != nullptr ? run.rows->rows() : std::span<const simulate::KernelRow>());
+  const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
+                                  barrier ? LastIssue(run.timeline, steady.last) : end, run.rows);
   forecast.step_time = Mean(end - start, steady.count);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -187,15 +184,7 @@ void SummariseTime(const Simulated& run, bool barrier,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
-  std::span<const simulate::KernelRun> kernels;
-  if (run.rows != nullptr) {
-    run.kernels->clear();
-    for (const simulate::KernelRow& row : run.rows->rows()) {
-      if (row.end > start && row.start < end) run.rows->Expand(row, *run.kernels);
-    }
-    kernels = *run.kernels;
-  }
-  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, run.rows);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
@@ -350,7 +339,6 @@ struct Forecaster::Workspace {
   cost::PriceCache prices;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
-  std::vector<simulate::KernelRun> kernels;
 };
 
 namespace {
@@ -414,6 +402,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
     options.rows = rows;
+    options.memory = timed;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
@@ -436,7 +425,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
   }
   const Simulated simulated{
-      program, *prices, *timeline, steady, rows ? &simulator : nullptr, &workspace_->kernels};
+      program, *prices, *timeline, steady, {.simulator = rows ? &simulator : nullptr}};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
   SummariseCollectives(simulated, forecast);

@@ -11,15 +11,16 @@ Intervals Union(Intervals intervals) {
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_start)) {
     std::sort(intervals.begin(), intervals.end(), by_start);
   }
-  Intervals joined;
+  std::size_t joined = 0;
   for (const Interval& interval : intervals) {
-    if (!joined.empty() && interval.start <= joined.back().end) {
-      joined.back().end = std::max(joined.back().end, interval.end);
+    if (joined > 0 && interval.start <= intervals[joined - 1].end) {
+      intervals[joined - 1].end = std::max(intervals[joined - 1].end, interval.end);
     } else {
-      joined.push_back(interval);
+      intervals[joined++] = interval;
     }
   }
-  return joined;
+  intervals.resize(joined);
+  return intervals;
 }
 
 Intervals Intersection(std::span<const Interval> a, std::span<const Interval> b) {

@@ -29,61 +29,57 @@ std::vector<bool> HostStreams(const program::Program& program) {
   return host;
 }
 
+// The instants of a cluster by phase: the compute stream's come first.
+void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBreakdown& time) {
+  const auto add = [&time](program::Phase phase, Time length) {
+    time.phase[static_cast<std::size_t>(phase)] += length;
+  };
+  if (cluster.alone()) {
+    return add(kernels.spans[cluster.first].phase, cluster.end - cluster.start);
+  }
+  std::array<Intervals, program::kPhases> compute, beside;
+  for (std::size_t i = cluster.first; i < cluster.last; ++i) {
+    const KernelSpan& span = kernels.spans[i];
+    auto& streams = span.stream == program::Program::kComputeStream ? compute : beside;
+    Append({span.start, span.end}, streams[static_cast<std::size_t>(span.phase)]);
+  }
+  Intervals left{{cluster.start, cluster.end}};
+  for (auto* streams : {&compute, &beside}) {
+    for (int phase = 0; phase < program::kPhases; ++phase) {
+      const Intervals own = Union(std::move((*streams)[phase]));
+      add(static_cast<program::Phase>(phase), Length(Intersection(left, own)));
+      left = Difference(left, own);
+    }
+  }
+}
+
 }  // namespace
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits, std::span<const simulate::KernelRow> rows) {
+                    Time end, Time host_waits, const KernelRows& rows) {
   const auto clip = [&](Time from, Time to) {
     return Interval{std::max(from, start), std::min(to, end)};
   };
-  // Kernels by phase, the compute stream's apart: they come first where streams overlap.
-  std::array<Intervals, program::kPhases> compute, beside;
+  const KernelSpans kernels =
+      KernelSpansOf(program, timeline, rows, start, end, HostStreams(program));
+  Breakdown result;
+  for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
+
   Intervals running, under_way, waiting;
-  const std::vector<bool> host = HostStreams(program);
-  const auto add_kernels = [&](std::uint16_t stream, program::Phase phase, Time from, Time to) {
-    if (!host.empty() && host[stream]) return;
-    auto& streams = stream == program::Program::kComputeStream ? compute : beside;
-    Append(clip(from, to), streams[static_cast<std::size_t>(phase)]);
-  };
-  // Both are in the order of ends, and so are the intervals.
-  auto row = rows.begin();
-  const auto add_rows_until = [&](Time time) {
-    for (; row != rows.end() && row->end <= time; ++row) {
-      if (row->end <= start || row->start >= end) continue;
-      add_kernels(row->stream, row->phase, row->start, row->end);
-    }
-  };
   for (const program::OperationRecord& record : timeline.operations) {
-    add_rows_until(record.end);
     if (record.end <= start || record.ready >= end) continue;
-    const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode == Opcode::kKernel) {
-      add_kernels(instruction.stream, instruction.phase, record.start, record.end);
-    } else if (instruction.opcode == Opcode::kCollective) {
-      Append(clip(record.start, record.end), running);
-      Append(clip(record.ready, record.end), under_way);
-    }
+    if (program.step[record.instruction].opcode != Opcode::kCollective) continue;
+    Append(clip(record.start, record.end), running);
+    Append(clip(record.ready, record.end), under_way);
   }
-  add_rows_until(Time::Max());
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }
-
   waiting.push_back(clip(host_waits, end));
-
-  Breakdown result;
-  Intervals left{{start, end}};
-  for (auto* streams : {&compute, &beside}) {
-    for (int phase = 0; phase < program::kPhases; ++phase) {
-      const Intervals kernels = Union(std::move((*streams)[phase]));
-      result.time.phase[phase] += Length(Intersection(left, kernels));
-      left = Difference(left, kernels);
-    }
-  }
-  result.exposed =
-      Intersection(left, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
+  result.exposed = Intersection(
+      kernels.gaps, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
   result.time.exposed_communication = Length(result.exposed);
-  result.time.idle = Length(left) - result.time.exposed_communication;
+  result.time.idle = Length(kernels.gaps) - result.time.exposed_communication;
   result.communication_total = Length(Union(std::move(running)));
   return result;
 }

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <span>
-
 #include "src/forecast/intervals.h"
+#include "src/forecast/kernel_spans.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
-#include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
 
@@ -20,6 +18,6 @@ struct Breakdown {
 // host is known to wait for the device (at a barrier); pass `end` when it is not. `rows`: kernels
 // that are not in the timeline.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits, std::span<const simulate::KernelRow> rows = {});
+                    Time end, Time host_waits, const KernelRows& rows = {});
 
 }  // namespace stepcast::forecast

@@ -69,49 +69,66 @@ std::string_view ResidualOf(Part part) {
 }
 
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end,
-                       std::span<const simulate::KernelRun> kernels) {
-  std::array<Intervals, kParts> busy;
-  const auto add = [&](Part part, Time from, Time to) {
-    Append({std::max(from, start), std::min(to, end)}, busy[static_cast<std::size_t>(part)]);
-  };
+                       const cost::Prices& prices, Time start, Time end, const KernelRows& rows) {
+  PartTimes times{};
   const auto part_of = [&](program::Index instruction) {
-    return PartOf(program.kernels[program.step[instruction].operand].kind);
+    return static_cast<std::size_t>(
+        PartOf(program.kernels[program.step[instruction].operand].kind));
   };
-  // Both are in the order of ends, and so are the intervals.
-  auto kernel = kernels.begin();
-  const auto add_kernels_until = [&](Time time) {
-    for (; kernel != kernels.end() && kernel->end <= time; ++kernel) {
-      if (kernel->end <= start || kernel->start >= end) continue;
-      add(part_of(kernel->instruction), kernel->start, kernel->end);
-    }
-  };
-  for (const program::OperationRecord& record : timeline.operations) {
-    add_kernels_until(record.end);
-    if (record.end <= start || record.start >= end) continue;
-    const program::Instruction& instruction = program.step[record.instruction];
-    Part part = Part::kIdle;
-    if (instruction.opcode == Opcode::kKernel) {
-      part = PartOf(program.kernels[instruction.operand].kind);
-    } else if (instruction.opcode == Opcode::kCollective) {
-      part = PartOf(prices.collectives[instruction.operand].demand.provenance);
-    } else {
+  std::vector<simulate::KernelRun> expanded;
+  // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
+  // computes. Where several do:
+  constexpr Part kOrder[] = {Part::kGiven, Part::kGemm, Part::kAttention, Part::kOptimizer,
+                             Part::kMemoryBound};
+  const KernelSpans kernels = KernelSpansOf(program, timeline, rows, start, end);
+  std::vector<Time> by_kernel(program.kernels.size());
+  for (const KernelCluster& cluster : kernels.clusters) {
+    const KernelSpan& first = kernels.spans[cluster.first];
+    if (cluster.alone() && first.row != nullptr && first.whole) {
+      rows.simulator->AddDurations(*first.row, by_kernel);
       continue;
     }
-    add(part, record.start, record.end);
+    std::array<Intervals, kParts> busy;
+    for (std::size_t i = cluster.first; i < cluster.last; ++i) {
+      const KernelSpan& span = kernels.spans[i];
+      expanded.clear();
+      if (span.row != nullptr) {
+        rows.simulator->Expand(*span.row, expanded);
+      } else {
+        expanded.push_back({span.instruction, span.start, span.end});
+      }
+      for (const simulate::KernelRun& kernel : expanded) {
+        Append({std::max(kernel.start, start), std::min(kernel.end, end)},
+               busy[part_of(kernel.instruction)]);
+      }
+    }
+    Intervals left{{cluster.start, cluster.end}};
+    for (const Part part : kOrder) {
+      const auto index = static_cast<std::size_t>(part);
+      if (busy[index].empty()) continue;
+      const Intervals own = Union(std::move(busy[index]));
+      times[index] += Length(Intersection(left, own));
+      left = Difference(left, own);
+    }
   }
-  add_kernels_until(Time::Max());
-  // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
-  // computes.
-  constexpr Part kOrder[] = {Part::kGiven,        Part::kGemm,        Part::kAttention,
-                             Part::kOptimizer,    Part::kMemoryBound, Part::kCollective,
-                             Part::kCollectiveLaw};
-  PartTimes times{};
-  Intervals left{{start, end}};
-  for (const Part part : kOrder) {
+  for (std::size_t k = 0; k < by_kernel.size(); ++k) {
+    times[static_cast<std::size_t>(PartOf(program.kernels[k].kind))] += by_kernel[k];
+  }
+
+  std::array<Intervals, kParts> busy;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.end <= start || record.start >= end) continue;
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const Part part = PartOf(prices.collectives[instruction.operand].demand.provenance);
+    Append({std::max(record.start, start), std::min(record.end, end)},
+           busy[static_cast<std::size_t>(part)]);
+  }
+  Intervals left = kernels.gaps;
+  for (const Part part : {Part::kGiven, Part::kCollective, Part::kCollectiveLaw}) {
     const auto index = static_cast<std::size_t>(part);
     const Intervals own = Union(std::move(busy[index]));
-    times[index] = Length(Intersection(left, own));
+    times[index] += Length(Intersection(left, own));
     left = Difference(left, own);
   }
   times[static_cast<std::size_t>(Part::kIdle)] = Length(left);

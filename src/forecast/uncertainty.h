@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -12,10 +11,10 @@
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
 #include "src/cost/prices.h"
+#include "src/forecast/kernel_spans.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
-#include "src/simulate/simulate.h"
 
 // How well a forecast is known, by what its profile says of its own residuals.
 //
@@ -52,11 +51,11 @@ std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Every instant of [start, end) belongs to one part, so that they add up to its length. `kernels`:
-// those that are not in the timeline, in the order of their ends.
+// Every instant of [start, end) belongs to one part, so that they add up to its length. `rows`:
+// kernels that are not in the timeline.
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
-                       std::span<const simulate::KernelRun> kernels = {});
+                       const KernelRows& rows = {});
 
 // Within which nine of ten measurements of a step time are expected. A part without a residual
 // counts with the largest of the other parts, unless the profile has one of whole steps, which then

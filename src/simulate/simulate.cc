@@ -38,6 +38,10 @@ void Simulator::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) co
   solo_->Expand(row, kernels);
 }
 
+void Simulator::AddDurations(const KernelRow& row, std::span<Time> by_kernel) const {
+  solo_->AddDurations(row, by_kernel);
+}
+
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options) {
   if (RunsAlone(classes, options)) {

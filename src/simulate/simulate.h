@@ -136,6 +136,8 @@ class Simulator {
   std::span<const KernelRow> rows() const;
   // Appends a row's kernels, the first one first.
   void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
+  // Adds how long each of a row's kernels took, by entry of Program::kernels.
+  void AddDurations(const KernelRow& row, std::span<Time> by_kernel) const;
 
  private:
   std::unique_ptr<ProgramRun> run_;

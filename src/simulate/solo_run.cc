@@ -745,4 +745,11 @@ void SoloRun::Expand(const KernelRow& row, std::vector<KernelRun>& kernels) cons
   }
 }
 
+void SoloRun::AddDurations(const KernelRow& row, std::span<Time> by_kernel) const {
+  for (std::uint32_t i = row.first; i < row.first + row.count; ++i) {
+    const Item& item = schedule_->items[i];
+    by_kernel[item.target] += companies_.DurationOf(row.beside, item.chain, item.place);
+  }
+}
+
 }  // namespace stepcast::simulate

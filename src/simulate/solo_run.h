@@ -27,6 +27,7 @@ class SoloRun {
   program::Timeline Take() { return std::move(timeline_); }
   std::span<const KernelRow> rows() const { return rows_; }
   void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
+  void AddDurations(const KernelRow& row, std::span<Time> by_kernel) const;
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
 
  private:
