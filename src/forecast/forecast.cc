@@ -173,8 +173,12 @@ void SummariseTime(const Simulated& run, bool barrier,
   const auto& ends = run.timeline.step_ends;
   const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
   const Time end = ends[steady.last];
-  const Breakdown sum = BreakDown(run.program, run.timeline, start, end,
-                                  barrier ? LastIssue(run.timeline, steady.last) : end, run.rows);
+  const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, run.rows, start, end);
+  const std::vector<bool> host = HostStreams(run.program);
+  const Breakdown sum = BreakDown(
+      run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
+      host.empty() ? kernels
+                   : KernelSpansOf(run.program, run.timeline, run.rows, start, end, host));
   forecast.step_time = Mean(end - start, steady.count);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -184,7 +188,8 @@ void SummariseTime(const Simulated& run, bool barrier,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
-  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, run.rows);
+  PartTimes exposed =
+      ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels, run.rows);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.

@@ -59,4 +59,19 @@ KernelSpans KernelSpansOf(const program::Program& program, const program::Timeli
   return result;
 }
 
+std::vector<bool> HostStreams(const program::Program& program) {
+  std::vector<bool> host;
+  if (std::none_of(program.kernels.begin(), program.kernels.end(),
+                   [](const Kernel& kernel) { return kernel.on_host; })) {
+    return host;
+  }
+  host.resize(program.streams.size());
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != program::Opcode::kKernel) continue;
+    if (instruction.stream == program::Program::kComputeStream) continue;
+    if (program.kernels[instruction.operand].on_host) host[instruction.stream] = true;
+  }
+  return host;
+}
+
 }  // namespace stepcast::forecast

@@ -51,4 +51,8 @@ KernelSpans KernelSpansOf(const program::Program& program, const program::Timeli
                           const KernelRows& rows, Time start, Time end,
                           const std::vector<bool>& without = {});
 
+// Which streams stand for the host's own work beside the device's: loading data, writing a
+// checkpoint, drives. What runs there is no phase of the device's. Empty: none.
+std::vector<bool> HostStreams(const program::Program& program);
+
 }  // namespace stepcast::forecast

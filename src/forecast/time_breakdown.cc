@@ -12,23 +12,6 @@ namespace {
 
 using program::Opcode;
 
-// Which streams stand for the host's own work beside the device's: loading data, writing a
-// checkpoint, drives. What runs there is no phase of the device's. Empty: none.
-std::vector<bool> HostStreams(const program::Program& program) {
-  std::vector<bool> host;
-  if (std::none_of(program.kernels.begin(), program.kernels.end(),
-                   [](const Kernel& kernel) { return kernel.on_host; })) {
-    return host;
-  }
-  host.resize(program.streams.size());
-  for (const program::Instruction& instruction : program.step) {
-    if (instruction.opcode != Opcode::kKernel) continue;
-    if (instruction.stream == program::Program::kComputeStream) continue;
-    if (program.kernels[instruction.operand].on_host) host[instruction.stream] = true;
-  }
-  return host;
-}
-
 // The instants of a cluster by phase: the compute stream's come first.
 void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBreakdown& time) {
   const auto add = [&time](program::Phase phase, Time length) {
@@ -56,12 +39,16 @@ void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBre
 }  // namespace
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits, const KernelRows& rows) {
+                    Time end, Time host_waits) {
+  return BreakDown(program, timeline, start, end, host_waits,
+                   KernelSpansOf(program, timeline, {}, start, end, HostStreams(program)));
+}
+
+Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
+                    Time end, Time host_waits, const KernelSpans& kernels) {
   const auto clip = [&](Time from, Time to) {
     return Interval{std::max(from, start), std::min(to, end)};
   };
-  const KernelSpans kernels =
-      KernelSpansOf(program, timeline, rows, start, end, HostStreams(program));
   Breakdown result;
   for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
 

@@ -15,9 +15,13 @@ struct Breakdown {
 };
 
 // Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the
-// host is known to wait for the device (at a barrier); pass `end` when it is not. `rows`: kernels
-// that are not in the timeline.
+// host is known to wait for the device (at a barrier); pass `end` when it is not.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
-                    Time end, Time host_waits, const KernelRows& rows = {});
+                    Time end, Time host_waits);
+
+// The same where the spans of the device's kernels in [start, end) are known; the timeline need not
+// have them.
+Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
+                    Time end, Time host_waits, const KernelSpans& kernels);
 
 }  // namespace stepcast::forecast

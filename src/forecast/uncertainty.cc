@@ -69,7 +69,8 @@ std::string_view ResidualOf(Part part) {
 }
 
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end, const KernelRows& rows) {
+                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels,
+                       const KernelRows& rows) {
   PartTimes times{};
   const auto part_of = [&](program::Index instruction) {
     return static_cast<std::size_t>(
@@ -80,13 +81,18 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   // computes. Where several do:
   constexpr Part kOrder[] = {Part::kGiven, Part::kGemm, Part::kAttention, Part::kOptimizer,
                              Part::kMemoryBound};
-  const KernelSpans kernels = KernelSpansOf(program, timeline, rows, start, end);
   std::vector<Time> by_kernel(program.kernels.size());
   for (const KernelCluster& cluster : kernels.clusters) {
-    const KernelSpan& first = kernels.spans[cluster.first];
-    if (cluster.alone() && first.row != nullptr && first.whole) {
-      rows.simulator->AddDurations(*first.row, by_kernel);
-      continue;
+    if (cluster.alone()) {
+      const KernelSpan& only = kernels.spans[cluster.first];
+      if (only.row == nullptr) {
+        times[part_of(only.instruction)] += only.end - only.start;
+        continue;
+      }
+      if (only.whole) {
+        rows.simulator->AddDurations(*only.row, by_kernel);
+        continue;
+      }
     }
     std::array<Intervals, kParts> busy;
     for (std::size_t i = cluster.first; i < cluster.last; ++i) {

@@ -82,48 +82,46 @@ const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
   return disturbance;
 }
 
-Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain) {
+Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
   Company& own = companies_[company];
   if (own.beside == kNone) {
     own.beside = beside_count_++;
     disturbances_.resize(beside_count_ * schedule_->profiles.size());
     places_.resize(beside_count_ * schedule_->chains.size());
   }
-  const std::size_t others = own.count;
-  if (PlaceOfChain(company, chain).ends == kNone) AddOffsets(company, chain);
-  const Place& place = PlaceOfChain(company, chain);
-  const std::size_t entries = schedule_->chains[chain].count + std::size_t{1};
-  return {{ends_.data() + place.ends, entries}, {done_.data() + place.done, entries * others}};
+  const Place& place = places_[PlaceOfChain(company, chain)];
+  if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
+  return {ends_.data() + place.ends, done_.data() + place.done};
 }
 
-void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain) {
+void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
   const std::size_t others = companies_[company].count;
   STEPCAST_CHECK(others <= kMostBeside, "beside few chains pass in one go");
+  Place& place = places_[PlaceOfChain(company, chain)];
+  const auto costs = schedule_->CostsOf(schedule_->chains[chain]);
+  if (place.ends == kNone) {
+    place.ends = static_cast<std::uint32_t>(ends_.size());
+    place.done = static_cast<std::uint32_t>(done_.size());
+    ends_.resize(ends_.size() + costs.size() + 1);
+    done_.resize(done_.size() + (costs.size() + 1) * others);
+  }
   std::array<std::uint64_t, kMostBeside> undisturbed{};
   for (std::size_t i = 0; i < others; ++i) undisturbed[i] = MembersOf(company)[i].rate;
-  places_[companies_[company].beside * schedule_->chains.size() + chain] = {
-      static_cast<std::uint32_t>(ends_.size()), static_cast<std::uint32_t>(done_.size())};
-  Time end;
-  std::array<SharedResources::Work, kMostBeside> done{};
-  const auto add = [&] {
-    ends_.push_back(end);
-    for (std::size_t i = 0; i < others; ++i) done_.push_back(done[i]);
-  };
-  add();
-  for (const std::uint32_t target : schedule_->CostsOf(schedule_->chains[chain])) {
-    const Cost& cost = schedule_->costs[target];
+  for (; place.known < until; ++place.known) {
+    const Cost& cost = schedule_->costs[costs[place.known]];
     const Disturbance& beside = DisturbanceOf(company, cost.profile);
     const Time work =
         beside.rate == SharedResources::kFullRate
             ? cost.work
             : SharedResources::TimeFor(SharedResources::Done(cost.work, SharedResources::kFullRate),
                                        beside.rate);
+    Time* const end = ends_.data() + place.ends + place.known;
+    end[1] = end[0] + cost.latency + work;
+    SharedResources::Work* const done = done_.data() + place.done + place.known * others;
     for (std::size_t i = 0; i < others; ++i) {
-      done[i] += SharedResources::Done(cost.latency, undisturbed[i]) +
-                 SharedResources::Done(work, beside.others[i]);
+      done[others + i] = done[i] + SharedResources::Done(cost.latency, undisturbed[i]) +
+                         SharedResources::Done(work, beside.others[i]);
     }
-    end += cost.latency + work;
-    add();
   }
 }
 

@@ -15,12 +15,11 @@
 namespace stepcast::simulate {
 
 // Where a chain's operations end that run one after the other beside others who go on all the time:
-// after its beginning, and how much the others have got done by then. Both count from the chain's
-// first operation; entry k is before the k-th, and there is one more than operations.
+// after its beginning, and how much the others have got done by then. Entry k is before operation
+// k.
 struct Offsets {
-  std::span<const Time> ends;
-  // By entry, then by member of the company.
-  std::span<const engine::SharedResources::Work> done;
+  const Time* ends = nullptr;
+  const engine::SharedResources::Work* done = nullptr;  // by entry, then by member of the company
 };
 
 // Activities by their profiles (Schedule::profiles), ascending: which of them is who does not
@@ -51,11 +50,12 @@ class Companies {
     return place;
   }
 
-  // The company has no more members than kMostBeside. Stays until the next call.
-  Offsets Beside(std::uint32_t company, std::uint32_t chain);
+  // Entries up to that before the chain's operation `until`, or more. The company has no more
+  // members than kMostBeside. Stays until the next call.
+  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
   // How long an operation took of a chain that passed beside the company.
   Time DurationOf(std::uint32_t company, std::uint32_t chain, std::uint32_t place) const {
-    const Time* const ends = ends_.data() + PlaceOfChain(company, chain).ends;
+    const Time* const ends = ends_.data() + places_[PlaceOfChain(company, chain)].ends;
     return ends[place + 1] - ends[place];
   }
 
@@ -79,6 +79,7 @@ class Companies {
   struct Place {
     std::uint32_t ends = kNone;  // kNone: nowhere yet
     std::uint32_t done = 0;
+    std::uint32_t known = 0;  // so many operations
   };
 
   std::span<const Member> MembersOf(std::uint32_t company) const {
@@ -87,12 +88,12 @@ class Companies {
   std::uint32_t& WithOf(std::uint32_t company, std::uint32_t profile) {
     return with_[company * schedule_->profiles.size() + profile];
   }
-  const Place& PlaceOfChain(std::uint32_t company, std::uint32_t chain) const {
-    return places_[companies_[company].beside * schedule_->chains.size() + chain];
+  std::size_t PlaceOfChain(std::uint32_t company, std::uint32_t chain) const {
+    return companies_[company].beside * schedule_->chains.size() + chain;
   }
   std::uint32_t Find(std::span<const std::uint32_t> profiles);
   const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
-  void AddOffsets(std::uint32_t company, std::uint32_t chain);
+  void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   const Schedule* schedule_ = nullptr;
   std::vector<Company> companies_;

@@ -82,6 +82,7 @@ void SoloRun::SetUp() {
   reached_at_.assign(schedule_->records.size(), Time());
   waiting_.assign(schedule_->records.size(), kNone);
   ready_.clear();
+  looked_at_ = 0;
   companies_.Reset(*schedule_);
   sharers_.clear();
   company_ = Companies::kNobody;
@@ -254,12 +255,13 @@ void SoloRun::List(std::uint32_t stream) {
 
 // First come, first looked at; those who are let go meanwhile stand in line.
 void SoloRun::LookAtListed() {
-  for (looked_at_ = 0; looked_at_ < ready_.size();) {
+  while (looked_at_ < ready_.size()) {
     const std::uint32_t stream = ready_[looked_at_++];
     streams_[stream].listed = false;
     Look(stream);
   }
   ready_.clear();
+  looked_at_ = 0;
 }
 
 // Goes through the stream's queue until something takes time or is not there yet.
@@ -363,12 +365,14 @@ void SoloRun::RunAhead(std::uint32_t s) {
                                                           }) -
                                          first);
     }
-    const Offsets offsets = companies_.Beside(company_, item.chain);
-    // After so many of them somebody else still goes on.
-    const SharedWork* const before = offsets.done.data() + item.place * count;
-    const Time ran = offsets.ends[item.place];
+    // After so many of them the others still go on, and nothing else has happened. Mostly that is
+    // so for all of them or for few.
+    Offsets offsets;
     const auto undisturbed = [&](std::uint32_t operations) {
-      if (start + (offsets.ends[item.place + operations] - ran) >= until) return false;
+      offsets = companies_.Beside(company_, item.chain, item.place + operations);
+      const Time* const ends = offsets.ends + item.place;
+      if (start + (ends[operations] - ends[0]) >= until) return false;
+      const SharedWork* const before = offsets.done + item.place * count;
       const SharedWork* const done = before + operations * count;
       for (std::size_t i = 0; i < count; ++i) {
         const SharedWork waiting =
@@ -377,16 +381,17 @@ void SoloRun::RunAhead(std::uint32_t s) {
       }
       return true;
     };
-    const bool all = undisturbed(chunk);
-    if (!all) {
-      std::uint32_t most = 0;
-      for (std::uint32_t too_many = chunk; too_many - most > 1;) {
-        const std::uint32_t middle = most + (too_many - most) / 2;
-        (undisturbed(middle) ? most : too_many) = middle;
-      }
-      chunk = most;
+    std::uint32_t most = 0;
+    std::uint32_t too_many = chunk + 1;
+    for (std::uint32_t next = count == 0 ? chunk : std::min(chunk, 1U); most < chunk;) {
+      (undisturbed(next) ? most : too_many) = next;
+      if (too_many - most <= 1) break;
+      next = too_many > chunk ? std::min(chunk, 4 * next) : most + (too_many - most) / 2;
     }
+    const bool all = most == chunk;
+    chunk = most;
     if (chunk == 0) break;
+    const SharedWork* const before = offsets.done + item.place * count;
     for (std::size_t i = 0; i < count; ++i) {
       left[i] -= SharedResources::Done(start - now_, under_way_[sharers_[i]].rate) +
                  (before[chunk * count + places[i]] - before[places[i]]);
@@ -541,6 +546,16 @@ void SoloRun::StartCollective(std::uint32_t s, std::uint32_t c) {
   Happen(runner);
 }
 
+// For until then, and then, no event comes and nobody has anything to do.
+bool SoloRun::NothingHappensUntil(Time time) {
+  if (looked_at_ < ready_.size()) return false;
+  if (unsettled_) Settle();
+  for (const UnderWay& other : under_way_) {
+    if (other.next <= time) return false;
+  }
+  return true;
+}
+
 bool SoloRun::Start(Runner runner, Time start, const Cost& cost) {
   UnderWay& work = under_way_[runner];
   const Time begin = start + cost.latency;
@@ -553,7 +568,8 @@ bool SoloRun::Start(Runner runner, Time start, const Cost& cost) {
   }
   work.profile = cost.profile;
   work.work = cost.work;
-  if (begin == now_) {
+  if (begin == now_ || NothingHappensUntil(begin)) {
+    now_ = begin;
     BeginSharing(runner);
   } else {
     work.activity = Activity::kLatency;

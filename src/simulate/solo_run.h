@@ -114,6 +114,7 @@ class SoloRun {
 
   // Work. True if it takes no time and is over.
   bool Start(Runner runner, Time start, const Cost& cost);
+  bool NothingHappensUntil(Time time);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);
   void Settle();
