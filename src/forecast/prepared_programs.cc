@@ -8,28 +8,8 @@
 namespace stepcast::forecast {
 namespace {
 
-// What of a plan can make a difference between instructions: numbers of ranks only by there being
-// one or several, and whether groups of ranks hold a copy of the states each.
-plan::Plan ShapeOf(const plan::Plan& plan) {
-  plan::Plan shape = plan;
-  const std::int64_t data = plan.parallelism.data;
-  const std::int64_t shard = plan.data_parallel.shard_group_size;
-  shape.parallelism.data = std::min<std::int64_t>(data, 2);
-  shape.data_parallel.shard_group_size = shard == data ? 0 : std::min<std::int64_t>(shard, 2);
-  shape.training.global_batch_size = 0;
-  return shape;
-}
-
-bool Same(const plan::Plan& a, const plan::Plan& b) {
-  return a.training == b.training && a.parallelism == b.parallelism &&
-         a.data_parallel == b.data_parallel && a.software == b.software;
-}
-
-// A micro-batch's work does not depend on how many there are.
-bool SameWork(plan::Training a, const plan::Training& b) {
-  a.gradient_accumulation = b.gradient_accumulation;
-  return a == b;
-}
+// More are not needed: as a rule one is forgotten when one is added.
+constexpr std::size_t kMostSpare = 4;
 
 std::size_t InstructionsOf(const program::Program& program) {
   return program.prologue.size() + program.step.size();
@@ -38,15 +18,29 @@ std::size_t InstructionsOf(const program::Program& program) {
 }  // namespace
 
 PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
-  bool found = false;
-  Known& known = Find(scenario, found);
-  known.last_used = ++uses_;
-  PreparedProgram& prepared = known.prepared;
-  if (found && known.resizes) {
-    if (lowering::Resize(scenario, *prepared.works, prepared.program)) return prepared;
-    known.resizes = false;
+  Known* known = Find(scenario);
+  const bool found = known != nullptr;
+  if (!found) known = &Add(scenario);
+  last_ = known;
+  known->last_used = ++uses_;
+  PreparedProgram& prepared = known->prepared;
+  if (found && known->resizes) {
+    if (lowering::Resize(scenario, *prepared.works, prepared.program, &prepared.sizes)) {
+      return prepared;
+    }
+    known->resizes = prepared.sizes.complete();  // to other numbers of ranks it may
   }
-  prepared.program = lowering::Lower(scenario, {.works = prepared.works.get()});
+  Lower(scenario, prepared);
+  if (!found) Forget();
+  return prepared;
+}
+
+void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram& prepared) {
+  program::Program spent = std::move(prepared.program);
+  prepared.sizes.Clear();
+  prepared.program = lowering::Lower(
+      scenario,
+      {.works = prepared.works.get(), .bare = true, .sizes = &prepared.sizes, .spent = &spent});
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
   prepared.delayed.reset();
@@ -61,30 +55,67 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   }
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
   prepared.peak.reset();
-  if (!found) Forget();
-  return prepared;
 }
 
-PreparedPrograms::Known& PreparedPrograms::Find(const scenario::Scenario& scenario, bool& found) {
-  const plan::Plan shape = ShapeOf(scenario.plan);
-  std::shared_ptr<const std::vector<model::LayerWork>> works;
+PreparedPrograms::Ranks PreparedPrograms::RanksOf(const plan::Plan& plan) {
+  const std::int64_t data = plan.parallelism.data;
+  const std::int64_t shard = plan.data_parallel.shard_group_size;
+  return {.several = data > 1, .several_share = shard > 1, .all_share = shard == data};
+}
+
+// Numbers of ranks are made the same first: comparing goes by without a copy of the plan.
+bool PreparedPrograms::Same(const scenario::Scenario& scenario, const Ranks& ranks, Known& known) {
+  const plan::Plan& plan = scenario.plan;
+  plan::Plan& other = known.plan;
+  if (known.model != scenario.model || known.calibration != scenario.calibration ||
+      known.ranks != ranks) {
+    return false;
+  }
+  other.parallelism.data = plan.parallelism.data;
+  other.data_parallel.shard_group_size = plan.data_parallel.shard_group_size;
+  other.training.global_batch_size = plan.training.global_batch_size;
+  return other.data_parallel == plan.data_parallel && other.training == plan.training &&
+         other.parallelism == plan.parallelism && other.software == plan.software;
+}
+
+// A micro-batch's work does not depend on how many there are.
+bool PreparedPrograms::SameWork(const scenario::Scenario& scenario, Known& known) {
+  const plan::Training& training = scenario.plan.training;
+  plan::Training& other = known.plan.training;
+  if (known.model != scenario.model) return false;
+  const std::int64_t own = other.gradient_accumulation;
+  other.gradient_accumulation = training.gradient_accumulation;
+  other.global_batch_size = training.global_batch_size;
+  const bool same = other == training;
+  other.gradient_accumulation = own;
+  return same;
+}
+
+PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenario) {
+  const Ranks ranks = RanksOf(scenario.plan);
+  if (last_ != nullptr && Same(scenario, ranks, *last_)) return last_;
   for (const auto& known : known_) {
-    if (known->model != scenario.model) continue;
-    if (known->calibration == scenario.calibration && Same(known->shape, shape)) {
-      found = true;
-      return *known;
-    }
-    if (SameWork(known->shape.training, shape.training)) works = known->prepared.works;
+    if (Same(scenario, ranks, *known)) return known.get();
   }
-  if (works == nullptr) {
-    works = std::make_shared<const std::vector<model::LayerWork>>(
-        model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)));
-  }
-  Known& made = *known_.emplace_back(std::make_unique<Known>());
+  return nullptr;
+}
+
+PreparedPrograms::Known& PreparedPrograms::Add(const scenario::Scenario& scenario) {
+  const auto same = std::find_if(known_.rbegin(), known_.rend(),
+                                 [&](const auto& known) { return SameWork(scenario, *known); });
+  const auto works = same != known_.rend()
+                         ? (*same)->prepared.works
+                         : std::make_shared<const std::vector<model::LayerWork>>(model::BuildWork(
+                               *scenario.model, plan::WorkOptionsOf(scenario.plan.training)));
+  if (spare_.empty()) spare_.push_back(std::make_unique<Known>());
+  Known& made = *known_.emplace_back(std::move(spare_.back()));
+  spare_.pop_back();
   made.model = scenario.model;
   made.calibration = scenario.calibration;
-  made.shape = shape;
-  made.prepared.works = std::move(works);
+  made.plan = scenario.plan;
+  made.ranks = RanksOf(scenario.plan);
+  made.resizes = true;
+  made.prepared.works = works;
   return made;
 }
 
@@ -97,6 +128,7 @@ void PreparedPrograms::Forget() {
         std::min_element(known_.begin(), known_.end(),
                          [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
     instructions -= InstructionsOf((*oldest)->prepared.program);
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(*oldest));
     known_.erase(oldest);
   }
 }

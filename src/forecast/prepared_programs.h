@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/forecast/memory_timeline.h"
+#include "src/lowering/program_sizes.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/program/program.h"
@@ -18,6 +19,7 @@ namespace stepcast::forecast {
 // A lowered program, and what follows from its instructions alone.
 struct PreparedProgram {
   program::Program program;
+  lowering::ProgramSizes sizes;  // of the program, where its technique knows how they follow
   std::shared_ptr<const std::vector<model::LayerWork>> works;  // model::BuildWork of the scenario
   simulate::Schedule schedule;  // of the instructions; its prices are those of the row before
   bool has_schedule = false;
@@ -36,18 +38,25 @@ struct PreparedProgram {
 
 // Programs by what lowering makes their instructions of: the model and the plan without its numbers
 // of ranks; and by the profile. Rows that differ in those alone go through the same instructions
-// over tables of other sizes (lowering::Resize). Both are compared in full, the instructions, too.
-// Where they are not the same the program is lowered as a whole.
+// over tables of other sizes (lowering::Resize). Plans are compared in full; where the instructions
+// turn out not to be the same the program is lowered as a whole.
 class PreparedPrograms {
  public:
   // The scenario's, until the next call.
   PreparedProgram& Of(const scenario::Scenario& scenario);
 
  private:
+  // What of numbers of ranks can make a difference between instructions: whether there are one or
+  // several, and whether groups of them hold a copy of the states each.
+  struct Ranks {
+    bool several = false, several_share = false, all_share = false;
+    friend bool operator==(const Ranks&, const Ranks&) = default;
+  };
   struct Known {
     std::shared_ptr<const model::Model> model;
     std::shared_ptr<const calibration::Calibration> calibration;  // of what it costs to issue
-    plan::Plan shape;  // the plan, numbers of ranks left out
+    plan::Plan plan;  // its numbers of ranks do not count
+    Ranks ranks = {};
     bool resizes = true;
     std::uint64_t last_used = 0;
     PreparedProgram prepared;
@@ -56,10 +65,19 @@ class PreparedPrograms {
   // belongs to them one takes some 200 bytes.
   static constexpr std::size_t kMostInstructions = 400'000;
 
-  Known& Find(const scenario::Scenario& scenario, bool& found);
+  static Ranks RanksOf(const plan::Plan& plan);
+  static bool Same(const scenario::Scenario& scenario, const Ranks& ranks, Known& known);
+  static bool SameWork(const scenario::Scenario& scenario, Known& known);
+
+  // Null if there is none.
+  Known* Find(const scenario::Scenario& scenario);
+  Known& Add(const scenario::Scenario& scenario);
+  static void Lower(const scenario::Scenario& scenario, PreparedProgram& prepared);
   void Forget();
 
   std::vector<std::unique_ptr<Known>> known_;
+  std::vector<std::unique_ptr<Known>> spare_;  // forgotten: their memory is used again
+  Known* last_ = nullptr;                      // was asked for last
   std::uint64_t uses_ = 0;
 };
 

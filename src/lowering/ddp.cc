@@ -7,6 +7,7 @@
 
 #include "src/lowering/comm_hook.h"
 #include "src/lowering/effects.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
@@ -173,8 +174,8 @@ class Ddp final : public Technique {
                                    At(optimizer_, step_.first_element(tensor), DataType::kFp32),
                                    count, Elements(tensor)));
     }
-    std::vector<std::int64_t> pieces;
-    for (int tensor = 0; tensor < tensors; ++tensor) pieces.push_back(Elements(tensor));
+    std::vector<Amount> pieces;
+    for (int tensor = 0; tensor < tensors; ++tensor) pieces.emplace_back(Elements(tensor));
     WriteFrameworkUpdate(step_, pieces, uses, updates);
     // zero_grad(set_to_none=True)
     for (int tensor = 0; tensor < tensors; ++tensor) {
@@ -280,7 +281,7 @@ class Ddp final : public Technique {
     if (communicator_ == kNone) return;
     const auto buckets = DdpBuckets(step_.model(), step_.works(), plan_);
     for (const Bucket& tensors : buckets) {
-      const std::string name = "bucket " + std::to_string(buckets_.size());
+      const std::string name = builder_.Numbered("bucket", buckets_.size());
       ReducerBucket& bucket = buckets_.emplace_back();
       const DataType type = plan_.training.gradient_dtype;
       const Bytes size = BytesOf(tensors.elements, type);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/lowering/optimizer.h"
+#include "src/lowering/sized_kernel.h"
 
 namespace stepcast::lowering {
 
@@ -23,43 +24,44 @@ void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> strea
   }
 }
 
-void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> pieces,
+void WriteFrameworkUpdate(TrainingStep& step, std::span<const Amount> pieces,
                           std::span<const BufferUse> uses,
                           std::span<const program::Effect> updates) {
   ProgramBuilder& builder = step.builder();
   const plan::Training& training = step.plan().training;
-  const std::int64_t all = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0});
+  const Amount all = std::accumulate(pieces.begin(), pieces.end(), Amount());
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle &&
                       !step.model().is_layer_list();
-  std::vector<std::int64_t> parts;
-  for (const std::int64_t elements : pieces) {
-    if (single && elements > 0) parts.push_back(elements);
+  std::vector<Amount> parts;
+  for (const Amount& elements : pieces) {
+    if (single && elements.positive()) parts.push_back(elements);
   }
   if (parts.empty()) parts.push_back(all);
 
-  const Bytes cast_size = single ? Bytes(all * CastGradientBytesPerParameter(training)) : Bytes(0);
+  const Amount cast_size = single ? all * CastGradientBytesPerParameter(training) : Amount();
   Index cast = program::kNone;
-  if (cast_size > Bytes(0)) {
-    cast = builder.AddBuffer("FP32 gradients", cast_size, Category::kWorkspace);
+  if (cast_size.positive()) {
+    cast = builder.AddSizedBuffer("FP32 gradients", cast_size, Category::kWorkspace);
     builder.Allocate(step.compute(), cast);
   }
   struct Part {
     std::vector<Index> kernels;
     Index temporary = program::kNone;
   };
-  std::map<std::int64_t, Part> known;  // by elements
+  // By elements: those that are as many for every number of ranks.
+  std::map<std::pair<std::int64_t, std::uint32_t>, Part> known;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const auto [found, added] = known.try_emplace(parts[p]);
+    const auto [found, added] = known.try_emplace({parts[p].value(), parts[p].formula()});
     Part& part = found->second;
     if (added) {
-      for (Kernel& kernel : UpdateKernels(step.model(), training, parts[p])) {
-        part.kernels.push_back(builder.AddKernel(std::move(kernel)));
+      for (SizedKernel& kernel : UpdateKernels(step.model(), training, parts[p])) {
+        part.kernels.push_back(builder.AddSizedKernel(std::move(kernel)));
       }
-      const Bytes size = step.model().is_layer_list()
-                             ? Bytes(0)
-                             : Bytes(parts[p] * TemporaryBytesPerParameter(training));
-      if (size > Bytes(0)) {
-        part.temporary = builder.AddBuffer("optimizer temporaries", size, Category::kWorkspace);
+      const Amount size =
+          step.model().is_layer_list() ? Amount() : parts[p] * TemporaryBytesPerParameter(training);
+      if (size.positive()) {
+        part.temporary =
+            builder.AddSizedBuffer("optimizer temporaries", size, Category::kWorkspace);
       }
     }
     if (part.temporary != program::kNone) builder.Allocate(step.compute(), part.temporary);

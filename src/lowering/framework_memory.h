@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "src/lowering/formulas.h"
 #include "src/lowering/training_step.h"
 
 // What every real framework has beside its technique: library workspaces, and an optimizer step
@@ -18,7 +19,7 @@ void AllocateFrameworkWorkspaces(TrainingStep& step, std::vector<StreamId> strea
 // that they need while they run. `pieces` are the tensors, by elements, that make them up: an
 // optimizer that goes one by one takes them so. `uses` are the gradients read and the states
 // written; `updates` what happens to them, said of the last kernel, which writes the parameters.
-void WriteFrameworkUpdate(TrainingStep& step, std::span<const std::int64_t> pieces,
+void WriteFrameworkUpdate(TrainingStep& step, std::span<const Amount> pieces,
                           std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/lowering/effects.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
@@ -43,9 +44,10 @@ struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
-  std::vector<ShardedTensor> parts;    // of tensors that are not empty
-  std::int64_t shard_elements = 0;     // of this rank, padded rows included
-  std::int64_t gathered_elements = 0;  // shard_elements x ranks
+  std::vector<ShardedTensor> parts;  // of tensors that are not empty
+  Amount shard_elements;             // of this rank, padded rows included
+  Amount gathered_elements;          // shard_elements x ranks
+  bool empty = false;                // no elements
   ShardedState state;
   // Parameters.
   Index gathered = kNone;  // result of the all-gather
@@ -105,7 +107,7 @@ class Fsdp2 final : public Technique {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       if (units_[i].root) {
         root_ = static_cast<int>(i);
-      } else if (units_[i].gathered_elements > 0) {
+      } else if (!units_[i].empty) {
         blocks_.push_back(static_cast<int>(i));
       }
     }
@@ -237,8 +239,8 @@ class Fsdp2 final : public Technique {
   }
   // The elements that this rank puts into the gather buffer: how many before, and how many of all.
   std::int64_t GatherOffset(const ShardedUnit& u, bool from_kept) const {
-    return from_kept ? u.gathered_elements / KeptRanks() * (groups_.rank % KeptRanks())
-                     : u.shard_elements * groups_.shard_index();
+    return from_kept ? u.gathered_elements.value() / KeptRanks() * (groups_.rank % KeptRanks())
+                     : u.shard_elements.value() * groups_.shard_index();
   }
   std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
 
@@ -276,15 +278,15 @@ class Fsdp2 final : public Technique {
     }
   }
 
-  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel(MemoryKernel(name, compute_type_, read, written));
+  Index AddMemoryKernel(const char* name, const Amount& read, const Amount& written) {
+    return builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
   }
 
   void AddUnit(int index) {
     const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
     const Unit& unit = wrapping_.units[index];
-    const std::int64_t ranks = static_cast<std::int64_t>(groups_.shard.size());
+    const Amount ranks = step_.shard_ranks();
     ShardedUnit& u = units_.emplace_back();
     u.root = unit.root;
     u.last_layer = unit.layers.back();
@@ -295,24 +297,18 @@ class Fsdp2 final : public Technique {
       exact += tensor.elements;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      u.shard_elements += Shard{.elements = rows, .ranks = ranks}.length() * row;
+      u.shard_elements += BasicShard<Amount>{.elements = rows, .ranks = ranks}.length() * row;
     }
     u.gathered_elements = u.shard_elements * ranks;
+    u.empty = !u.gathered_elements.positive();
     if (builder_.describes_data_flow()) AddParts(u);
 
-    const auto padding = [&](std::int64_t bytes) {
-      return Bytes(u.shard_elements * bytes - exact * bytes / ranks);
-    };
-    const auto shard_buffer = [&](const char* what, DataType type, Category category) {
-      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(u.shard_elements, type),
-                                category, padding(SizeOf(type)));
-    };
-    const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
-                                  Category category) {
-      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(count, type), category,
-                                BytesOf(count - exact, type));
-    };
     const DataType reduced_in = training.reduce_dtype;
+    const auto whole_buffer = [&](const char* what, const Amount& count, DataType type,
+                                  Category category) {
+      return builder_.AddSizedBuffer(builder_.Named(unit.name, what), AmountOf(count, type),
+                                     category, AmountOf(count - exact, type));
+    };
     std::vector<ShardPart> parts;
     for (const ShardedTensor& part : u.parts) {
       parts.push_back({.tensor = part.tensor,
@@ -325,54 +321,54 @@ class Fsdp2 final : public Technique {
                               Category::kCommunication);
     u.full =
         whole_buffer("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
-    const Bytes gathered_size = builder_.SizeOf(u.gathered);
-    const Bytes full_size = builder_.SizeOf(u.full);
-    const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
-    u.copy_in =
-        AddMemoryKernel("all_gather_copy_in", builder_.SizeOf(u.state.parameters), slice_size);
-    u.copy_out = AddMemoryKernel("split_with_sizes_copy", gathered_size, full_size);
+    const Amount gathered_size = AmountOf(u.gathered_elements, compute_type_);
+    const Amount slice_size = AmountOf(u.shard_elements, compute_type_);
+    const Amount sharded_size = AmountOf(u.shard_elements, training.parameter_dtype);
+    const Amount input_size = AmountOf(u.gathered_elements, reduced_in);
+    const Amount output_size = AmountOf(u.shard_elements, reduced_in);
+    u.copy_in = AddMemoryKernel("all_gather_copy_in", sharded_size, slice_size);
+    u.copy_out = AddMemoryKernel("split_with_sizes_copy", gathered_size, gathered_size);
     if (communicator_ != kNone) {
-      u.all_gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                             .communicator = communicator_,
-                                             .bytes = gathered_size,
-                                             .data_type = compute_type_});
-      u.reduce_scatter = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
-                                                 .communicator = communicator_,
-                                                 .bytes = BytesOf(u.gathered_elements, reduced_in),
-                                                 .data_type = reduced_in,
-                                                 .average = true});
+      u.all_gather = builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
+                                                  .communicator = communicator_,
+                                                  .data_type = compute_type_},
+                                                 gathered_size);
+      u.reduce_scatter = builder_.AddSizedCollective({.kind = CollectiveKind::kReduceScatter,
+                                                      .communicator = communicator_,
+                                                      .data_type = reduced_in,
+                                                      .average = true},
+                                                     input_size);
     }
     if (replica_communicator_ != kNone) {
-      u.all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                             .communicator = replica_communicator_,
-                                             .bytes = BytesOf(u.shard_elements, reduced_in),
-                                             .data_type = reduced_in,
-                                             .average = true});
+      u.all_reduce = builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
+                                                  .communicator = replica_communicator_,
+                                                  .data_type = reduced_in,
+                                                  .average = true},
+                                                 output_size);
     }
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
-      const Shard part{.elements = u.gathered_elements, .ranks = kept_ranks};
-      u.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
-                                  BytesOf(part.length(), compute_type_), Category::kCommunication);
-      const Bytes part_size = builder_.SizeOf(u.kept);
+      const BasicShard<Amount> part{.elements = u.gathered_elements, .ranks = kept_ranks};
+      const Amount part_size = AmountOf(part.length(), compute_type_);
+      u.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
+                                       Category::kCommunication);
       u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
       u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
-      u.all_gather_kept = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                  .communicator = kept_communicator_,
-                                                  .bytes = gathered_size,
-                                                  .data_type = compute_type_});
+      u.all_gather_kept = builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
+                                                       .communicator = kept_communicator_,
+                                                       .data_type = compute_type_},
+                                                      gathered_size);
     }
     u.gather_done = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
     u.copy_out_done = builder_.AddEvent(builder_.Named(unit.name, " copied out"));
     u.kept_written = builder_.AddEvent(builder_.Named(unit.name, " kept"));
 
-    const Bytes gradient_size = BytesOf(exact, compute_type_);
+    const Amount gradient_size = AmountOf(exact, compute_type_);
     u.reduce_input =
         whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
-    u.reduce_output = shard_buffer("/reduce-scatter output", reduced_in, Category::kGradient);
-    const Bytes input_size = builder_.SizeOf(u.reduce_input);
-    const Bytes output_size = builder_.SizeOf(u.reduce_output);
-    const Bytes sharded_size = builder_.SizeOf(u.state.gradient);
+    u.reduce_output = builder_.AddSizedBuffer(
+        builder_.Named(unit.name, "/reduce-scatter output"), output_size, Category::kGradient,
+        output_size - Amount(exact * SizeOf(reduced_in)) / ranks);
     u.copy_to_reduce = AddMemoryKernel("chunk_cat", gradient_size, input_size);
     if (communicator_ == kNone)
       u.copy_reduce_input = AddMemoryKernel("copy", input_size, output_size);
@@ -382,7 +378,7 @@ class Fsdp2 final : public Technique {
     if (AccumulatesInReduceType()) {
       u.accumulated =
           whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
-      const Bytes accumulated_size = builder_.SizeOf(u.accumulated);
+      const Amount accumulated_size = AmountOf(exact, reduced_in);
       u.accumulate = AddMemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
       u.accumulate_more = AddMemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
                                           accumulated_size);
@@ -413,7 +409,7 @@ class Fsdp2 final : public Technique {
 
   // Copy-in and all-gather.
   void IssueGather(ShardedUnit& u) {
-    if (u.unsharded || u.gather_issued || u.gathered_elements == 0) return;
+    if (u.unsharded || u.gather_issued || u.empty) return;
     u.gather_issued = true;
     const bool from_kept = u.has_kept;
     const Index source = from_kept ? u.kept : u.state.parameters;
@@ -437,7 +433,8 @@ class Fsdp2 final : public Technique {
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
     if (collective != kNone) {
-      builder_.With(Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements));
+      builder_.With(
+          Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements.value()));
       builder_.Communicate(gather_stream_, collective, {builder_.WritesAll(u.gathered)});
     }
     builder_.Record(gather_stream_, u.gather_done);
@@ -446,7 +443,7 @@ class Fsdp2 final : public Technique {
   // Makes the unit's full parameters exist on the compute stream.
   void Unshard(int index) {
     ShardedUnit& u = units_[index];
-    if (u.unsharded || u.gathered_elements == 0) return;
+    if (u.unsharded || u.empty) return;
     IssueGather(u);
     // Forward: the result of the unit before is freed only now, so that its copy-out overlapped
     // the gather just issued.
@@ -456,7 +453,8 @@ class Fsdp2 final : public Technique {
     for (const ShardedTensor& part : u.parts) {
       // What was gathered from kept shards stands in parts of that size.
       const std::int64_t block = u.has_kept ? part.kept_block : part.block;
-      const std::int64_t stride = u.has_kept ? u.gathered_elements / KeptRanks() : u.shard_elements;
+      const std::int64_t stride =
+          u.has_kept ? u.gathered_elements.value() / KeptRanks() : u.shard_elements.value();
       const std::int64_t first = u.has_kept ? part.kept_offset : part.shard_offset;
       builder_.With(InBlocks(Move(At(u.full, part.full_offset, compute_type_),
                                   At(u.gathered, first, compute_type_), part.elements),
@@ -500,7 +498,7 @@ class Fsdp2 final : public Technique {
 
   void PostBackward(int index) {
     ShardedUnit& u = units_[index];
-    if (u.gathered_elements == 0) return;
+    if (u.empty) return;
     const bool put_off = !Synchronises();
     if (u.accumulated != kNone) {
       if (!u.has_accumulated) {
@@ -550,7 +548,7 @@ class Fsdp2 final : public Technique {
                                              : gradients_.place(part.tensor);
       builder_.With(
           InBlocks(Move(At(u.reduce_input, part.shard_offset, reduced_in), gradient, part.elements),
-                   part.block, u.shard_elements, part.block));
+                   part.block, u.shard_elements.value(), part.block));
     }
     if (u.has_accumulated) {
       builder_.Run(step_.compute(), u.copy_accumulated_to_reduce,
@@ -571,19 +569,19 @@ class Fsdp2 final : public Technique {
     const program::Elements whole = At(u.reduce_input, 0, reduced_in);
     const program::Elements shard = At(output, 0, reduced_in);
     if (u.reduce_scatter != kNone) {
-      builder_.With(Collected(shard, whole, u.gathered_elements));
+      builder_.With(Collected(shard, whole, u.gathered_elements.value()));
       builder_.Communicate(reduce_stream_, u.reduce_scatter,
                            {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     } else {
       // One rank: the input is the output.
-      builder_.With(Move(shard, whole, u.shard_elements));
+      builder_.With(Move(shard, whole, u.shard_elements.value()));
       builder_.Run(reduce_stream_, u.copy_reduce_input,
                    {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     }
     builder_.Record(reduce_stream_, u.reduced);
     if (u.all_reduce != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
-      builder_.With(Collected(shard, shard, u.shard_elements));
+      builder_.With(Collected(shard, shard, u.shard_elements.value()));
       builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
     }
     if (!direct) {

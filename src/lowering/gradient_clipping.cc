@@ -38,20 +38,20 @@ void GradientClipping::WritePrologue(Index communicator) {
                                         .data_type = DataType::kFp32});
 }
 
-void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
+void GradientClipping::Write(std::int64_t tensors, const Amount& elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
   if (!clips() || tensors == 0) return;
   const StreamId compute = step_.compute();
   const double limit = *step_.plan().training.gradient_clipping;
   const std::int64_t kernels = TensorByTensor() ? tensors : 1;
-  const Bytes each = BytesOf((elements + kernels - 1) / kernels, type);
-  const Bytes norms(4 * tensors);
-  const auto add = [&](const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel(MemoryKernel(name, type, read, written));
+  const Amount each = AmountOf((elements + kernels - 1) / kernels, type);
+  const Amount norms(4 * tensors), one(4);
+  const auto add = [&](const char* name, const Amount& read, const Amount& written) {
+    return builder_.AddSizedKernel(MemoryKernel(name, type, read, written));
   };
   const auto scalar = [&](const char* name) {
-    builder_.Run(compute, add(name, Bytes(4), Bytes(4)), {builder_.WritesAll(squares_)});
+    builder_.Run(compute, add(name, one, one), {builder_.WritesAll(squares_)});
   };
 
   // Every effect is said of the first kernel: the others do the same for their tensors.
@@ -63,13 +63,13 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
   for (const ClippedRange& range : ranges) {
     builder_.With(Squares(squares, range.place, range.elements, true));
   }
-  const Index norm = add(TensorByTensor() ? "norm" : "multi_tensor_norm", each,
-                         TensorByTensor() ? Bytes(4) : norms);
+  const Index norm =
+      add(TensorByTensor() ? "norm" : "multi_tensor_norm", each, TensorByTensor() ? one : norms);
   for (std::int64_t i = 0; i < kernels; ++i) builder_.Run(compute, norm, reads);
   const bool megatron = step_.plan().data_parallel.framework == Framework::kMegatron;
   if (!megatron) {
     builder_.Run(compute, add("stack_norms", norms, norms), {builder_.WritesAll(squares_)});
-    builder_.Run(compute, add("norm_of_norms", norms, Bytes(4)), {builder_.WritesAll(squares_)});
+    builder_.Run(compute, add("norm_of_norms", norms, one), {builder_.WritesAll(squares_)});
   }
   if (all_reduce_ != kNone) {
     scalar("square");

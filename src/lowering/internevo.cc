@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/lowering/effects.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
@@ -267,7 +268,7 @@ class InternEvo final : public Technique {
     builder_.Run(step_.compute(), AddMemoryKernel("clip", wide, wide), {builder_.WritesAll(flat)});
     const BufferUse written[] = {builder_.ReadsAll(flat), builder_.WritesAll(optimizer_),
                                  builder_.WritesAll(Own().parameters)};
-    WriteFrameworkUpdate(step_, std::vector{OwnElements()}, written, {});
+    WriteFrameworkUpdate(step_, std::vector<Amount>{OwnElements()}, written, {});
     builder_.Release(flat);
   }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "src/lowering/program_sizes.h"
 #include "src/model/layer_work.h"
 #include "src/program/program.h"
 
@@ -22,6 +23,14 @@ struct LowerOptions {
   bool data_flow = false;
   // model::BuildWork of the scenario, where it is known already.
   const std::vector<model::LayerWork>* works = nullptr;
+  // Leaves out what no time and no size depends on: names of buffers, events and labels, and the
+  // uses of buffers on the stream that they belong to. Not with a data flow.
+  bool bare = false;
+  // Not null: how sizes follow from numbers of ranks is written down there, if the plan's technique
+  // knows (ProgramSizes::complete). Empty before.
+  ProgramSizes* sizes = nullptr;
+  // Not null: a program that nobody needs any more. Its memory is used again.
+  program::Program* spent = nullptr;
   // Not null: changes that program and returns an empty one.
   Resizing* resizing = nullptr;
 };

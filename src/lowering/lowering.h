@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/lowering/lower_options.h"
+#include "src/lowering/program_sizes.h"
 #include "src/model/layer_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
@@ -24,8 +25,11 @@ bool SizesDependOnRanks(const plan::Plan& plan);
 // shard_group_size, global_batch_size), and `works` be model::BuildWork of both. False if their
 // instructions are not the same, too; the program is then spoilt. What is not changed are the
 // extents of its buffer uses (Program::uses), which only the validator and the runtime read.
+// `sizes`: what was written down when it was lowered (LowerOptions::sizes). With complete ones its
+// tables alone are gone through, else the technique runs once more and every instruction is
+// compared.
 bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
-            program::Program& program);
+            program::Program& program, ProgramSizes* sizes = nullptr);
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
 // executed: not where states are on the host, or what is sent is quantised or of low rank.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/lowering/effects.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/memory_kernel.h"
@@ -176,7 +177,7 @@ class Megatron final : public Technique {
     }
     clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),
                     gradients, clipped);
-    WriteFrameworkUpdate(step_, std::vector{elements}, uses, updates);
+    WriteFrameworkUpdate(step_, std::vector<Amount>{elements}, uses, updates);
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (Bucket& bucket : buckets_) {
       SendGather(bucket);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "src/base/kernel.h"
+#include "src/lowering/formulas.h"
+#include "src/lowering/sized_kernel.h"
 
 namespace stepcast::lowering {
 
@@ -15,5 +17,15 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
           .read = read,
           .written = written};
 }
+
+inline SizedKernel MemoryKernel(std::string name, DataType type, const Amount& read,
+                                const Amount& written) {
+  return {.kernel = {.name = std::move(name), .kind = KernelKind::kMemoryBound, .data_type = type},
+          .read = read,
+          .written = written};
+}
+
+// The bytes of so many elements.
+inline Amount AmountOf(const Amount& elements, DataType type) { return elements * SizeOf(type); }
 
 }  // namespace stepcast::lowering

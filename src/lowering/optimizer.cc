@@ -1,35 +1,32 @@
 #include "src/lowering/optimizer.h"
 
 #include <string>
+#include <utility>
 
 namespace stepcast::lowering {
 namespace {
 
-Kernel MemoryKernel(std::string name, std::int64_t elements, std::int64_t read_bytes,
-                    std::int64_t written_bytes) {
-  return {.name = std::move(name),
-          .kind = KernelKind::kOptimizer,
-          .data_type = DataType::kFp32,
-          .read = Bytes(elements * read_bytes),
-          .written = Bytes(elements * written_bytes)};
+SizedKernel MemoryKernel(std::string name, const Amount& elements, std::int64_t read_bytes,
+                         std::int64_t written_bytes) {
+  return {.kernel = {.name = std::move(name),
+                     .kind = KernelKind::kOptimizer,
+                     .data_type = DataType::kFp32},
+          .read = elements * read_bytes,
+          .written = elements * written_bytes};
 }
 
 bool HasMasterWeights(const plan::Training& training) {
   return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32);
 }
 
-Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
+SizedKernel GivenUpdate(const model::Model& model, const Amount& elements) {
   const std::int64_t all = model.parameter_count();
-  const Time whole = model::GivenOptimizerStep(model);
-  __extension__ using Wide = __int128;
-  const Time part = all == 0
-                        ? whole
-                        : Picoseconds(static_cast<std::int64_t>(
-                              (static_cast<Wide>(whole.picoseconds()) * elements + all - 1) / all));
-  return {.name = "optimizer", .kind = KernelKind::kGiven, .given = part};
+  const std::int64_t whole = model::GivenOptimizerStep(model).picoseconds();
+  return {.kernel = {.name = "optimizer", .kind = KernelKind::kGiven},
+          .given = all == 0 ? Amount(whole) : Proportion(elements, whole, all)};
 }
 
-std::vector<Kernel> FusedUpdate(const plan::Training& training, std::int64_t elements) {
+std::vector<SizedKernel> FusedUpdate(const plan::Training& training, const Amount& elements) {
   // States are FP32: the parameter or its master copy, and the moments, each read and written.
   const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
   const std::int64_t states = 4 * (1 + moments);
@@ -40,8 +37,8 @@ std::vector<Kernel> FusedUpdate(const plan::Training& training, std::int64_t ele
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
-std::vector<Kernel> ForeachUpdate(const plan::Training& training, std::int64_t elements) {
-  std::vector<Kernel> kernels;
+std::vector<SizedKernel> ForeachUpdate(const plan::Training& training, const Amount& elements) {
+  std::vector<SizedKernel> kernels;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
   const std::string prefix = single ? "" : "foreach_";
   const auto add = [&](const char* name, std::int64_t read, std::int64_t written) {
@@ -68,12 +65,24 @@ std::vector<Kernel> ForeachUpdate(const plan::Training& training, std::int64_t e
 
 }  // namespace
 
-std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                  std::int64_t elements) {
+std::vector<SizedKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                       const Amount& elements) {
   if (model.is_layer_list()) return {GivenUpdate(model, elements)};
   return training.optimizer_implementation == plan::OptimizerImplementation::kFused
              ? FusedUpdate(training, elements)
              : ForeachUpdate(training, elements);
+}
+
+std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                  std::int64_t elements) {
+  std::vector<Kernel> kernels;
+  for (SizedKernel& sized : UpdateKernels(model, training, Amount(elements))) {
+    Kernel& kernel = kernels.emplace_back(std::move(sized.kernel));
+    kernel.read = Bytes(sized.read.value());
+    kernel.written = Bytes(sized.written.value());
+    kernel.given = Picoseconds(sized.given.value());
+  }
+  return kernels;
 }
 
 std::int64_t TemporaryBytesPerParameter(const plan::Training& training) {

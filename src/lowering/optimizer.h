@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "src/base/kernel.h"
+#include "src/lowering/formulas.h"
+#include "src/lowering/sized_kernel.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 
@@ -19,6 +21,10 @@ namespace stepcast::lowering {
 //    second moment and its quotient with the bias correction.
 // With FP32 master weights the gradient is read in its own type and the parameters are written
 // back as a cast. A layer list runs its given time, scaled to the share of the elements.
+std::vector<SizedKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                       const Amount& elements);
+
+// The same for a number of elements that is known.
 std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                   std::int64_t elements);
 

@@ -1,6 +1,7 @@
 #include "src/lowering/program_builder.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "src/base/check.h"
@@ -29,11 +30,30 @@ Index Distinct(std::vector<T>& table, const T& entry, Same same) {
 
 }  // namespace
 
-ProgramBuilder::ProgramBuilder(bool data_flow, Resizing* resizing)
-    : describes_data_flow_(data_flow),
-      resizing_(resizing),
-      program_(resizing == nullptr ? own_ : *resizing->program) {
-  STEPCAST_CHECK(resizing == nullptr || !data_flow, "a data flow has no new sizes");
+ProgramBuilder::ProgramBuilder(const LowerOptions& options)
+    : describes_data_flow_(options.data_flow),
+      resizing_(options.resizing),
+      sizes_(options.sizes),
+      names_(!options.bare && options.resizing == nullptr),
+      program_(options.resizing == nullptr ? own_ : *options.resizing->program) {
+  STEPCAST_CHECK(!describes_data_flow_ || names_, "a data flow needs all uses, and has its sizes");
+  STEPCAST_CHECK(resizing_ == nullptr || sizes_ == nullptr, "sizes are those of a new program");
+  if (options.spent != nullptr) Reuse(*options.spent);
+}
+
+void ProgramBuilder::Reuse(program::Program& spent) {
+  const auto take = [](auto& to, auto& from) {
+    to = std::move(from);
+    to.clear();
+  };
+  take(own_.events, spent.events);
+  take(own_.buffers, spent.buffers);
+  take(own_.kernels, spent.kernels);
+  take(own_.collectives, spent.collectives);
+  take(own_.uses, spent.uses);
+  take(own_.labels, spent.labels);
+  take(own_.prologue, spent.prologue);
+  take(own_.step, spent.step);
 }
 
 Index ProgramBuilder::Count(std::size_t& count, std::size_t size) {
@@ -44,10 +64,14 @@ Index ProgramBuilder::Count(std::size_t& count, std::size_t size) {
 
 std::string ProgramBuilder::Named(std::string_view what, std::string_view part) const {
   std::string name;
-  if (resizes()) return name;
+  if (!names_) return name;
   name.reserve(what.size() + part.size());
   name.append(what).append(part);
   return name;
+}
+
+std::string ProgramBuilder::Numbered(std::string_view what, std::size_t number) const {
+  return names_ ? Named(what, " " + std::to_string(number)) : std::string();
 }
 
 void ProgramBuilder::SetOperand(std::size_t instruction, Index operand) {
@@ -85,12 +109,12 @@ Index ProgramBuilder::AddCommunicator(std::string name, std::vector<int> ranks) 
   return Append(program_.communicators, {.name = std::move(name), .group = group});
 }
 
-Index ProgramBuilder::AddEvent(std::string name) {
+Index ProgramBuilder::AddEvent(std::string_view name) {
   if (resizes()) return Count(events_, program_.events.size());
-  return Append(program_.events, {.name = std::move(name)});
+  return Append(program_.events, {.name = Written(name)});
 }
 
-Index ProgramBuilder::AddBuffer(std::string name, Bytes size, program::Category category,
+Index ProgramBuilder::AddBuffer(std::string_view name, Bytes size, program::Category category,
                                 Bytes padding) {
   if (resizes()) {
     const Index index = Count(buffers_, program_.buffers.size());
@@ -102,7 +126,17 @@ Index ProgramBuilder::AddBuffer(std::string name, Bytes size, program::Category 
     return index;
   }
   return Append(program_.buffers,
-                {.name = std::move(name), .size = size, .category = category, .padding = padding});
+                {.name = Written(name), .size = size, .category = category, .padding = padding});
+}
+
+Index ProgramBuilder::AddSizedBuffer(std::string_view name, const Amount& size,
+                                     program::Category category, const Amount& padding) {
+  const Index buffer = AddBuffer(name, Bytes(size.value()), category, Bytes(padding.value()));
+  if (sizes_ == nullptr) return buffer;
+  size.positive();  // an empty buffer is not used
+  sizes_->Add(ProgramSizes::Field::kBufferSize, buffer, size);
+  sizes_->Add(ProgramSizes::Field::kBufferPadding, buffer, padding);
+  return buffer;
 }
 
 Index ProgramBuilder::AddKernel(Kernel kernel) {
@@ -118,14 +152,40 @@ Index ProgramBuilder::AddKernel(Kernel kernel) {
   return Append(program_.kernels, std::move(kernel));
 }
 
-Index ProgramBuilder::AddCollective(const program::Collective& collective) {
-  return Distinct(resizes() ? collectives_ : program_.collectives, collective,
-                  [](const auto& a, const auto& b) { return a == b; });
+Index ProgramBuilder::AddSizedKernel(SizedKernel kernel) {
+  Kernel& sized = kernel.kernel;
+  sized.read = Bytes(kernel.read.value());
+  sized.written = Bytes(kernel.written.value());
+  sized.given = Picoseconds(kernel.given.value());
+  const Index index = AddKernel(std::move(sized));
+  if (sizes_ == nullptr) return index;
+  sizes_->Add(ProgramSizes::Field::kKernelRead, index, kernel.read);
+  sizes_->Add(ProgramSizes::Field::kKernelWritten, index, kernel.written);
+  sizes_->Add(ProgramSizes::Field::kKernelGiven, index, kernel.given);
+  return index;
 }
 
-Index ProgramBuilder::AddLabel(std::string label) {
+Index ProgramBuilder::AddCollective(const program::Collective& collective) {
+  return AddSizedCollective(collective, collective.bytes.count());
+}
+
+Index ProgramBuilder::AddSizedCollective(program::Collective collective, const Amount& bytes) {
+  collective.bytes = Bytes(bytes.value());
+  std::vector<program::Collective>& table = resizes() ? collectives_ : program_.collectives;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i] == collective && collective_formulas_[i] == bytes.formula()) {
+      return static_cast<Index>(i);
+    }
+  }
+  collective_formulas_.push_back(bytes.formula());
+  const Index index = Append(table, collective);
+  if (sizes_ != nullptr) sizes_->Add(ProgramSizes::Field::kCollectiveBytes, index, bytes);
+  return index;
+}
+
+Index ProgramBuilder::AddLabel(std::string_view label) {
   if (resizes()) return Count(labels_, program_.labels.size());
-  return Append(program_.labels, std::move(label));
+  return Append(program_.labels, Written(label));
 }
 
 program::Instruction& ProgramBuilder::Emit(Opcode opcode, StreamId stream, Index operand) {
@@ -163,6 +223,7 @@ void ProgramBuilder::EmitWithUses(Opcode opcode, StreamId stream, Index operand,
   if (resizes()) return;
   for (const BufferUse& use : uses) {
     if (use.size == Bytes(0)) continue;  // an empty range is no use
+    if (!all_uses() && use.buffer < owners_.size() && owners_[use.buffer] == stream) continue;
     program_.uses.push_back(use);
     ++instruction.use_count;
   }
@@ -210,10 +271,10 @@ void ProgramBuilder::Run(StreamId stream, Index kernel, std::span<const BufferUs
   EmitWithUses(Opcode::kKernel, stream, kernel, uses);
 }
 
-void ProgramBuilder::RunOnHost(std::string name, Time duration) {
+void ProgramBuilder::RunOnHost(std::string_view name, Time duration) {
   if (!resizes()) {
     Emit(Opcode::kHostTask, 0,
-         Append(program_.host_tasks, {.name = std::move(name), .duration = duration}));
+         Append(program_.host_tasks, {.name = Written(name), .duration = duration}));
     return;
   }
   const Index index = Count(host_tasks_, program_.host_tasks.size());
@@ -249,11 +310,18 @@ std::size_t ProgramBuilder::HostWait(Index event) {
 
 void ProgramBuilder::Allocate(StreamId owner, Index buffer) {
   Emit(Opcode::kAllocate, owner, buffer);
+  if (all_uses() || resizes()) return;
+  if (owners_.size() < program_.buffers.size()) {
+    owners_.resize(program_.buffers.size(), std::numeric_limits<StreamId>::max());
+  }
+  owners_[buffer] = owner;
 }
 
 void ProgramBuilder::Release(Index buffer) { Emit(Opcode::kRelease, 0, buffer); }
 
 void ProgramBuilder::RecordStream(StreamId user, Index buffer) {
+  STEPCAST_CHECK(all_uses() || resizes() || owners_[buffer] != user,
+                 "recorded are streams that a buffer does not belong to");
   Emit(Opcode::kRecordStream, user, buffer);
 }
 

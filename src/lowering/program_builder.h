@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "src/lowering/formulas.h"
 #include "src/lowering/lower_options.h"
+#include "src/lowering/program_sizes.h"
+#include "src/lowering/sized_kernel.h"
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
@@ -25,26 +28,44 @@ program::BufferUse Writes(Index buffer, Bytes offset, Bytes size);
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(bool data_flow = false, Resizing* resizing = nullptr);
+  explicit ProgramBuilder(const LowerOptions& options = {});
 
   StreamId AddStream(std::string name);
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   // A group of one rank needs no communicator: returns program::kNone for it.
   Index AddCommunicator(std::string name, std::vector<int> ranks);
-  Index AddEvent(std::string name);
-  Index AddBuffer(std::string name, Bytes size, program::Category category, Bytes padding = {});
+  Index AddEvent(std::string_view name);
+  Index AddBuffer(std::string_view name, Bytes size, program::Category category,
+                  Bytes padding = {});
   Index AddKernel(Kernel kernel);
   // The same collective twice gives the same index.
   Index AddCollective(const program::Collective& collective);
-  Index AddLabel(std::string label);
+  Index AddLabel(std::string_view label);
+
+  // The same with sizes that may depend on the number of ranks in a shard group, in bytes. Two
+  // collectives are the same if they are for every number of ranks.
+  Index AddSizedBuffer(std::string_view name, const Amount& size, program::Category category,
+                       const Amount& padding = {});
+  Index AddSizedKernel(SizedKernel kernel);
+  Index AddSizedCollective(program::Collective collective, const Amount& bytes);
+  // The number of ranks in a shard group.
+  Amount ShardRanks(std::int64_t ranks) const {
+    return sizes_ != nullptr ? sizes_->formulas().Ranks(ranks) : Amount(ranks);
+  }
 
   // Whether this goes once more through a program that there is: entries get new sizes in the order
   // in which they were added, names stay, and instructions are compared.
   bool resizes() const { return resizing_ != nullptr; }
   // Instead of AddKernel where no rank's number can have changed it.
   Index SameKernel() { return Count(kernels_, program_.kernels.size()); }
+  // Whether buffers, events and labels get the names that they are given, and operations all the
+  // uses.
+  bool names() const { return names_; }
+  bool all_uses() const { return names_; }
   // "bucket 3" and "/gradients" together, where names are wanted.
   std::string Named(std::string_view what, std::string_view part) const;
+  // "bucket" and 3.
+  std::string Numbered(std::string_view what, std::size_t number) const;
 
   void BeginStep() { in_step_ = true; }
   void SetPhase(program::Phase phase) { phase_ = phase; }
@@ -67,7 +88,7 @@ class ProgramBuilder {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
   // The host is busy for so long.
-  void RunOnHost(std::string name, Time duration);
+  void RunOnHost(std::string_view name, Time duration);
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective,
@@ -109,9 +130,16 @@ class ProgramBuilder {
   // The next entry of a table of `size` entries that is gone through once more.
   Index Count(std::size_t& count, std::size_t size);
   void Differs() { resizing_->same = false; }
+  void Reuse(program::Program& spent);
+
+  std::string Written(std::string_view name) const {
+    return names_ ? std::string(name) : std::string();
+  }
 
   const bool describes_data_flow_;
   Resizing* const resizing_;
+  ProgramSizes* const sizes_;
+  const bool names_;
   program::Program own_;
   program::Program& program_;  // what is written or changed
   // Resizing: how far the tables have been gone through.
@@ -121,7 +149,9 @@ class ProgramBuilder {
   // Resizing: distinct ones may become others.
   std::vector<program::Collective> collectives_;
   std::vector<program::Copy> copies_;
-  std::vector<program::Effect> pending_;  // of the operation that is written next
+  std::vector<std::uint32_t> collective_formulas_;  // of what may be distinct, by index
+  std::vector<StreamId> owners_;                    // of buffers, where not all uses are wanted
+  std::vector<program::Effect> pending_;            // of the operation that is written next
   bool in_step_ = false;
   program::Phase phase_ = program::Phase::kForward;
   Index label_ = program::kNone;

@@ -11,11 +11,13 @@
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/fair_shares.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/sized_kernel.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 
@@ -43,7 +45,7 @@ struct Piece {
 
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
-  Shard shard;
+  BasicShard<Amount> shard;
   std::vector<int> tensors;
   int missing = 0;               // gradients of this micro-batch still to come
   bool allocated = false;        // full gradients exist
@@ -60,7 +62,8 @@ struct GradientBucket {
 // A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
 // unit at stage 3.
 struct ParameterGroup {
-  Shard shard;
+  BasicShard<Amount> shard;
+  Amount size;                 // of all parameters with padding, bytes
   Index full = kNone;          // all parameters; stage 3: only while gathered
   Index shard_buffer = kNone;  // stage 3
   Index kept = kNone;          // stage 3, reshard_after_forward: k: the part kept for backward
@@ -241,11 +244,11 @@ class Reference final : public Technique {
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
 
   // Where this rank's part of a whole begins that is sharded.
-  std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
-
-  std::int64_t ShardRanks() const {
-    return stage_ == 0 ? 1 : static_cast<std::int64_t>(groups_.shard.size());
+  std::int64_t OwnFirst(const BasicShard<Amount>& shard) const {
+    return ShardIndex() * shard.length().value();
   }
+
+  Amount ShardRanks() const { return stage_ == 0 ? Amount(1) : step_.shard_ranks(); }
 
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() const {
@@ -289,7 +292,7 @@ class Reference final : public Technique {
     gradient_place_.resize(step_.model().tensors.size());
     for (const Bucket& tensors : BucketsOfModel()) {
       const int index = static_cast<int>(buckets_.size());
-      const std::string name = "bucket " + std::to_string(index);
+      const std::string name = builder_.Numbered("bucket", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
       bucket.shard = {.elements = tensors.elements, .ranks = ShardRanks()};
       bucket.tensors = tensors.tensors;
@@ -299,14 +302,14 @@ class Reference final : public Technique {
         gradient_place_[tensor] = {.group = index, .offset = offset};
         offset += step_.model().tensors[tensor].elements;
       }
-      const Shard& shard = bucket.shard;
+      const BasicShard<Amount>& shard = bucket.shard;
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        return builder_.AddBuffer(builder_.Named(name, what), Bytes(shard.padded() * bytes),
-                                  Category::kGradient, Bytes(shard.PaddingOfWhole(bytes)));
+        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.padded() * bytes,
+                                       Category::kGradient, shard.PaddingOfWhole(bytes));
       };
       const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        return builder_.AddBuffer(builder_.Named(name, what), Bytes(shard.length() * bytes),
-                                  category, Bytes(shard.PaddingOfShard(bytes)));
+        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.length() * bytes, category,
+                                       shard.PaddingOfShard(bytes));
       };
       bucket.gradients = add_whole("/gradients", gradient_bytes);
       if (keeps_full_gradients_) {
@@ -341,12 +344,13 @@ class Reference final : public Technique {
       // The same buckets as the gradients', so that a rank's parts of both belong together.
       parameter_place_ = gradient_place_;
       for (std::size_t i = 0; i < buckets_.size(); ++i) {
-        const std::string name = "bucket " + std::to_string(i);
+        const std::string name = builder_.Numbered("bucket", i);
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
-        group.full = builder_.AddBuffer(builder_.Named(name, "/parameters"),
-                                        Bytes(group.shard.padded() * bytes), Category::kParameter,
-                                        Bytes(group.shard.PaddingOfWhole(bytes)));
+        group.size = group.shard.padded() * bytes;
+        group.full =
+            builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
+                                    Category::kParameter, group.shard.PaddingOfWhole(bytes));
         Keep(group.full);
         group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
         group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
@@ -369,17 +373,18 @@ class Reference final : public Technique {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.full = builder_.AddBuffer(builder_.Named(unit.name, "/gathered parameters"),
-                                      Bytes(group.shard.padded() * bytes), Category::kCommunication,
-                                      Bytes(group.shard.PaddingOfWhole(bytes)));
-      group.shard_buffer = builder_.AddBuffer(
-          builder_.Named(unit.name, "/parameter shard"), Bytes(group.shard.length() * bytes),
-          Category::kParameter, Bytes(group.shard.PaddingOfShard(bytes)));
+      group.size = group.shard.padded() * bytes;
+      group.full =
+          builder_.AddSizedBuffer(builder_.Named(unit.name, "/gathered parameters"), group.size,
+                                  Category::kCommunication, group.shard.PaddingOfWhole(bytes));
+      group.shard_buffer = builder_.AddSizedBuffer(
+          builder_.Named(unit.name, "/parameter shard"), group.shard.length() * bytes,
+          Category::kParameter, group.shard.PaddingOfShard(bytes));
       Keep(group.shard_buffer);
       if (kept_ranks) {
-        const Shard kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
-        group.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
-                                        Bytes(kept.length() * bytes), Category::kCommunication);
+        const BasicShard<Amount> kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
+        group.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"),
+                                             kept.length() * bytes, Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
                                          .kind = KernelKind::kMemoryBound,
                                          .data_type = plan_.training.parameter_dtype});
@@ -423,7 +428,7 @@ class Reference final : public Technique {
     if (!builder_.describes_data_flow()) return;
     const DataType type = plan_.training.parameter_dtype;
     const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
-    const std::int64_t length = group.shard.padded() / ranks;
+    const std::int64_t length = group.shard.padded().value() / ranks;
     const std::int64_t begin = groups_.rank % ranks * length;
     std::vector<program::Effect> moves;
     for (const int tensor : units_.units[unit].tensors) {
@@ -457,13 +462,14 @@ class Reference final : public Technique {
     const Index source = from_kept ? group.kept : group.shard_buffer;
     const DataType type = plan_.training.parameter_dtype;
     if (communicator != kNone) {
-      builder_.With(Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded()));
-      builder_.Communicate(communication_,
-                           builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                   .communicator = communicator,
-                                                   .bytes = builder_.SizeOf(group.full),
-                                                   .data_type = type}),
-                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
+      builder_.With(
+          Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded().value()));
+      builder_.Communicate(
+          communication_,
+          builder_.AddSizedCollective(
+              {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
+              group.size),
+          {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
       builder_.Record(communication_, group.gathered);
     }
     if (from_kept) {
@@ -492,16 +498,13 @@ class Reference final : public Technique {
   void Reduce(int index) {
     GradientBucket& bucket = buckets_[index];
     const DataType type = plan_.training.reduce_dtype;
-    const Bytes whole = BytesOf(bucket.shard.padded(), type);
     builder_.Record(step_.compute(), bucket.ready);
     if (communicator_ != kNone) {
       builder_.Wait(communication_, bucket.ready);
       const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
-      const Index collective = builder_.AddCollective({.kind = kind,
-                                                       .communicator = communicator_,
-                                                       .bytes = whole,
-                                                       .data_type = type,
-                                                       .average = true});
+      const Index collective = builder_.AddSizedCollective(
+          {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
+          bucket.shard.padded() * SizeOf(type));
       std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
       if (bucket.gradient_shard != kNone) {
         uses.push_back(builder_.WritesAll(bucket.gradient_shard));
@@ -526,11 +529,11 @@ class Reference final : public Technique {
       if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
       WithReductionOverReplicas(bucket);
       builder_.Communicate(replica_stream_,
-                           builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = replica_communicator_,
-                                                   .bytes = BytesOf(bucket.shard.length(), type),
-                                                   .data_type = type,
-                                                   .average = true}),
+                           builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
+                                                        .communicator = replica_communicator_,
+                                                        .data_type = type,
+                                                        .average = true},
+                                                       bucket.shard.length() * SizeOf(type)),
                            uses);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
@@ -588,7 +591,7 @@ class Reference final : public Technique {
         WithCastToReduce(bucket, false, Accumulated(bucket, bucket.gradients),
                          At(bucket.gradients, 0, written_type_));
     bucket.reduced_values = Further(whole, OwnFirst(bucket.shard));
-    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded()));
+    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded().value()));
   }
 
   // Reduce-scatter of a micro-batch's gradients; shards add up over the micro-batches.
@@ -599,7 +602,7 @@ class Reference final : public Technique {
     bucket.reduced_values = Accumulated(bucket, bucket.gradient_shard);
     const bool to_shard = first || bucket.accumulators != kNone;
     const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(bucket.shard));
-    builder_.With(Collected(received, gradients, bucket.shard.padded()));
+    builder_.With(Collected(received, gradients, bucket.shard.padded().value()));
     if (bucket.accumulators == kNone && first) return;
     WithMoves(bucket, true, !first, bucket.reduced_values, received);
   }
@@ -609,12 +612,13 @@ class Reference final : public Technique {
       bucket.reduced_values = WithCastToReduce(bucket, true, bucket.reduced_values,
                                                At(bucket.gradient_shard, 0, written_type_));
     }
-    builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
+    builder_.With(
+        Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length().value()));
   }
 
   // What updating this rank's part of the bucket does.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
-    const std::int64_t length = bucket.shard.length();
+    const std::int64_t length = bucket.shard.length().value();
     ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
       const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
       AppendJoined(
@@ -627,7 +631,7 @@ class Reference final : public Technique {
   // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
   template <typename Function>
   void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
-    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
+    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length().value();
     for (const auto& [tensor, piece] : bucket.pieces) {
       const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
       const std::int64_t last = std::min(end - piece.gradient, piece.elements);
@@ -707,15 +711,15 @@ class Reference final : public Technique {
         pieces_[tensor].clear();
       }
     }
-    const auto ranks = static_cast<std::size_t>(ShardRanks());
+    const auto ranks = static_cast<std::size_t>(ShardRanks().value());
     const auto shares = FairShares(cells, static_cast<int>(ranks));
     // How much of each rank's part is taken.
     std::vector<std::vector<std::int64_t>> in_bucket(buckets_.size()), in_unit(parameters_.size());
     for (auto& taken : in_bucket) taken.assign(ranks, 0);
     for (auto& taken : in_unit) taken.assign(ranks, 0);
     for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length();
-      const std::int64_t unit_part = parameters_[cells[c].column].shard.length();
+      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length().value();
+      const std::int64_t unit_part = parameters_[cells[c].column].shard.length().value();
       std::size_t rank = 0;
       std::int64_t left = shares[c][0];
       for (const int tensor : tensors_of_cell[c]) {
@@ -755,7 +759,7 @@ class Reference final : public Technique {
         }
         AddOptimizerState(
             step_, At(bucket.optimizer, own.gradient - OwnFirst(bucket.shard), DataType::kFp32),
-            bucket.shard.length(), first, own.elements);
+            bucket.shard.length().value(), first, own.elements);
       });
     }
   }
@@ -763,7 +767,7 @@ class Reference final : public Technique {
   // Updates this rank's part of the buckets, as one chain of kernels.
   // The norm is of all gradients: nothing is updated before all are reduced.
   void ClipGradients() {
-    std::int64_t elements = 0;
+    Amount elements;
     std::vector<BufferUse> gradients;
     std::vector<ClippedRange> ranges;
     for (const GradientBucket& bucket : buckets_) {
@@ -781,7 +785,7 @@ class Reference final : public Technique {
   }
 
   void Update(std::span<const int> buckets) {
-    std::int64_t elements = 0;
+    Amount elements;
     std::vector<BufferUse> uses;
     std::vector<program::Effect> updates;
     for (const int index : buckets) {
@@ -798,10 +802,10 @@ class Reference final : public Technique {
         uses.push_back(builder_.WritesAll(group.shard_buffer));
       }
     }
-    std::vector<Kernel> kernels = UpdateKernels(step_.model(), plan_.training, elements);
+    std::vector<SizedKernel> kernels = UpdateKernels(step_.model(), plan_.training, elements);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernels[i])), uses);
+      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernels[i])), uses);
     }
   }
 
@@ -812,12 +816,13 @@ class Reference final : public Technique {
     builder_.Record(step_.compute(), group.updated);
     builder_.Wait(communication_, group.updated);
     const program::Elements full = At(group.full, 0, plan_.training.parameter_dtype);
-    builder_.With(Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded()));
+    builder_.With(
+        Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded().value()));
     builder_.Communicate(communication_,
-                         builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                 .communicator = communicator_,
-                                                 .bytes = builder_.SizeOf(group.full),
-                                                 .data_type = plan_.training.parameter_dtype}),
+                         builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
+                                                      .communicator = communicator_,
+                                                      .data_type = plan_.training.parameter_dtype},
+                                                     group.size),
                          {builder_.WritesAll(group.full)});
     builder_.Record(communication_, group.gathered);
   }

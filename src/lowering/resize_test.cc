@@ -47,8 +47,20 @@ std::vector<std::string> AnyPlan() {
   if (framework == "reference" || framework == "fsdp2") {
     vary("data_parallel.shard_group_size", {"8", "null"});
     if (set.back().ends_with("null")) set.pop_back();
+    vary("training.gradient_clipping", {"1", "null"});
+    if (set.back().ends_with("null")) set.pop_back();
+  }
+  if ((framework == "fsdp2" || framework == "reference") && set[1].ends_with("=3")) {
+    vary("data_parallel.reshard_after_forward", {"true", "false", "4"});
+    vary("data_parallel.accumulate_unsharded", {"true", "false"});
+  }
+  if (framework == "reference") {
+    vary("training.optimizer_implementation", {"fused", "foreach"});
+  } else if (framework == "ddp" || framework == "fsdp2") {
+    vary("training.optimizer_implementation", {"fused", "foreach", "single"});
   }
   vary("training.gradient_accumulation", {"1", "3"});
+  vary("training.precision", {"bf16", "fp32"});
   vary("training.activation_checkpointing", {"none", "full"});
   return set;
 }
@@ -82,6 +94,7 @@ void CheckSame(const program::Program& a, const program::Program& b) {
     RC_ASSERT(a.kernels[i].flops == b.kernels[i].flops);
     RC_ASSERT(a.kernels[i].read == b.kernels[i].read);
     RC_ASSERT(a.kernels[i].written == b.kernels[i].written);
+    RC_ASSERT(a.kernels[i].given == b.kernels[i].given);
   }
   RC_ASSERT(a.collectives == b.collectives);
   RC_ASSERT(a.copies.size() == b.copies.size());
@@ -126,14 +139,20 @@ TEST(ResizeTest, IsLoweringForOtherNumbersOfRanks) {
     const scenario::Scenario after =
         load(*rc::gen::elementOf(std::vector<const char*>{"2", "5", "12"}));
     const auto works = model::BuildWork(*after.model, plan::WorkOptionsOf(after.plan.training));
-    program::Program program = Lower(before);
-    const bool same = Resize(after, works, program);
+    // In the memory of a program that was something else.
+    program::Program spent = Lower(after);
+    ProgramSizes sizes;
+    const bool knows = *rc::gen::arbitrary<bool>();
+    program::Program program =
+        knows ? Lower(before, {.sizes = &sizes, .spent = &spent}) : Lower(before);
+    const bool same = Resize(after, works, program, knows ? &sizes : nullptr);
     const plan::Framework framework = after.plan.data_parallel.framework;
     RC_CLASSIFY(same, plan::Name(framework));
     // Where programs are the same but for sizes.
     if (framework == plan::Framework::kReference || framework == plan::Framework::kDdp ||
         framework == plan::Framework::kFsdp2) {
       RC_ASSERT(same);
+      RC_ASSERT(sizes.complete() == knows);
     }
     if (same) CheckSame(program, Lower(after));
   });

@@ -12,13 +12,15 @@ namespace stepcast::lowering {
 using program::BufferUse;
 using program::Category;
 
-ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
-                             std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts) {
+ShardedState AddShardedState(TrainingStep& step, const std::string& name, const Amount& elements,
+                             std::int64_t exact, const Amount& ranks,
+                             std::vector<ShardPart> parts) {
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
   const auto add = [&](const char* what, std::int64_t bytes, Category category) {
-    return builder.AddBuffer(builder.Named(name, what), Bytes(elements * bytes), category,
-                             Bytes(elements * bytes - exact * bytes / ranks));
+    const Amount size = elements * bytes;
+    return builder.AddSizedBuffer(builder.Named(name, what), size, category,
+                                  size - Amount(exact * bytes) / ranks);
   };
   ShardedState state{.elements = elements, .parts = std::move(parts)};
   const std::int64_t kept = SizeOf(training.parameter_dtype);
@@ -32,8 +34,8 @@ ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::i
     const std::int64_t first = step.first_element(part.tensor) + part.first;
     AddParameterState(step, Further(ParameterShard(step, state), part.offset), first,
                       part.elements);
-    AddOptimizerState(step, At(state.optimizer, part.offset, DataType::kFp32), elements, first,
-                      part.elements);
+    AddOptimizerState(step, At(state.optimizer, part.offset, DataType::kFp32), elements.value(),
+                      first, part.elements);
   }
   return state;
 }
@@ -50,7 +52,7 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors) {
   ProgramBuilder& builder = step.builder();
-  std::vector<std::int64_t> elements;
+  std::vector<Amount> elements;
   std::vector<BufferUse> uses;
   std::vector<program::Effect> updates;
   std::vector<BufferUse> gradients;
@@ -70,10 +72,10 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
       AppendJoined(updates, OptimizerUpdate(Further(ParameterShard(step, *state), part.offset),
                                             Further(GradientShard(step, *state), part.offset),
                                             At(state->optimizer, part.offset, DataType::kFp32),
-                                            state->elements, part.elements));
+                                            state->elements.value(), part.elements));
     }
   }
-  const std::int64_t all = std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
+  const Amount all = std::accumulate(elements.begin(), elements.end(), Amount());
   clipping.Write(gradient_tensors, all, step.plan().training.parameter_dtype, gradients, clipped);
   WriteFrameworkUpdate(step, elements, uses, updates);
   builder.Record(step.compute(), updated);

@@ -16,7 +16,7 @@ using program::Phase;
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
-      builder_(options.data_flow, options.resizing),
+      builder_(options),
       host_work_(scenario, builder_),
       own_works_(
           options.works != nullptr
@@ -118,7 +118,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   offload_.WritePrologue();
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
-      drained_.push_back(builder_.AddEvent("drained " + std::to_string(stream)));
+      drained_.push_back(builder_.AddEvent(builder_.Numbered("drained", stream)));
     }
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
     drained_.push_back(builder_.AddEvent("read by the host"));

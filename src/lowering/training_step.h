@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
+#include "src/lowering/formulas.h"
 #include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
@@ -69,6 +70,8 @@ class TrainingStep {
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   int rank() const { return options_.rank; }
   ProgramBuilder& builder() { return builder_; }
+  // The number of ranks that share one copy of the states.
+  Amount shard_ranks() { return builder_.ShardRanks(plan().data_parallel.shard_group_size); }
   StreamId compute() const { return program::Program::kComputeStream; }
 
   // Which micro-batch is being written, and whether its backward is the step's last.
