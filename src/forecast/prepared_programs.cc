@@ -47,6 +47,8 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
     known.resizes = false;
   }
   prepared.program = lowering::Lower(scenario, {.works = prepared.works.get()});
+  prepared.counts = StepCounts(prepared.program);
+  prepared.prices.device = 0;
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
   prepared.delayed.reset();
