@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -17,6 +18,7 @@
 #include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/kernel_memo.h"
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
@@ -68,8 +70,24 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
 // beside the group and the size.
 struct PriceCache::Machine {
   struct Group {
+    std::vector<int> ranks;
     CommunicationPath path;
     GroupShape shape;  // where NCCL is modelled
+  };
+  struct CollectiveKey {
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    Bytes bytes;
+    const Group* group = nullptr;
+    friend bool operator==(const CollectiveKey&, const CollectiveKey&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const CollectiveKey& key) const {
+      const std::uint64_t group = std::hash<const Group*>()(key.group);
+      const auto bytes = static_cast<std::uint64_t>(key.bytes.count());
+      const std::uint64_t hash =
+          (bytes * 0x9E3779B97F4A7C15 ^ group) + static_cast<std::uint64_t>(key.kind);
+      return hash ^ hash >> 32;
+    }
   };
 
   explicit Machine(const Scenario& scenario)
@@ -80,7 +98,8 @@ struct PriceCache::Machine {
         nccl_algo(scenario.nccl_algo),
         nccl_proto(scenario.nccl_proto),
         collnet(scenario.nccl_collnet),
-        version(scenario.plan.software.nccl) {
+        version(scenario.plan.software.nccl),
+        driver(scenario.plan.software.driver) {
     auto setting = NcclSettingOf(scenario);
     if (!setting) return;
     setting->gpu = &*gpu;  // the scenario may not live as long
@@ -91,16 +110,39 @@ struct PriceCache::Machine {
     return cluster == scenario.cluster && calibration == scenario.calibration &&
            algorithm == scenario.algorithm && nccl_algo == scenario.nccl_algo &&
            nccl_proto == scenario.nccl_proto && collnet == scenario.nccl_collnet &&
-           version == scenario.plan.software.nccl;
+           version == scenario.plan.software.nccl && driver == scenario.plan.software.driver;
   }
 
   const Group& GroupOf(const std::vector<int>& ranks) {
-    const auto found = groups.find(ranks);
-    if (found != groups.end()) return found->second;
-    return groups
-        .emplace(ranks, Group{cluster->PathOf(ranks),
-                              nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape()})
-        .first->second;
+    // A handful; most differ in size.
+    for (const auto& group : groups) {
+      if (group->ranks == ranks) return *group;
+    }
+    groups.push_back(std::make_unique<const Group>(
+        Group{ranks, cluster->PathOf(ranks),
+              nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape()}));
+    return *groups.back();
+  }
+
+  // Of collectives that had a price without a word of complaint.
+  const CollectivePrice* Known(const program::Collective& collective, const Group& group) const {
+    const auto found = collectives.find({collective.kind, collective.bytes, &group});
+    return found == collectives.end() ? nullptr : &found->second;
+  }
+  void Remember(const program::Collective& collective, const Group& group,
+                const CollectivePrice& price) {
+    constexpr std::size_t kMostCollectives = 16'384;
+    if (collectives.size() == kMostCollectives) collectives.clear();
+    collectives.try_emplace({collective.kind, collective.bytes, &group}, price);
+  }
+
+  // See slowest_device.h; the last one stays.
+  double SlowestOf(std::int64_t devices) {
+    if (devices != slowest_of) {
+      slowest_of = devices;
+      slowest = SlowestDevice(calibration->kernels->variation, devices);
+    }
+    return slowest;
   }
 
   // The GPU is part of what the cluster was read from.
@@ -110,18 +152,52 @@ struct PriceCache::Machine {
   const scenario::CollectiveAlgorithm algorithm;
   const std::string nccl_algo, nccl_proto;
   const bool collnet;
-  const plan::Version version;
+  const plan::Version version, driver;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
-  std::map<std::vector<int>, Group> groups;
+  std::vector<std::unique_ptr<const Group>> groups;
+  std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;
+  std::int64_t slowest_of = 0;
+  double slowest = 1;
+};
+
+// A GPU with a profile: what prices of kernels depend on beside the kernel.
+struct PriceCache::Device {
+  static bool IsTextbook(const Scenario& scenario) {
+    return scenario.plan.data_parallel.framework == plan::Framework::kReference;
+  }
+
+  Device(const Scenario& scenario, std::uint64_t number)
+      : number(number),
+        calibration(scenario.calibration),
+        gpu(scenario.gpu),
+        textbook(IsTextbook(scenario)) {}
+
+  bool IsOf(const Scenario& scenario) const {
+    return calibration == scenario.calibration && textbook == IsTextbook(scenario) &&
+           gpu == scenario.gpu;
+  }
+
+  const std::uint64_t number;  // from 1; never that of another one of the same cache
+  const std::shared_ptr<const calibration::Calibration> calibration;
+  const std::optional<topology::Gpu> gpu;
+  const bool textbook;
+  KernelMemo kernels;
 };
 
 namespace {
 
 class Pricer {
  public:
-  Pricer(const Program& program, const Scenario& scenario, PriceCache::Machine& machine)
-      : program_(program), scenario_(scenario), machine_(machine), nccl_(machine.nccl) {
-    reference_ = scenario.plan.data_parallel.framework == plan::Framework::kReference;
+  Pricer(const Program& program, const Scenario& scenario, PriceCache::Machine& machine,
+         PriceCache::Device& device, KeptPrices& kept)
+      : program_(program),
+        scenario_(scenario),
+        reference_(device.textbook),
+        machine_(machine),
+        device_(device),
+        nccl_(machine.nccl),
+        kept_(kept),
+        prices_(kept.prices) {
     if (scenario.calibration != nullptr) {
       profile_ = scenario.calibration->location;
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
@@ -129,23 +205,24 @@ class Pricer {
     }
     if (kernels_ != nullptr && !reference_) {
       const plan::Parallelism& axes = scenario.plan.parallelism;
-      slowest_ = SlowestDevice(kernels_->variation,
-                               axes.data * axes.tensor * axes.pipeline * axes.context);
+      slowest_ = machine.SlowestOf(axes.data * axes.tensor * axes.pipeline * axes.context);
     }
   }
 
-  Result<Prices> Run() {
-    PriceKernels();
+  Result<void> Run(bool same_kernels) {
+    const bool kept = std::exchange(kept_.device, 0) == device_.number && kept_.slowest == slowest_;
+    if (!kept || !same_kernels) PriceKernels(kept);
     PriceCollectives();
     PriceCopies();
-    if (kernels_ != nullptr && !reference_) {
-      prices_.issue_kernel = kernels_->launch;
-      prices_.dispatch = scenario_.plan.training.dispatch;
-      prices_.issue_copy = kernels_->launch;
-      prices_.issue_collective = kernels_->collective_launch;
-    }
+    const bool issues = kernels_ != nullptr && !reference_;
+    prices_.issue_kernel = issues ? kernels_->launch : Time();
+    prices_.dispatch = issues ? scenario_.plan.training.dispatch : Dispatch();
+    prices_.issue_copy = issues ? kernels_->launch : Time();
+    prices_.issue_collective = issues ? kernels_->collective_launch : Time();
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
-    return std::move(prices_);
+    kept_.device = device_.number;
+    kept_.slowest = slowest_;
+    return {};
   }
 
  private:
@@ -196,31 +273,50 @@ class Pricer {
     return true;
   }
 
-  void PriceKernels() {
-    prices_.kernels.reserve(program_.kernels.size());
+  // `kept`: prices are there, of this device, for kernels that may have changed.
+  void PriceKernels(bool kept) {
+    const std::size_t count = program_.kernels.size();
+    prices_.kernels.resize(count);
+    if (!kept) kept_.kernels.clear();
+    kept_.kernels.resize(count, KernelMemo::kNone);
     bool unpriceable = false;
-    for (const Kernel& kernel : program_.kernels) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Kernel& kernel = program_.kernels[i];
+      std::uint32_t& entry = kept_.kernels[i];
+      if (entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel)) continue;
+      entry = KernelMemo::kNone;
       Demand demand;
       if (kernel.kind == KernelKind::kGiven) {
         demand = PriceGivenKernel(kernel);
       } else if (kernels_ != nullptr) {
-        demand = PriceOnGpu(kernel);
+        demand = PriceOnGpu(kernel, entry);
         if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
         if (Endless(demand)) ReportEndless(kernel.name);
       } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
         unpriceable = true;
         RefuseKernel(kernel);
       }
-      prices_.kernels.push_back(demand);
+      prices_.kernels[i] = demand;
     }
   }
 
-  Demand PriceOnGpu(const Kernel& kernel) {
+  // `entry`: where the memo has it.
+  Demand PriceOnGpu(const Kernel& kernel, std::uint32_t& entry) {
+    entry = device_.kernels.Find(kernel);
+    if (entry != KernelMemo::kNone) return device_.kernels.DemandOf(entry);
     if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) return {};
     const auto demand = PriceKernel(
         kernel, {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
-    if (demand) return *demand;
-    if (demand.error() == KernelFault::kNoPeak) {
+    if (demand) {
+      entry = device_.kernels.Add(kernel, *demand);
+      return *demand;
+    }
+    ReportNoPrice(kernel, demand.error());
+    return {};
+  }
+
+  void ReportNoPrice(const Kernel& kernel, KernelFault fault) {
+    if (fault == KernelFault::kNoPeak) {
       Report("cost.no-peak", scenario_.cluster_location,
              fmt::format("{} does not compute in {}", scenario_.gpu->name, Name(kernel.data_type)),
              "set training.precision to a type that this GPU has");
@@ -246,7 +342,6 @@ class Pricer {
              fmt::format("profile '{}' has no figures for {}", scenario_.calibration->name, what),
              remedy);
     }
-    return {};
   }
 
   void RefuseKernel(const Kernel& kernel) {
@@ -275,17 +370,23 @@ class Pricer {
     }
     return *groups_[group];
   }
-  const CommunicationPath& PathOf(Index communicator) { return GroupOf(communicator).path; }
   const GroupShape& ShapeOfGroup(Index communicator) { return GroupOf(communicator).shape; }
 
   void PriceCollectives() {
+    prices_.collectives.clear();
     prices_.collectives.reserve(program_.collectives.size());
     for (const program::Collective& collective : program_.collectives) {
-      const CommunicationPath& path = PathOf(collective.communicator);
-      prices_.collectives.push_back(PriceOneCollective(collective, path));
-      if (Endless(prices_.collectives.back().demand)) {
-        ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), path.ranks));
+      const PriceCache::Machine::Group& group = GroupOf(collective.communicator);
+      if (const CollectivePrice* known = machine_.Known(collective, group)) {
+        prices_.collectives.push_back(*known);
+        continue;
       }
+      const CollectivePrice price = PriceOneCollective(collective, group.path);
+      prices_.collectives.push_back(price);
+      if (Endless(price.demand)) {
+        ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
+      }
+      if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
   }
 
@@ -367,6 +468,7 @@ class Pricer {
   }
 
   void PriceCopies() {
+    prices_.copies.clear();
     prices_.copies.reserve(program_.copies.size());
     for (const program::Copy& copy : program_.copies) {
       prices_.copies.push_back(PriceOneCopy(copy));
@@ -427,37 +529,59 @@ class Pricer {
   const calibration::KernelCosts* kernels_ = nullptr;  // null: nothing can be priced by roofline
   const calibration::LinkCosts* links_ = nullptr;
   Location profile_;
-  bool reference_ = false;
+  const bool reference_;
   double slowest_ = 1;  // time of arithmetic on the slowest device over the typical time
   std::array<bool, kDataTypeCount> products_checked_{};  // by DataType
   std::array<bool, kDataTypeCount> products_believed_{};
   PriceCache::Machine& machine_;
+  PriceCache::Device& device_;
   std::optional<NcclPricer>& nccl_;                        // the machine's
   std::vector<const PriceCache::Machine::Group*> groups_;  // by group
   std::optional<HostLink> host_link_;
   Diagnostics diagnostics_;
-  Prices prices_;
+  KeptPrices& kept_;
+  Prices& prices_;  // the kept ones
 };
 
 }  // namespace
 
 Result<Prices> Price(const Program& program, const Scenario& scenario) {
-  PriceCache::Machine machine(scenario);
-  return Pricer(program, scenario, machine).Run();
+  return PriceCache().Price(program, scenario);
 }
 
 PriceCache::PriceCache() = default;
 PriceCache::~PriceCache() = default;
 
+PriceCache::Machine& PriceCache::MachineOf(const Scenario& scenario) {
+  const auto found = std::find_if(machines_.begin(), machines_.end(),
+                                  [&](const auto& machine) { return machine->IsOf(scenario); });
+  if (found != machines_.end()) return **found;
+  if (machines_.size() == kMostMachines) machines_.clear();
+  return *machines_.emplace_back(std::make_unique<Machine>(scenario));
+}
+
+PriceCache::Device& PriceCache::DeviceOf(const Scenario& scenario) {
+  // As many kernels as a hundred programs may have.
+  constexpr std::size_t kMostKernels = 262'144;
+  const auto found = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const auto& device) { return device->IsOf(scenario); });
+  if (found != devices_.end() && (*found)->kernels.size() < kMostKernels) return **found;
+  if (found != devices_.end()) devices_.erase(found);
+  if (devices_.size() == kMostDevices) devices_.clear();
+  return *devices_.emplace_back(std::make_unique<Device>(scenario, ++devices_made_));
+}
+
 Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenario) {
-  auto found = std::find_if(machines_.begin(), machines_.end(),
-                            [&](const auto& machine) { return machine->IsOf(scenario); });
-  if (found == machines_.end()) {
-    if (machines_.size() == kMostMachines) machines_.clear();
-    machines_.push_back(std::make_unique<Machine>(scenario));
-    found = machines_.end() - 1;
+  KeptPrices kept;
+  if (auto priced = Price(program, scenario, false, kept); !priced) {
+    return tl::unexpected(std::move(priced.error()));
   }
-  return Pricer(program, scenario, **found).Run();
+  return std::move(kept.prices);
+}
+
+Result<void> PriceCache::Price(const Program& program, const Scenario& scenario, bool same_kernels,
+                               KeptPrices& kept) {
+  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario), kept).Run(same_kernels);
 }
 
 }  // namespace stepcast::cost

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -48,8 +49,17 @@ namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
-// What pricing finds out about machines and groups of ranks, kept for the programs and scenarios
-// that come next. Not to be used by two threads at once.
+// A program's prices, kept for when it comes again with other numbers of ranks.
+struct KeptPrices {
+  Prices prices;
+  // How the prices of kernels came about, for the PriceCache that made them.
+  std::uint64_t device = 0;            // 0: nothing is kept
+  double slowest = 1;                  // see slowest_device.h
+  std::vector<std::uint32_t> kernels;  // entries of the device's memo
+};
+
+// What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
+// scenarios that come next. Not to be used by two threads at once.
 class PriceCache {
  public:
   PriceCache();
@@ -57,13 +67,25 @@ class PriceCache {
 
   Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
+  // The same, into `kept`: what this cache made of the same instructions, or nothing yet. Kernels
+  // that are as they were then keep their prices; `same_kernels` says that all are.
+  Result<void> Price(const program::Program& program, const scenario::Scenario& scenario,
+                     bool same_kernels, KeptPrices& kept);
+
   struct Machine;
+  struct Device;
 
  private:
   // Beyond so many all are forgotten.
   static constexpr std::size_t kMostMachines = 256;
+  static constexpr std::size_t kMostDevices = 64;
+
+  Machine& MachineOf(const scenario::Scenario& scenario);
+  Device& DeviceOf(const scenario::Scenario& scenario);
 
   std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::uint64_t devices_made_ = 0;
 };
 
 }  // namespace stepcast::cost

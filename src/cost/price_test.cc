@@ -482,5 +482,78 @@ TEST(PricesTest, OperationsOfADayAreMistakes) {
   EXPECT_EQ(Codes(program, FlatScenario(4, byte_a_second)), Names{"cost.too-long"});
 }
 
+bool Same(const Demand& a, const Demand& b) {
+  return a.latency == b.latency && a.work == b.work && a.share == b.share &&
+         a.provenance == b.provenance;
+}
+
+// What is kept of a program and of machines never shows: after any change of kernels, sizes, ranks,
+// device variation and framework the prices are those of a pricer that has seen nothing.
+RC_GTEST_PROP(PriceCacheTest, KeepsWhatIsAsItWas, ()) {
+  const auto any_kernel = [] {
+    Kernel kernel =
+        OfKind(*rc::gen::elementOf(std::vector<KernelKind>{
+                   KernelKind::kGemm, KernelKind::kAttention, KernelKind::kMemoryBound,
+                   KernelKind::kOptimizer, KernelKind::kGiven}),
+               *rc::gen::inRange<std::int64_t>(0, 4) * 1'000'000'000, MiB(*rc::gen::inRange(0, 4)));
+    kernel.given = Microseconds(*rc::gen::inRange(0, 3));
+    kernel.summed_tokens = *rc::gen::inRange(0, 2);
+    return kernel;
+  };
+  PriceCache cache;
+  KeptPrices kept;
+  Program program = WithGroup(4);
+  for (int i = 0; i < 8; ++i) program.kernels.push_back(any_kernel());
+  program.copies = {{CopyDirection::kDeviceToDevice, MiB(25)}};
+  calibration::Calibration profile = RoundProfile();
+  profile.kernels->variation = 0.01;
+  Scenario scenario = GpuScenario(4);
+  SetProfile(scenario, profile);
+  bool same_kernels = false;
+  for (int row = 0; row < 6; ++row) {
+    const int ranks = *rc::gen::inRange(2, 4);
+    program.groups[0].ranks.resize(static_cast<std::size_t>(ranks));
+    std::iota(program.groups[0].ranks.begin(), program.groups[0].ranks.end(), 0);
+    scenario.plan.parallelism.data = ranks;
+    program.collectives.clear();
+    AddCollective(program, CollectiveKind::kAllReduce, MiB(*rc::gen::inRange(1, 3)));
+    AddCollective(program, CollectiveKind::kAllGather, MiB(*rc::gen::inRange(1, 3)));
+    const auto priced = cache.Price(program, scenario, same_kernels, kept);
+    RC_ASSERT(priced.has_value());
+    const Prices fresh = MustPrice(program, scenario);
+    RC_ASSERT(kept.prices.kernels.size() == fresh.kernels.size());
+    for (std::size_t i = 0; i < fresh.kernels.size(); ++i) {
+      RC_ASSERT(Same(kept.prices.kernels[i], fresh.kernels[i]));
+    }
+    RC_ASSERT(kept.prices.collectives.size() == fresh.collectives.size());
+    for (std::size_t i = 0; i < fresh.collectives.size(); ++i) {
+      RC_ASSERT(Same(kept.prices.collectives[i].demand, fresh.collectives[i].demand));
+    }
+    RC_ASSERT(kept.prices.copies.size() == fresh.copies.size());
+    RC_ASSERT(kept.prices.issue_kernel == fresh.issue_kernel);
+    RC_ASSERT(kept.prices.issue_collective == fresh.issue_collective);
+    same_kernels = *rc::gen::arbitrary<bool>();
+    if (same_kernels) continue;
+    for (Kernel& kernel : program.kernels) {
+      if (*rc::gen::arbitrary<bool>()) kernel = any_kernel();
+    }
+    scenario.plan.data_parallel.framework = *rc::gen::elementOf(
+        std::vector<plan::Framework>{plan::Framework::kDdp, plan::Framework::kReference});
+  }
+}
+
+TEST(PriceCacheTest, ComplainsEachTime) {
+  Program program = WithGroup(1);
+  program.kernels = {OfKind(KernelKind::kGemm, 1000, KiB(1)),
+                     OfKind(KernelKind::kGemm, 1000, KiB(1))};
+  program.kernels[1].data_type = DataType::kFp16;  // which the profile has no figures for
+  PriceCache cache;
+  KeptPrices kept;
+  EXPECT_FALSE(cache.Price(program, GpuScenario(1), false, kept).has_value());
+  EXPECT_FALSE(cache.Price(program, GpuScenario(1), true, kept).has_value());
+  program.kernels.pop_back();
+  EXPECT_TRUE(cache.Price(program, GpuScenario(1), true, kept).has_value());
+}
+
 }  // namespace
 }  // namespace stepcast::cost

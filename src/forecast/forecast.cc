@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
-#include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
+#include "src/forecast/collective_summaries.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/prepared_programs.h"
+#include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
@@ -120,27 +119,23 @@ simulate::Options OptionsOf(const Ranks& ranks, int steps, bool barrier) {
 }
 
 // The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
-bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
+bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
+                      const StepCounts& counts) {
   double picoseconds = 0;
-  const auto add = [&](Time time) { picoseconds += static_cast<double>(time.picoseconds()); };
-  for (const program::Instruction& instruction : program.step) {
-    switch (instruction.opcode) {
-      case Opcode::kKernel:
-        add(prices.kernels[instruction.operand].alone() +
-            prices.IssueOf(program.kernels[instruction.operand]));
-        break;
-      case Opcode::kCollective:
-        add(prices.collectives[instruction.operand].demand.alone() + prices.issue_collective);
-        break;
-      case Opcode::kCopy:
-        add(prices.copies[instruction.operand].alone() + prices.issue_copy);
-        break;
-      case Opcode::kHostTask:
-        add(program.host_tasks[instruction.operand].duration);
-        break;
-      default:
-        break;
-    }
+  const auto add = [&](std::uint32_t times, Time time) {
+    picoseconds += times * static_cast<double>(time.picoseconds());
+  };
+  for (std::size_t i = 0; i < counts.kernels.size(); ++i) {
+    add(counts.kernels[i], prices.kernels[i].alone() + prices.IssueOf(program.kernels[i]));
+  }
+  for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
+    add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
+  }
+  for (std::size_t i = 0; i < counts.copies.size(); ++i) {
+    add(counts.copies[i], prices.copies[i].alone() + prices.issue_copy);
+  }
+  for (std::size_t i = 0; i < counts.host_tasks.size(); ++i) {
+    add(counts.host_tasks[i], program.host_tasks[i].duration);
   }
   return picoseconds > static_cast<double>(Seconds(86'400).picoseconds());
 }
@@ -196,56 +191,6 @@ void SummariseTime(const Simulated& run, bool barrier,
   forecast.time.idle = forecast.step_time - attributed;
 }
 
-void SummariseCollectives(const Simulated& run, Forecast& forecast) {
-  struct Sum {
-    CollectiveSummary summary;
-    std::vector<std::string> algorithms, protocols;
-  };
-  const auto note = [](const char* name, std::vector<std::string>& names) {
-    if (*name != '\0' && std::find(names.begin(), names.end(), name) == names.end()) {
-      names.emplace_back(name);
-    }
-  };
-  const auto joined = [](std::vector<std::string>& names) {
-    std::sort(names.begin(), names.end());
-    return fmt::format("{}", fmt::join(names, "+"));
-  };
-  std::map<std::pair<CollectiveKind, program::Index>, Sum> sums;  // by kind, communicator
-  const Program& program = run.program;
-  for (const program::Instruction& instruction : program.step) {
-    if (instruction.opcode != Opcode::kCollective) continue;
-    const program::Collective& collective = program.collectives[instruction.operand];
-    const cost::CollectivePrice& price = run.prices.collectives[instruction.operand];
-    Sum& sum = sums[{collective.kind, collective.communicator}];
-    sum.summary.calls += 1;
-    sum.summary.wire_bytes_per_rank += price.wire_bytes_per_rank;
-    const bool first = sum.summary.calls == 1;
-    sum.summary.provenance =
-        first ? price.demand.provenance : std::max(sum.summary.provenance, price.demand.provenance);
-    note(price.algorithm, sum.algorithms);
-    note(price.protocol, sum.protocols);
-    sum.summary.channels = std::max(sum.summary.channels, price.channels);
-  }
-  for (const program::OperationRecord& record : run.timeline.operations) {
-    const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective || record.step != run.steady.last) continue;
-    const program::Collective& collective = program.collectives[instruction.operand];
-    sums[{collective.kind, collective.communicator}].summary.total += record.end - record.start;
-  }
-  for (auto& [key, sum] : sums) {
-    sum.summary.collective = key.first;
-    const program::Communicator& communicator = program.communicators[key.second];
-    sum.summary.group = program.groups[communicator.group].name;
-    sum.summary.algorithm = joined(sum.algorithms);
-    sum.summary.protocol = joined(sum.protocols);
-    forecast.collectives.push_back(std::move(sum.summary));
-  }
-  std::sort(forecast.collectives.begin(), forecast.collectives.end(),
-            [](const CollectiveSummary& a, const CollectiveSummary& b) {
-              return std::tie(a.collective, a.group) < std::tie(b.collective, b.group);
-            });
-}
-
 // Textbook data parallelism has no allocator and no context.
 bool IsTextbook(const scenario::Scenario& scenario) {
   return scenario.plan.data_parallel.framework == plan::Framework::kReference;
@@ -282,8 +227,9 @@ void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
-                                           const Program& program, const cost::Prices& prices) {
-  if (!OutlastsTheClock(program, prices)) return {};
+                                           const Program& program, const cost::Prices& prices,
+                                           const StepCounts& counts) {
+  if (!OutlastsTheClock(program, prices, counts)) return {};
   return tl::unexpected(Diagnostics{
       {.code = "cost.step-too-long",
        .location = scenario.cluster_location,
@@ -310,7 +256,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   Run run;
   run.program = std::move(program);
   run.prices = std::move(prices);
-  if (auto checked = CheckClock(scenario, run.program, run.prices); !checked) {
+  const StepCounts counts(run.program);
+  if (auto checked = CheckClock(scenario, run.program, run.prices, counts); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
   const auto ranks = RanksOf(scenario, run.program, run.prices);
@@ -328,7 +275,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
       barrier ? LastIssue(run.timeline, steady.last) : run.timeline.step_ends[steady.last];
   const Simulated simulated{run.program, run.prices, run.timeline, steady};
   SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
-  SummariseCollectives(simulated, run.forecast);
+  run.forecast.collectives =
+      SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
   const auto peak_of = [&](Bytes capacity) {
     return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
                                 : PeakOf(run.program, run.timeline, capacity,
@@ -379,9 +327,11 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
-  const auto prices = workspace_->prices.Price(program, scenario);
-  if (!prices) return tl::unexpected(prices.error());
-  if (auto checked = CheckClock(scenario, program, *prices); !checked) {
+  auto priced =
+      workspace_->prices.Price(program, scenario, !prepared.sized_by_ranks, prepared.prices);
+  if (!priced) return tl::unexpected(std::move(priced.error()));
+  const cost::Prices* const prices = &prepared.prices.prices;
+  if (auto checked = CheckClock(scenario, program, *prices, prepared.counts); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
   auto ranks = RanksOf(scenario, program, *prices);
@@ -433,7 +383,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
       program, *prices, *timeline, steady, {.simulator = rows ? &simulator : nullptr}};
   Forecast forecast;
   SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
-  SummariseCollectives(simulated, forecast);
+  forecast.collectives =
+      SummariseCollectives(program, *prices, prepared.counts, *timeline, steady.last);
   const int steps = static_cast<int>(timeline->step_ends.size());
   const bool expandable = scenario.plan.software.expandable_segments;
   const auto untimed_peak = [&](Bytes capacity) {
@@ -451,7 +402,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
                                 : PeakOf(program, *run, capacity, expandable, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
-  FillThroughput(scenario, *prepared.works, forecast);
+  if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);
+  FillThroughput(scenario, *prepared.flops, forecast);
   return forecast;
 }
 

@@ -111,5 +111,28 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   });
 }
 
+// From driver 530 on NVSwitch multicasts, which NCCL's choices depend on.
+TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
+  scenario::InputCache cache;
+  Forecaster forecaster;
+  std::vector<Time> times;
+  for (const char* driver : {"550.0", "525.0"}) {
+    const auto scenario = scenario::LoadText(
+        kScenario, "test",
+        {"cluster.topology=topologies/dgx-h100.yaml", "data_parallel.framework=ddp",
+         "data_parallel.bucket_size=200 MiB", std::string("software.driver=\"") + driver + "\""},
+        cache);
+    ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
+    const auto row = forecaster.Evaluate(*scenario);
+    const auto single = Simulate(*scenario);
+    ASSERT_TRUE(row.has_value());
+    ASSERT_TRUE(single.has_value());
+    EXPECT_EQ(row->collectives[0].algorithm, single->forecast.collectives[0].algorithm);
+    EXPECT_EQ(row->step_time, single->forecast.step_time);
+    times.push_back(row->step_time);
+  }
+  EXPECT_NE(times[0], times[1]);
+}
+
 }  // namespace
 }  // namespace stepcast::forecast

@@ -41,6 +41,8 @@ void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram
   prepared.program = lowering::Lower(
       scenario,
       {.works = prepared.works.get(), .bare = true, .sizes = &prepared.sizes, .spent = &spent});
+  prepared.counts = StepCounts(prepared.program);
+  prepared.prices.device = 0;
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
   prepared.delayed.reset();

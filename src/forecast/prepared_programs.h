@@ -5,7 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/step_counts.h"
+#include "src/forecast/throughput.h"
 #include "src/lowering/program_sizes.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
@@ -21,6 +24,9 @@ struct PreparedProgram {
   program::Program program;
   lowering::ProgramSizes sizes;  // of the program, where its technique knows how they follow
   std::shared_ptr<const std::vector<model::LayerWork>> works;  // model::BuildWork of the scenario
+  StepCounts counts;
+  std::optional<MicroBatchFlops> flops;  // of the works, once somebody asked
+  cost::KeptPrices prices;               // those of the row before
   simulate::Schedule schedule;  // of the instructions; its prices are those of the row before
   bool has_schedule = false;
   bool timed = false;                      // ReleasesAreTimed

@@ -6,11 +6,27 @@ namespace stepcast::forecast {
 
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
   FillThroughput(scenario,
-                 model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)),
+                 FlopsOf(scenario, model::BuildWork(*scenario.model,
+                                                    plan::WorkOptionsOf(scenario.plan.training))),
                  forecast);
 }
 
-void FillThroughput(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
+                        const std::vector<model::LayerWork>& works) {
+  MicroBatchFlops flops;
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  for (const int index : model::WorkOfLayers(*scenario.model, options)) {
+    const model::LayerWork& work = works[index];
+    for (const auto& op : work.forward) flops.once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.backward) flops.once += static_cast<double>(op.kernel.model_flops);
+    for (const auto& op : work.recompute) {
+      flops.recomputed += static_cast<double>(op.kernel.model_flops);
+    }
+  }
+  return flops;
+}
+
+void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast) {
   const plan::Training& training = scenario.plan.training;
   const double seconds = forecast.step_time.seconds();
@@ -20,22 +36,13 @@ void FillThroughput(const scenario::Scenario& scenario, const std::vector<model:
                                static_cast<double>(training.sequence_length) / seconds;
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
-
-  const model::WorkOptions options = plan::WorkOptionsOf(training);
-  double once = 0, recomputed = 0;
-  for (const int index : model::WorkOfLayers(*scenario.model, options)) {
-    const model::LayerWork& work = works[index];
-    for (const auto& op : work.forward) once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.backward) once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.recompute) recomputed += static_cast<double>(op.kernel.model_flops);
-  }
   const double peak =
       static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
   const double micro_batches = static_cast<double>(training.gradient_accumulation);
   if (peak <= 0) return;
   forecast.has_flops = true;
-  forecast.mfu = once * micro_batches / peak;
-  forecast.hfu = (once + recomputed) * micro_batches / peak;
+  forecast.mfu = flops.once * micro_batches / peak;
+  forecast.hfu = (flops.once + flops.recomputed) * micro_batches / peak;
 }
 
 }  // namespace stepcast::forecast

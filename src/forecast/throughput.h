@@ -11,8 +11,16 @@ namespace stepcast::forecast {
 // Tokens per second and the share of the devices' peak that is used, from the step time that
 // `forecast` has, be it forecast or measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
-// The same where model::BuildWork of the scenario is known.
-void FillThroughput(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+
+// Of a micro-batch on one device, what MFU counts: done once, and done again for lack of memory.
+struct MicroBatchFlops {
+  double once = 0, recomputed = 0;
+};
+// `works` is model::BuildWork of the scenario; numbers of ranks and of micro-batches do not matter.
+MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
+                        const std::vector<model::LayerWork>& works);
+// The same where these are known.
+void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -21,6 +21,7 @@ struct Gpu {
   int compute_capability = 0;  // of CUDA, 90 is 9.0; 0: not a CUDA device
 
   FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 }  // namespace stepcast::topology
