@@ -121,7 +121,7 @@ class Run {
     const auto scenario = scenario::Load(options_.scenario, Overrides(options_, settings), cache_);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     thread_local forecast::Forecaster forecaster;
-    auto forecast = forecaster.Evaluate(*scenario);
+    auto forecast = forecaster.Evaluate(*scenario, forecast::Forecaster::Wanted::kFigures);
     if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
     return forecast;
   }

@@ -162,19 +162,26 @@ struct Simulated {
   KernelRows rows{};
 };
 
+Time StartOf(const Timeline& timeline, const SteadyState& steady) {
+  return steady.start ? *steady.start : timeline.step_ends[steady.last - steady.count];
+}
+
+Time StepTimeOf(const Timeline& timeline, const SteadyState& steady) {
+  return Mean(timeline.step_ends[steady.last] - StartOf(timeline, steady), steady.count);
+}
+
 void SummariseTime(const Simulated& run, bool barrier,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const SteadyState& steady = run.steady;
-  const auto& ends = run.timeline.step_ends;
-  const Time start = steady.start ? *steady.start : ends[steady.last - steady.count];
-  const Time end = ends[steady.last];
+  const Time start = StartOf(run.timeline, steady);
+  const Time end = run.timeline.step_ends[steady.last];
   const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, run.rows, start, end);
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
       run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
       host.empty() ? kernels
                    : KernelSpansOf(run.program, run.timeline, run.rows, start, end, host));
-  forecast.step_time = Mean(end - start, steady.count);
+  forecast.step_time = StepTimeOf(run.timeline, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
   for (int phase = 0; phase < program::kPhases; ++phase) {
@@ -299,22 +306,22 @@ namespace {
 // Whether the step that all later ones repeat shows when the last of them changes memory, though
 // nothing comes after that: nothing of the next step begins before the last change is over.
 bool ShowsMemoryOfLast(const DelayedReleases& delayed, const Timeline& timeline,
-                       std::span<const simulate::KernelRow> rows, std::uint32_t repeated) {
-  Time next = Time::Max();
-  for (const simulate::KernelRow& row : rows) {
-    if (row.step > repeated) next = std::min(next, row.start);
+                       const simulate::Repetition& repetition) {
+  const auto repeated = static_cast<std::uint32_t>(repetition.step);
+  const Time next = repetition.next_begins;
+  // In host order, hence in that of times; operations in that of their ends.
+  for (auto record = timeline.memory.rbegin(); record != timeline.memory.rend(); ++record) {
+    if (record->step > repeated) continue;
+    if (record->time > next) return false;
+    break;
   }
-  for (const program::OperationRecord& record : timeline.operations) {
-    if (record.step > repeated) next = std::min(next, record.start);
+  for (auto record = timeline.operations.rbegin();
+       record != timeline.operations.rend() && record->end > next; ++record) {
+    if (record->step <= repeated && delayed.NumberOf(record->instruction) != program::kNone) {
+      return false;
+    }
   }
-  for (const program::MemoryRecord& record : timeline.memory) {
-    if (record.step <= repeated && record.time > next) return false;
-  }
-  return std::none_of(timeline.operations.begin(), timeline.operations.end(),
-                      [&](const program::OperationRecord& record) {
-                        return record.step <= repeated && record.end > next &&
-                               delayed.NumberOf(record.instruction) != program::kNone;
-                      });
+  return true;
 }
 
 }  // namespace
@@ -324,7 +331,7 @@ Forecaster::~Forecaster() = default;
 Forecaster::Forecaster(Forecaster&&) noexcept = default;
 Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
-Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
+Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted wanted) {
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
   auto priced =
@@ -348,7 +355,13 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const bool barrier = scenario.plan.training.step_barrier;
   const bool timed = prepared.timed;
   const simulate::Simulator& simulator = workspace_->simulator;
-  const bool rows = !barrier && !prepared.kernels_delay;
+  const bool figures = wanted == Wanted::kFigures;
+  const bool rows = !figures && !barrier && !prepared.kernels_delay;
+  const auto records = [&] {
+    if (prepared.kernels_delay) return simulate::Records::kAll;
+    if (!figures) return simulate::Records::kRowsOfKernels;
+    return timed ? simulate::Records::kNoKernels : simulate::Records::kStepEnds;
+  };
   const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // Where it takes time to issue something, no step is like the first: no figure but memory looks
@@ -356,7 +369,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     const bool first_counts = timed || prices->issue_kernel == Time();
     options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
-    options.rows = rows;
+    options.records = records();
     options.memory = timed;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
@@ -367,9 +380,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     const Timeline* timeline = run_once(steps, true);
     const simulate::Repetition* repetition = simulator.repetition();
     if (!timed || repetition == nullptr) return timeline;
-    const auto step = static_cast<std::uint32_t>(repetition->step);
-    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, simulator.rows(), step))
+    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, *repetition)) {
       return timeline;
+    }
     return run_once(steps, false);
   };
   auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
@@ -382,9 +395,13 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const Simulated simulated{
       program, *prices, *timeline, steady, {.simulator = rows ? &simulator : nullptr}};
   Forecast forecast;
-  SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
-  forecast.collectives =
-      SummariseCollectives(program, *prices, prepared.counts, *timeline, steady.last);
+  if (figures) {
+    forecast.step_time = StepTimeOf(*timeline, steady);
+  } else {
+    SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
+    forecast.collectives =
+        SummariseCollectives(program, *prices, prepared.counts, *timeline, steady.last);
+  }
   const int steps = static_cast<int>(timeline->step_ends.size());
   const bool expandable = scenario.plan.software.expandable_segments;
   const auto untimed_peak = [&](Bytes capacity) {

@@ -41,12 +41,19 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, program::Program prog
 // at once.
 class Forecaster {
  public:
+  enum class Wanted : std::uint8_t {
+    kAll,
+    // Step time, throughput and memory, as a row of a sweep shows them; where the time goes, its
+    // range and the collectives stay empty.
+    kFigures,
+  };
+
   Forecaster();
   ~Forecaster();
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  Result<Forecast> Evaluate(const scenario::Scenario& scenario);
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario, Wanted wanted = Wanted::kAll);
 
  private:
   struct Workspace;

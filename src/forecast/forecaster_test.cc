@@ -90,11 +90,23 @@ void CheckSame(const Forecast& a, const Forecast& b) {
   RC_ASSERT(a.memory.allocator_flushes == b.memory.allocator_flushes);
 }
 
+void CheckSameFigures(const Forecast& a, const Forecast& b) {
+  RC_ASSERT(a.step_time == b.step_time);
+  RC_ASSERT(a.tokens_per_second_per_gpu == b.tokens_per_second_per_gpu);
+  RC_ASSERT(a.mfu == b.mfu);
+  RC_ASSERT(a.memory.at_peak == b.memory.at_peak);
+  RC_ASSERT(a.memory.peak == b.memory.peak);
+  RC_ASSERT(a.memory.reserved == b.memory.reserved);
+  RC_ASSERT(a.memory.padding == b.memory.padding);
+  RC_ASSERT(a.memory.fits == b.memory.fits);
+  RC_ASSERT(a.memory.allocator_flushes == b.memory.allocator_flushes);
+}
+
 // One Forecaster goes through them all, so that what it keeps from one shows in the next. A plan
 // comes on several numbers of nodes, as in a sweep.
 TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   scenario::InputCache cache;
-  Forecaster forecaster;
+  Forecaster forecaster, of_figures;
   rc::detail::checkGTest([&] {
     const std::vector<std::string> plan = AnyPlan();
     for (const char* nodes : {"2", "1", "3", "16"}) {
@@ -107,6 +119,9 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
       RC_ASSERT(row.has_value());
       RC_ASSERT(single.has_value());
       CheckSame(*row, single->forecast);
+      const auto figures = of_figures.Evaluate(*scenario, Forecaster::Wanted::kFigures);
+      RC_ASSERT(figures.has_value());
+      CheckSameFigures(*figures, single->forecast);
     }
   });
 }

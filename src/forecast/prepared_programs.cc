@@ -118,6 +118,7 @@ PreparedPrograms::Known& PreparedPrograms::Add(const scenario::Scenario& scenari
   made.ranks = RanksOf(scenario.plan);
   made.resizes = true;
   made.prepared.works = works;
+  made.prepared.flops.reset();
   return made;
 }
 

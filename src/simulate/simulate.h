@@ -49,6 +49,15 @@ struct RankClass {
   const Schedule* schedule = nullptr;
 };
 
+enum class Records : std::uint8_t {
+  kAll,
+  // Kernels of one phase that a stream ran one after the other, with nothing that began or ended
+  // meanwhile, are kept together (Simulator::rows).
+  kRowsOfKernels,
+  kNoKernels,  // neither kernels nor waits
+  kStepEnds,   // nothing else
+};
+
 struct Options {
   int steps = 1;         // how often Program::step is issued after the prologue; at least 1
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
@@ -61,10 +70,9 @@ struct Options {
   bool cut_last_step = false;
   // The timelines have records of when memory changes.
   bool memory = true;
-  // Kernels of one phase that a stream ran one after the other, with nothing that began or ended
-  // meanwhile, are kept together (Simulator::rows) and not in the timeline. Only where one class
-  // runs by itself; without effect elsewhere.
-  bool rows = false;
+  // What else they have records of. Less than all only where one class runs by itself; without
+  // effect elsewhere.
+  Records records = Records::kAll;
   // Ends the run when a step has ended in the same state as the one before it (Repetition): what
   // would come is known. The ends of later steps are filled in, and what is under way is recorded
   // as above. The step that stands for the others is one that is recorded. Only where one class
@@ -96,6 +104,8 @@ struct Repetition {
   // So are what the host does, and changes of memory. Else it runs ahead further in each step,
   // which nothing on the device ever notices.
   bool host = true;
+  // When the first operation of the step after `step` started; Max: none has.
+  Time next_begins = Time::Max();
 };
 
 // Work was left and nothing could happen any more: one sentence for each blocked stream or host,
@@ -132,7 +142,7 @@ class Simulator {
                                                                  const Options& options);
   // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
-  // Of the first class in the last run, in the order of their ends; with Options::rows.
+  // Of the first class in the last run, in the order of their ends; with kRowsOfKernels.
   std::span<const KernelRow> rows() const;
   // Appends a row's kernels, the first one first.
   void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;

@@ -568,7 +568,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
 RC_GTEST_PROP(SimulateLaws, RowsAndTimelineAreAllRecords, ()) {
   Case any = *AnyCase(true);
   const Timeline full = RunCase(any);
-  any.options.rows = true;
+  any.options.records = Records::kRowsOfKernels;
   Simulator simulator;
   const RankClass one = {&any.program, &any.prices, 0};
   const auto timelines = simulator.Run({&one, 1}, any.options);

@@ -88,6 +88,7 @@ void SoloRun::SetUp() {
   company_ = Companies::kNobody;
   unsettled_ = false;
   next_to_end_ = 0;
+  last_begun_ = 0;
   prologue_end_ = Time();
   state_.pass = -1;
   held_up_by_issue_ = Time();
@@ -188,7 +189,7 @@ bool SoloRun::AdvanceHost() {
     host_waits_ = false;
     const Time reached = reached_at_[wait.slot];
     if (reached > host_clock_) {
-      if (Recorded(host_pass_)) {
+      if (WaitsRecorded(host_pass_)) {
         host_wait_records_.push_back(
             {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, reached});
       }
@@ -211,13 +212,17 @@ bool SoloRun::AdvanceHost() {
 
 void SoloRun::BeginSegment() {
   segment_begins_.push_back(host_clock_);
-  if (!Recorded(host_pass_)) return;
+  if (!InRecordedStep(host_pass_) || (!options_.memory && options_.records == Records::kStepEnds)) {
+    return;
+  }
   const Segment& segment = schedule_->segments[host_segment_];
   const std::uint32_t step = host_pass_ - 1;
   for (std::uint32_t i = 0; i < segment.item_count; ++i) {
     const HostItem& item = schedule_->host_items[segment.first_item + i];
     const Time begin = host_clock_ + item.begin;
     if (item.is_task) {
+      Begun(host_pass_, begin);
+      if (options_.records == Records::kStepEnds) continue;
       tasks_.push_back({item.instruction, step, begin, begin, begin, begin + item.duration});
     } else if (options_.memory) {
       timeline_.memory.push_back({item.instruction, step, begin});
@@ -292,6 +297,7 @@ void SoloRun::Look(std::uint32_t s) {
       case Item::Kind::kOperation:
         stream.start = stream.ready;
         stream.state = StreamState::kUnderWay;
+        Begun(stream.pass, stream.start);
         if (!Start(s, stream.start, schedule_->costs[item.target])) return;
         Complete(s);
         break;
@@ -421,8 +427,9 @@ void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
   const Item& first = schedule_->items[stream.item];
   const Time ran = offsets.ends[first.place];
   const Time end = start + (offsets.ends[first.place + count] - ran);
-  if (Recorded(stream.pass)) {
-    if (!options_.rows || !first.is_kernel) {
+  Begun(stream.pass, start);
+  if (Recorded(stream.pass, first)) {
+    if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
       const auto step_segments =
           static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
       const Time begin = segment_begins_[first.segment + (stream.pass - 1) * step_segments];
@@ -476,7 +483,7 @@ void SoloRun::ReachRecord(std::uint32_t slot) {
       continue;
     }
     *link = waiter.next_waiting;
-    if (now_ > waiter.ready && Recorded(waiter.pass)) {
+    if (now_ > waiter.ready && WaitsRecorded(waiter.pass)) {
       AppendInOrder(
           {schedule_->items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_},
           timeline_.waits);
@@ -493,7 +500,7 @@ void SoloRun::ReachRecord(std::uint32_t slot) {
 // The operation that the stream runs is over.
 void SoloRun::Complete(std::uint32_t s) {
   Stream& stream = streams_[s];
-  if (Recorded(stream.pass)) AddRecord(s, stream.item, now_);
+  if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
   NextItem(stream);
 }
 
@@ -538,6 +545,7 @@ void SoloRun::StartCollective(std::uint32_t s, std::uint32_t c) {
   Stream& stream = streams_[s];
   stream.start = now_;
   stream.state = StreamState::kUnderWay;
+  Begun(stream.pass, now_);
   communicators_[c].running = s;
   const auto runner = static_cast<Runner>(streams_.size() + c);
   const Cost& cost = schedule_->collective_costs[schedule_->items[stream.item].target];
@@ -638,7 +646,10 @@ bool SoloRun::StepRepeats() {
     if (schedule_->segments.back().length > interval) return false;
     if (held_up_by_issue_ > start) return false;
   }
-  repetition_ = Repetition{.step = static_cast<int>(ended) - 1, .start = start, .host = host};
+  repetition_ = Repetition{.step = static_cast<int>(ended) - 1,
+                           .start = start,
+                           .host = host,
+                           .next_begins = last_begun_ > ended ? last_begins_ : Time::Max()};
   for (auto s = static_cast<std::size_t>(ended); s < ends.size(); ++s) {
     ends[s] = ends[s - 1] + interval;
   }
@@ -721,22 +732,22 @@ void SoloRun::TakeState(State& state) const {
 
 // What was left open, as if it ended never.
 void SoloRun::RecordWhatIsUnderWay() {
-  for (const Stream& stream : streams_) {
-    if (!Recorded(stream.pass)) continue;
-    const auto s = static_cast<std::size_t>(&stream - streams_.data());
-    const Index instruction =
-        stream.state == StreamState::kDone ? kNone : schedule_->items[stream.item].instruction;
+  for (std::uint32_t s = 0; s < streams_.size(); ++s) {
+    const Stream& stream = streams_[s];
+    if (stream.state == StreamState::kDone) continue;
+    const Item& item = schedule_->items[stream.item];
     const bool runs =
         stream.state == StreamState::kUnderWay && under_way_[s].activity != Activity::kLooksLater;
-    if (runs || stream.state == StreamState::kAtCollective) {
+    if ((runs || stream.state == StreamState::kAtCollective) && Recorded(stream.pass, item)) {
       const Time start = runs ? stream.start : Time::Max();
       timeline_.operations.push_back(
-          {instruction, stream.pass - 1, stream.issued, stream.ready, start, Time::Max()});
-    } else if (stream.state == StreamState::kAwaitsRecord) {
-      timeline_.waits.push_back({instruction, stream.pass - 1, stream.ready, Time::Max()});
+          {item.instruction, stream.pass - 1, stream.issued, stream.ready, start, Time::Max()});
+    } else if (stream.state == StreamState::kAwaitsRecord && WaitsRecorded(stream.pass)) {
+      timeline_.waits.push_back({item.instruction, stream.pass - 1, stream.ready, Time::Max()});
     }
   }
-  if (host_waits_ && Recorded(host_pass_) && reached_[host_wait_for_.slot] < host_wait_for_.count) {
+  if (host_waits_ && WaitsRecorded(host_pass_) &&
+      reached_[host_wait_for_.slot] < host_wait_for_.count) {
     timeline_.waits.push_back(
         {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -127,8 +128,21 @@ class SoloRun {
   bool StepRepeats();
   void TakeState(State& state) const;
 
-  bool Recorded(std::uint32_t pass) const {
+  bool InRecordedStep(std::uint32_t pass) const {
     return pass > static_cast<std::uint32_t>(options_.first_recorded_step);
+  }
+  bool KernelsRecorded(std::uint32_t pass) const {
+    return options_.records <= Records::kRowsOfKernels && InRecordedStep(pass);
+  }
+  bool WaitsRecorded(std::uint32_t pass) const { return KernelsRecorded(pass); }
+  bool Recorded(std::uint32_t pass, const Item& item) const {
+    return KernelsRecorded(pass) ||
+           (options_.records == Records::kNoKernels && InRecordedStep(pass) && !item.is_kernel);
+  }
+  void Begun(std::uint32_t pass, Time start) {
+    if (pass > last_begun_) last_begins_ = Time::Max();
+    if (pass >= last_begun_) last_begins_ = std::min(last_begins_, start);
+    last_begun_ = std::max(last_begun_, pass);
   }
   void FinishTimeline();
   void RecordWhatIsUnderWay();
@@ -166,6 +180,8 @@ class SoloRun {
 
   std::vector<std::uint32_t> still_in_pass_;  // by pass: streams
   std::uint32_t next_to_end_ = 0;             // the first pass that has not ended
+  std::uint32_t last_begun_ = 0;              // the last pass of which something has started
+  Time last_begins_;                          // ... and when
   Time prologue_end_;
   State state_, state_before_;
   Time held_up_by_issue_;  // the latest time at which a stream stood because of it
