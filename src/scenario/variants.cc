@@ -63,10 +63,12 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
     return &last_->loader->scenario();
   }
 
+  // A value that something else takes away or replaces later is none of the scenario's.
   const bool ordered = [&] {
     for (std::size_t i = 0; i < present_.size(); ++i) {
+      if (present_[i]->is_value) continue;
       for (std::size_t j = 0; j < i; ++j) {
-        if (Touch(present_[i]->key, present_[j]->key)) return true;
+        if (present_[j]->is_value && Touch(present_[i]->key, present_[j]->key)) return true;
       }
     }
     return false;

@@ -43,7 +43,7 @@ class Variants {
   };
   // Scenarios that differ in values alone. Their keys are the same, in the same order.
   struct Variety {
-    std::optional<Loader> loader;  // none: the order of the overrides matters
+    std::optional<Loader> loader;  // none: an override undoes a value that one before it sets
     plan::Request request;         // of any of them
   };
 

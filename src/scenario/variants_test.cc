@@ -91,6 +91,7 @@ const std::vector<Key>& Keys() {
       {"cluster.topology.devices", {"4", "8", "16"}},
       {"cluster.network", {"analytic", "flow"}},
       {"training", {"{sequence_length: 128}", "null"}},
+      {"data_parallel", {"{framework: ddp, zero_stage: 0}", "{framework: fsdp2, zero_stage: 3}"}},
       {"name", {"a", "b"}},
       {"trainig.precision", {"bf16"}},
       {"training.precison", {"bf16"}},
@@ -199,6 +200,29 @@ TEST(VariantsTest, AnyOptionsAreWhatLoadReads) {
           ".x=1", "training.micro_batch_size= 2", "training.micro_batch_size=!2",
           "training.micro_batch_size=&a 2", "training.micro_batch_size =2"}));
     }
+    CheckRow(file, {}, row, variants, cache);
+  });
+  std::filesystem::remove(file);
+}
+
+// As `plan` states its plans: a section anew, then its keys; some of them twice.
+TEST(VariantsTest, KeysOfASectionThatIsSetAnew) {
+  const std::string file = FileWith("variants_section.yaml", kText);
+  InputCache cache;
+  Variants variants(file, {}, cache);
+  rc::detail::checkGTest([&] {
+    const auto any = [](std::vector<const char*> values) {
+      return std::string(*rc::gen::elementOf(values));
+    };
+    const std::vector<std::string> row = {
+        "cluster.nodes=" + any({"1", "2", "4"}),
+        "data_parallel=" + any({"{framework: ddp, zero_stage: 0}",
+                                "{framework: ddp, zero_stage: 0, first_bucket_size: 2 MiB}",
+                                "{framework: reference, zero_stage: 1}"}),
+        "data_parallel.bucket_size=" + any({"1 MiB", "25 MiB", "none"}),
+        "training.micro_batch_size=" + any({"1", "2", "0"}),
+        "data_parallel.bucket_size=" + any({"2 MiB", "50 MiB"}),
+        "training.micro_batch_size=" + any({"4", "8"})};
     CheckRow(file, {}, row, variants, cache);
   });
   std::filesystem::remove(file);
