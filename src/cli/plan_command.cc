@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/planner/per_thread.h"
 #include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
@@ -20,6 +22,7 @@
 #include "src/report/plan_report.h"
 #include "src/report/plan_view.h"
 #include "src/scenario/load.h"
+#include "src/scenario/variants.h"
 
 namespace stepcast::cli {
 namespace {
@@ -147,7 +150,10 @@ std::string SetOption(const std::string& key, const std::string& value) {
 
 class PlanSearch {
  public:
-  PlanSearch(const PlanOptions& options) : options_(options) {}
+  PlanSearch(const PlanOptions& options)
+      : options_(options), variants_([this] {
+          return std::make_unique<scenario::Variants>(options_.scenario, options_.set, cache_);
+        }) {}
 
   Outcome Run() {
     Diagnostics faults;
@@ -247,7 +253,9 @@ class PlanSearch {
       messages += "stepcast: no plan fits, so none is written\n";
       return std::nullopt;
     }
-    const auto best = LoadPlan(result.best.front());
+    std::vector<std::string> set = options_.set;
+    for (std::string& option : OverridesOf(result.best.front())) set.push_back(std::move(option));
+    const auto best = scenario::Load(options_.scenario, set, cache_);
     if (!best) return WrongInput(best.error());
     return EmitPlan(*best, options_.scenario, options_.emit, messages);
   }
@@ -263,10 +271,19 @@ class PlanSearch {
     return name;
   }
 
+  std::vector<std::string> OverridesOf(std::int64_t plan) const {
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : space_->Settings(plan)) {
+      overrides.push_back(SetOption(key, value));
+    }
+    return overrides;
+  }
+
+  // But for what it resolves to.
   Result<scenario::Scenario> LoadPlan(std::int64_t plan) {
-    std::vector<std::string> set = options_.set;
-    for (const auto& [key, value] : space_->Settings(plan)) set.push_back(SetOption(key, value));
-    return scenario::Load(options_.scenario, set, cache_);
+    const auto scenario = variants_.Own().Load(OverridesOf(plan));
+    if (!scenario) return tl::unexpected(scenario.error());
+    return **scenario;
   }
 
   // Only a key that is there can be taken out.
@@ -325,6 +342,7 @@ class PlanSearch {
   const PlanOptions& options_;
   const Stopwatch stopwatch_;
   scenario::InputCache cache_;
+  planner::PerThread<scenario::Variants> variants_;
   const PlanSpace* space_ = nullptr;
 };
 

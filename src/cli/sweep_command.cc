@@ -21,6 +21,7 @@
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/evaluations.h"
+#include "src/planner/per_thread.h"
 #include "src/planner/result_store.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
@@ -29,13 +30,21 @@
 #include "src/report/sweep_report.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
+#include "src/scenario/variants.h"
 
 namespace stepcast::cli {
 namespace {
 
+std::string OptionOf(const std::pair<std::string, std::string>& setting) {
+  std::string option;
+  option.reserve(setting.first.size() + 1 + setting.second.size());
+  option.append(setting.first).push_back('=');
+  return option.append(setting.second);
+}
+
 std::vector<std::string> Overrides(const SweepOptions& options, const planner::Settings& settings) {
   std::vector<std::string> set = options.set;
-  for (const auto& [key, value] : settings) set.push_back(fmt::format("{}={}", key, value));
+  for (const auto& setting : settings) set.push_back(OptionOf(setting));
   return set;
 }
 
@@ -87,7 +96,9 @@ bool IsANumber(const std::string& value) {
 
 class Run {
  public:
-  explicit Run(const SweepOptions& options) : options_(options) {}
+  explicit Run(const SweepOptions& options)
+      : options_(options),
+        workers_([this] { return std::make_unique<Worker>(options_, cache_); }) {}
 
   // Reads what all rows have in common. An outcome is the end.
   std::optional<Outcome> Prepare() {
@@ -118,10 +129,13 @@ class Run {
   }
 
   Result<forecast::Forecast> Forecast(const planner::Settings& settings) {
-    const auto scenario = scenario::Load(options_.scenario, Overrides(options_, settings), cache_);
+    Worker& worker = workers_.Own();
+    worker.overrides.clear();
+    for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
+    const auto scenario = worker.variants.Load(worker.overrides);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
-    thread_local forecast::Forecaster forecaster;
-    auto forecast = forecaster.Evaluate(*scenario, forecast::Forecaster::Wanted::kFigures);
+    auto forecast =
+        worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
     if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
     return forecast;
   }
@@ -169,6 +183,16 @@ class Run {
   }
 
  private:
+  // What a thread keeps from one row to the next.
+  struct Worker {
+    Worker(const SweepOptions& options, scenario::InputCache& cache)
+        : variants(options.scenario, options.set, cache) {}
+
+    scenario::Variants variants;
+    forecast::Forecaster forecaster;
+    std::vector<std::string> overrides;  // of the row
+  };
+
   Result<void> MakeGrid() {
     std::vector<planner::SweepAxis> axes;
     Diagnostics faults;
@@ -260,6 +284,7 @@ class Run {
   std::optional<planner::SweepGrid> grid_;
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
+  planner::PerThread<Worker> workers_;
 };
 
 }  // namespace

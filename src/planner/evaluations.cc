@@ -1,5 +1,7 @@
 #include "src/planner/evaluations.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -8,17 +10,28 @@ namespace {
 
 // So that the ends of keys and lines are where they seem to be.
 void AppendEscaped(std::string& text, std::string_view part, bool key) {
-  for (const char c : part) {
-    if (c == '\n') {
-      text += "\\n";
-    } else if (c == '\\') {
-      text += "\\\\";
-    } else if (c == '=' && key) {
-      text += "\\e";
+  const std::string_view special = key ? "\n\\=" : "\n\\";
+  for (;;) {
+    const std::size_t end = std::min(part.find_first_of(special), part.size());
+    text.append(part.substr(0, end));
+    if (end == part.size()) return;
+    text += '\\';
+    text += part[end] == '\n' ? 'n' : part[end] == '=' ? 'e' : '\\';
+    part.remove_prefix(end + 1);
+  }
+}
+
+std::string Unescaped(std::string_view part) {
+  std::string text;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '\\' && i + 1 < part.size()) {
+      const char escaped = part[++i];
+      text += escaped == 'n' ? '\n' : escaped == 'e' ? '=' : escaped;
     } else {
-      text += c;
+      text += part[i];
     }
   }
+  return text;
 }
 
 }  // namespace
@@ -36,20 +49,17 @@ std::string ToText(const Settings& settings) {
 
 Settings ToSettings(const std::string& text) {
   Settings settings;
-  std::pair<std::string, std::string> setting;
-  std::string* part = &setting.first;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\n') {
-      settings.push_back(std::exchange(setting, {}));
-      part = &setting.first;
-    } else if (c == '=' && part == &setting.first) {
-      part = &setting.second;
-    } else if (c == '\\' && i + 1 < text.size()) {
-      const char escaped = text[++i];
-      *part += escaped == 'n' ? '\n' : escaped == 'e' ? '=' : escaped;
+  std::string_view left = text;
+  for (std::size_t end = 0; (end = left.find('\n')) != std::string_view::npos;
+       left.remove_prefix(end + 1)) {
+    const std::string_view line = left.substr(0, end);
+    const std::size_t equals = std::min(line.find('='), line.size());
+    const std::string_view key = line.substr(0, equals);
+    const std::string_view value = line.substr(std::min(equals + 1, line.size()));
+    if (line.find('\\') == std::string_view::npos) {
+      settings.emplace_back(key, value);
     } else {
-      *part += c;
+      settings.emplace_back(Unescaped(key), Unescaped(value));
     }
   }
   return settings;

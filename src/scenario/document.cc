@@ -27,22 +27,22 @@ void Append(const Node& node, std::string code, std::string message, std::string
   diagnostics.push_back({std::move(code), node.location(), std::move(message), std::move(hint)});
 }
 
-// What every scalar has in common; false after reporting.
-bool IsScalar(const Node& node, std::string_view due, std::string_view example,
-              Diagnostics& diagnostics) {
-  if (node.kind() == NodeKind::kScalar) return true;
-  Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
-         fmt::format("{} needs {}, not {}", Named(node), due, node.Described()),
-         example.empty() ? "" : fmt::format("write for example {}", example), diagnostics);
-  return false;
-}
-
 std::string Example(const Node& node, std::string_view value) {
   const std::string& path = node.path();
   const std::size_t dot = path.rfind('.');
   const std::string key = dot == std::string::npos ? path : path.substr(dot + 1);
   if (key.empty() || key.back() == ']') return fmt::format("'{}'", value);
   return fmt::format("'{}: {}'", key, value);
+}
+
+// What every scalar has in common; false after reporting.
+bool IsScalar(const Node& node, std::string_view due, std::string_view example,
+              Diagnostics& diagnostics) {
+  if (node.kind() == NodeKind::kScalar) return true;
+  Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+         fmt::format("{} needs {}, not {}", Named(node), due, node.Described()),
+         fmt::format("write for example {}", Example(node, example)), diagnostics);
+  return false;
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -57,7 +57,7 @@ template <typename T>
 std::optional<T> ReadQuantity(const Node& node, QuantityResult<T> (*parse)(std::string_view),
                               std::string_view due, std::string_view example, T least, T most,
                               std::string_view limit, Diagnostics& diagnostics) {
-  if (!IsScalar(node, due, Example(node, example), diagnostics)) return std::nullopt;
+  if (!IsScalar(node, due, example, diagnostics)) return std::nullopt;
   const QuantityResult<T> value = parse(node.scalar());
   if (!value.has_value()) {
     Append(node, "input.bad-quantity", fmt::format("{}: {}", Named(node), value.error().message),
@@ -138,9 +138,12 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
 
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics) {
-  const std::string example =
-      Example(node, fmt::format("{}", std::max<std::int64_t>(1, range.least)));
-  if (!IsScalar(node, "an integer", example, diagnostics)) return std::nullopt;
+  const auto example = [&] { return fmt::format("{}", std::max<std::int64_t>(1, range.least)); };
+  if (node.kind() != NodeKind::kScalar) {
+    IsScalar(node, "an integer", example(), diagnostics);
+    return std::nullopt;
+  }
+  const auto hint = [&] { return fmt::format("write for example {}", Example(node, example())); };
   std::string_view digits = node.scalar();
   const bool negative = !digits.empty() && digits[0] == '-';
   if (negative) digits.remove_prefix(1);
@@ -153,31 +156,30 @@ std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                        : leading_zero ? "without leading zeros"
                                       : "in plain decimal digits",
                        node.Described()),
-           fmt::format("write for example {}", example), diagnostics);
+           hint(), diagnostics);
     return std::nullopt;
   }
   std::int64_t value = 0;
   const bool fits =
       std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
   if (negative && fits) value = -value;
-  const std::string hint = fmt::format("write for example {}", example);
   if (fits ? value < range.least : negative) {
     Append(node, "input.out-of-range",
            fmt::format("{} must be at least {}: {}", Named(node), range.least, node.Described()),
-           hint, diagnostics);
+           hint(), diagnostics);
     return std::nullopt;
   }
   if (!fits || value > range.most) {
     Append(node, "input.out-of-range",
            fmt::format("{} must be at most {}: {}", Named(node), range.most, node.Described()),
-           hint, diagnostics);
+           hint(), diagnostics);
     return std::nullopt;
   }
   return value;
 }
 
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
-  if (!IsScalar(node, "true or false", Example(node, "true"), diagnostics)) return std::nullopt;
+  if (!IsScalar(node, "true or false", "true", diagnostics)) return std::nullopt;
   if (!node.quoted() && node.scalar() == "true") return true;
   if (!node.quoted() && node.scalar() == "false") return false;
   Append(node, "input.not-a-boolean",
@@ -188,7 +190,7 @@ std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
 }
 
 std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnostics& diagnostics) {
-  if (!IsScalar(node, "a number", Example(node, "0.5"), diagnostics)) return std::nullopt;
+  if (!IsScalar(node, "a number", "0.5", diagnostics)) return std::nullopt;
   const std::string& text = node.scalar();
   std::string_view digits = text;
   if (!digits.empty() && digits[0] == '-') digits.remove_prefix(1);
@@ -215,7 +217,7 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
 }
 
 std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) {
-  if (!IsScalar(node, "text", Example(node, "a-name"), diagnostics)) return std::nullopt;
+  if (!IsScalar(node, "text", "a-name", diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
     Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
            "write some text, or leave the key out if it has a default", diagnostics);
@@ -247,8 +249,8 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
 }
 
 std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& diagnostics) {
-  const std::string example = Example(node, "\"2.6\"");
-  if (!IsScalar(node, "a version", example, diagnostics)) return std::nullopt;
+  constexpr std::string_view kExample = "\"2.6\"";
+  if (!IsScalar(node, "a version", kExample, diagnostics)) return std::nullopt;
   const std::string_view text = node.scalar();
   const std::size_t dot = text.find('.');
   const std::string_view major = text.substr(0, dot);
@@ -259,7 +261,7 @@ std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& di
       minor.size() > kMostDigits) {
     Append(node, "input.not-a-version",
            fmt::format("{} needs a version as major.minor: {}", Named(node), node.Described()),
-           fmt::format("write for example {}", example), diagnostics);
+           fmt::format("write for example {}", Example(node, kExample)), diagnostics);
     return std::nullopt;
   }
   std::pair<int, int> version;
@@ -278,13 +280,14 @@ std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& dia
 
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics) {
-  const std::string choice = fmt::format("{}", fmt::join(words, ", "));
-  if (!IsScalar(node, fmt::format("one of {}", choice), Example(node, words.front()),
-                diagnostics)) {
-    return std::nullopt;
+  if (node.kind() == NodeKind::kScalar) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (node.scalar() == words[i]) return i;
+    }
   }
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (node.scalar() == words[i]) return i;
+  const std::string choice = fmt::format("{}", fmt::join(words, ", "));
+  if (!IsScalar(node, fmt::format("one of {}", choice), words.front(), diagnostics)) {
+    return std::nullopt;
   }
   const std::string_view nearest = NearestWord(node.scalar(), {words.begin(), words.end()});
   Append(node, "input.unknown-word",
@@ -316,7 +319,10 @@ Location MappingReader::LocationOf(std::string_view key) const {
 }
 
 std::string MappingReader::PathOf(std::string_view key) const {
-  return node_.path().empty() ? std::string(key) : fmt::format("{}.{}", node_.path(), key);
+  std::string path;
+  path.reserve(node_.path().size() + 1 + key.size());
+  if (!node_.path().empty()) path.append(node_.path()).push_back('.');
+  return path.append(key);
 }
 
 std::optional<Node> MappingReader::Take(std::string_view key, Need need, std::string_view what) {

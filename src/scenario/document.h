@@ -156,6 +156,8 @@ class MappingReader {
   // "training.precision" for key "precision".
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
+  // Where mistakes go, for readers of single values.
+  Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a mistake of the format's own at the value of `key`.
   void Report(std::string_view key, std::string code, std::string message, std::string hint = "");
@@ -180,10 +182,13 @@ class MappingReader {
 template <typename T>
 std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
                                          std::initializer_list<Word<T>> words) {
-  std::string what = "one of";
-  for (const Word<T>& word : words) {
-    what += word.text.data() == words.begin()->text.data() ? " " : ", ";
-    what += word.text;
+  std::string what;
+  if (need == Need::kRequired && !Has(key)) {
+    what = "one of";
+    for (const Word<T>& word : words) {
+      what += word.text.data() == words.begin()->text.data() ? " " : ", ";
+      what += word.text;
+    }
   }
   const std::optional<Node> node = Take(key, need, what);
   if (!node.has_value()) return std::nullopt;

@@ -1,34 +1,17 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/scenario/input_cache.h"
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
 // Reads scenarios: the file, what it names, and the rules that tie them together. Format:
 // docs/formats.md; every Diagnostic: docs/errors/README.md.
 namespace stepcast::scenario {
-
-// Inputs that several scenarios use, read and built once: documents, models, clusters, GPUs and
-// calibration profiles. After the first scenario of a file, another variant of it loads in a small
-// fraction of a millisecond. Thread-safe.
-class InputCache {
- public:
-  InputCache();
-  ~InputCache();
-  InputCache(const InputCache&) = delete;
-  InputCache& operator=(const InputCache&) = delete;
-
-  struct Contents;
-  Contents& contents() { return *contents_; }
-
- private:
-  std::unique_ptr<Contents> contents_;
-};
 
 // The scenario in the file at `path` (relative to the working directory, or to the data root; or
 // the name of a MemoryDocument) with

@@ -12,6 +12,9 @@
 
 namespace stepcast::scenario {
 
+// Of `cluster.nodes`.
+inline constexpr IntegerRange kNodeRange = {1, 100'000};
+
 // A scenario file as it was written (docs/formats.md, version 1): each value checked by itself, the
 // files it names not yet read.
 struct ScenarioFile {

@@ -4,7 +4,8 @@
 // ddp and fsdp2.
 //   bazel run //tests/benchmark:sweep_benchmark
 // "Sweep/reference" and so on go through all rows once. "Sample/..." takes some of them, and
-// "Ranks/..." all plans on one number of GPUs: how time grows with either.
+// "Ranks/..." all plans on one number of GPUs: how time grows with either. "Command/..." is
+// `sweep --csv --threads 1`, up to the text that it prints.
 
 #include <benchmark/benchmark.h>
 
@@ -19,8 +20,9 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/cli/sweep_command.h"
 #include "src/forecast/forecast.h"
-#include "src/scenario/load.h"
+#include "src/scenario/variants.h"
 
 namespace stepcast {
 namespace {
@@ -121,16 +123,17 @@ void Run(benchmark::State& state, const std::vector<Axis>& grid, std::int64_t st
   std::int64_t rows = 0;
   for (auto _ : state) {
     scenario::InputCache cache;
+    scenario::Variants variants(file, {}, cache);
     forecast::Forecaster forecaster;
     for (std::int64_t first = 0; first < RowsOf(grid); first += stride * block) {
       for (std::int64_t row = first; row < first + block; ++row, ++rows) {
-        const auto scenario = scenario::Load(file, Overrides(grid, row), cache);
+        const auto scenario = variants.Load(Overrides(grid, row));
         if (!scenario) {
           std::fputs(Format(scenario.error()).c_str(), stderr);
           std::abort();
         }
         benchmark::DoNotOptimize(
-            forecaster.Evaluate(*scenario, forecast::Forecaster::Wanted::kFigures));
+            forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures));
       }
     }
   }
@@ -168,6 +171,59 @@ BENCHMARK_CAPTURE(Ranks, reference, "reference")
     ->Arg(16)
     ->Arg(128)
     ->Arg(1024);
+
+// Every so many values of the axis before the last.
+void Command(benchmark::State& state, const char* framework) {
+  const std::string file = ScenarioFile();
+  std::vector<Axis> grid = Grid(framework);
+  Axis& thinned = grid[grid.size() - 2];
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < thinned.values.size();
+       i += static_cast<std::size_t>(state.range(0))) {
+    values.push_back(thinned.values[i]);
+  }
+  thinned.values = std::move(values);
+  cli::SweepOptions options;
+  options.scenario = file;
+  options.threads = 1;
+  options.csv = true;
+  for (const Axis& axis : grid) {
+    std::string text = axis.key;
+    for (const std::string& value : axis.values) {
+      text += (text.size() == axis.key.size() ? "=" : ",") + value;
+    }
+    options.vary.push_back(std::move(text));
+  }
+  for (auto _ : state) {
+    const cli::Outcome outcome = cli::Sweep(options);
+    if (outcome.status != 0) {
+      std::fputs(outcome.messages.c_str(), stderr);
+      std::abort();
+    }
+    benchmark::DoNotOptimize(outcome.output.size());
+  }
+  std::filesystem::remove(file);
+  state.SetItemsProcessed(RowsOf(grid));
+}
+// It works in a thread of its own.
+BENCHMARK_CAPTURE(Command, reference, "reference")
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->Iterations(1)
+    ->Arg(1)
+    ->Arg(13);
+BENCHMARK_CAPTURE(Command, ddp, "ddp")
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->Iterations(1)
+    ->Arg(1)
+    ->Arg(13);
+BENCHMARK_CAPTURE(Command, fsdp2, "fsdp2")
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->Iterations(1)
+    ->Arg(1)
+    ->Arg(5);
 
 }  // namespace
 }  // namespace stepcast

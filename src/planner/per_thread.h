@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+namespace stepcast::planner {
+
+// A T for each thread that asks for one, made when it first does; all of them end with this.
+template <typename T>
+class PerThread {
+ public:
+  explicit PerThread(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
+
+  // The calling thread's; nobody else uses it.
+  T& Own() {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<T>& own = of_thread_[std::this_thread::get_id()];
+    if (own == nullptr) own = make_();
+    return *own;
+  }
+
+ private:
+  const std::function<std::unique_ptr<T>()> make_;
+  std::mutex mutex_;
+  std::unordered_map<std::thread::id, std::unique_ptr<T>> of_thread_;  // guarded by mutex_
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+
+#include "src/base/diagnostic.h"
+#include "src/calibration/calibration.h"
+#include "src/model/model.h"
+#include "src/scenario/document.h"
+#include "src/scenario/input_cache.h"
+#include "src/scenario/shared_inputs.h"
+#include "src/scenario/topology_file.h"
+#include "src/topology/cluster.h"
+
+// What an InputCache holds; for those who fill it.
+namespace stepcast::scenario {
+
+// A file's tree, and what was wrong without keeping it from having one.
+struct Document {
+  std::optional<Node> root;
+  Diagnostics mistakes;
+};
+
+struct InputCache::Contents {
+  SharedInputs<Document> documents;
+  SharedInputs<model::Model> models;
+  SharedInputs<Topology> topologies;
+  SharedInputs<topology::Cluster> clusters;
+  SharedInputs<calibration::Calibration> calibrations;
+};
+
+}  // namespace stepcast::scenario

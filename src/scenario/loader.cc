@@ -1,0 +1,675 @@
+#include "src/scenario/loader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/calibration/find_table.h"
+#include "src/calibration/on_device.h"
+#include "src/plan/legality.h"
+#include "src/plan/request.h"
+#include "src/scenario/calibration_file.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/document.h"
+#include "src/scenario/input_contents.h"
+#include "src/scenario/memory_document.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/overrides.h"
+#include "src/scenario/plan_file.h"
+#include "src/scenario/resolved_scenario.h"
+#include "src/scenario/scenario_file.h"
+#include "src/scenario/shared_inputs.h"
+#include "src/scenario/topology_file.h"
+
+namespace stepcast::scenario {
+
+using Contents = InputCache::Contents;
+
+namespace {
+
+// Of the files beside the one that was not found, the one that may have been meant.
+std::string NearestFile(std::string_view path) {
+  const std::string folder = FolderOf(path);
+  const std::string root = DataRoot();
+  if (root.empty() || folder.empty() || folder[0] == '/') return "";
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root + "/" + folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());  // the same hint on every machine
+  const std::string_view nearest =
+      NearestWord(path.substr(folder.size() + 1), {names.begin(), names.end()});
+  return nearest.empty() ? "" : fmt::format("{}/{}", folder, nearest);
+}
+
+// Orders mistakes as the user meets them: file by file, each from top to bottom.
+void SortByPosition(Diagnostics& diagnostics) {
+  std::map<std::string, std::size_t> rank_of_file;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    rank_of_file.emplace(diagnostic.location.file, rank_of_file.size());
+  }
+  const auto key = [&](const Diagnostic& diagnostic) {
+    return std::tuple(rank_of_file.at(diagnostic.location.file), diagnostic.location.line,
+                      diagnostic.location.column);
+  };
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
+}
+
+// The nearest position to a dotted key: its value, or the innermost mapping on the way to it.
+Location LocationOf(const YamlTree& root, std::string_view key) {
+  const YamlNode* node = root.get();
+  while (!key.empty()) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const std::string_view word = key.substr(0, dot);
+    key.remove_prefix(std::min(dot + 1, key.size()));
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [&](const auto& candidate) { return candidate.key == word; });
+    if (entry == node->entries.end()) break;
+    node = entry->value.get();
+  }
+  return node->position.location();
+}
+
+}  // namespace
+
+class Loader::Reading {
+ public:
+  Reading(YamlTree root, std::string file, Diagnostics diagnostics, Contents& contents)
+      : root_(std::move(root)),
+        file_(std::move(file)),
+        folder_(FolderOf(file_)),
+        diagnostics_(std::move(diagnostics)),
+        contents_(contents) {}
+
+  Result<void> Read() {
+    read_ = ReadScenarioFile(Node(root_, ""), diagnostics_);
+    LoadModel(read_);
+    LoadCluster(read_);
+    LoadCalibration(read_);
+    CheckTogether(read_);
+    if (!diagnostics_.empty()) {
+      SortByPosition(diagnostics_);
+      return tl::make_unexpected(std::move(diagnostics_));
+    }
+    scenario_.name = read_.name.value_or(DefaultName());
+    scenario_.algorithm = read_.algorithm.value_or(
+        scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
+    scenario_.nccl_algo = read_.nccl_algo.value_or("");
+    scenario_.nccl_proto = read_.nccl_proto.value_or("");
+    scenario_.nccl_overrides = read_.nccl_overrides;
+    scenario_.nccl_collnet = read_.nccl_collnet.value_or(false);
+    scenario_.communication_location = LocationOf(root_, "communication");
+    scenario_.cluster_location = LocationOf(root_, "cluster.topology");
+    scenario_.network = read_.network.value_or(Fidelity::kAnalytic);
+    scenario_.slow_links = read_.slow_links;
+    warnings_ = scenario_.warnings;
+    cluster_nodes_ = read_.nodes;
+    if (read_.nodes) clusters_[*read_.nodes] = scenario_.cluster;
+    profile_believed_ = true;
+    Complete();
+    return {};
+  }
+
+  // What Read does for another plan, where its outcome depends on plan and number of nodes.
+  bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes) {
+    read_.request = request;
+    read_.nodes = nodes;
+    if (nodes != cluster_nodes_) {
+      if (const auto known = clusters_.find(*nodes); known != clusters_.end()) {
+        scenario_.cluster = known->second;
+      } else {
+        LoadCluster(read_);
+        if (diagnostics_.empty()) clusters_[*nodes] = scenario_.cluster;
+      }
+      if (diagnostics_.empty()) cluster_nodes_ = nodes;
+    }
+    scenario_.warnings = warnings_;
+    if (diagnostics_.empty()) CheckTogether(read_);
+    if (!diagnostics_.empty()) {
+      diagnostics_.clear();
+      return false;
+    }
+    Complete();
+    return true;
+  }
+
+  const ScenarioFile& read() const { return read_; }
+  const Scenario& scenario() const { return scenario_; }
+  Scenario Take() {
+    scenario_.resolved = Resolve(scenario_, sources_);
+    return std::move(scenario_);
+  }
+
+ private:
+  // The plan with its defaults, and what is to be said of it.
+  void Complete() {
+    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices());
+    TakeDispatch(read_);
+    Warn(read_);
+  }
+
+  // What the profile says of the framework's code, where it runs and the scenario says nothing.
+  void TakeDispatch(const ScenarioFile& file) {
+    plan::Training& training = scenario_.plan.training;
+    if (file.request.dispatch || scenario_.calibration == nullptr || training.compile ||
+        scenario_.model->is_layer_list()) {
+      return;
+    }
+    const auto& known = scenario_.calibration->dispatch;
+    const auto found = known.find(plan::Name(scenario_.plan.data_parallel.framework));
+    if (found != known.end()) training.dispatch = found->second;
+  }
+
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    diagnostics_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // The file that a source names; reported at the source when there is none.
+  std::optional<std::string> FileOf(const Node& source) {
+    const std::string& path = source.scalar();
+    std::optional<std::string> found = FindInput(path, folder_);
+    if (!found.has_value()) {
+      const std::string nearest = NearestFile(path);
+      Report("file.not-found", source.location(),
+             fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
+                         Quoted(path)),
+             nearest.empty() ? PlacesTried(path, folder_)
+                             : fmt::format("did you mean '{}'?", nearest));
+    }
+    return found;
+  }
+
+  // What a source stands for: the file that it names, or the mapping itself.
+  template <typename T, typename LoadFile, typename ReadNode>
+  std::shared_ptr<const T> Shared(SharedInputs<T>& inputs, const Node& source, LoadFile load,
+                                  ReadNode read) {
+    if (source.kind() == NodeKind::kMapping) {
+      // A mapping's mistakes have positions, which are not part of its content.
+      Diagnostics mistakes;
+      auto value = inputs.Get(folder_ + CanonicalText(*source.tree()), [&]() -> Result<T> {
+        std::optional<T> made = read(source, mistakes);
+        if (made.has_value()) return *std::move(made);
+        return tl::make_unexpected(mistakes);
+      });
+      if (value.has_value()) return *value;
+      if (mistakes.empty()) read(source, mistakes);
+      diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
+      return nullptr;
+    }
+    const std::optional<std::string> path = FileOf(source);
+    if (!path.has_value()) return nullptr;
+    return SharedFile(inputs, *path, [&] { return load(*path); });
+  }
+
+  template <typename T, typename LoadFile>
+  std::shared_ptr<const T> SharedFile(SharedInputs<T>& inputs, const std::string& key,
+                                      LoadFile load) {
+    const auto value = inputs.Get(key, load);
+    if (value.has_value()) return *value;
+    diagnostics_.insert(diagnostics_.end(), value.error().begin(), value.error().end());
+    return nullptr;
+  }
+
+  void LoadModel(const ScenarioFile& file) {
+    if (!file.model.has_value()) return;
+    sources_.model = ToResolved(*file.model->tree());
+    scenario_.model = Shared(
+        contents_.models, *file.model, scenario::LoadModel,
+        [](const Node& node, Diagnostics& diagnostics) { return ReadModel(node, diagnostics); });
+  }
+
+  void LoadCluster(const ScenarioFile& file) {
+    if (!file.topology.has_value()) return;
+    sources_.topology = ToResolved(*file.topology->tree());
+    const std::shared_ptr<const Topology> topology = Shared(
+        contents_.topologies, *file.topology, scenario::LoadTopology,
+        [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
+    if (topology == nullptr) return;
+    scenario_.gpu = topology->gpu;
+    const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
+    const std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
+    // A number that is wrong by itself has been reported; one more message would be noise.
+    if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
+    Diagnostics mistakes;
+    // The topology is held by the cache, so that its address stands for it.
+    const auto cluster = contents_.clusters.Get(
+        fmt::format("{}x{}", fmt::ptr(topology.get()), nodes.value_or(0)),
+        [&]() -> Result<topology::Cluster> {
+          std::optional<topology::Cluster> built =
+              BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
+          if (built.has_value()) return *std::move(built);
+          return tl::make_unexpected(mistakes);
+        });
+    if (cluster.has_value()) {
+      scenario_.cluster = *cluster;
+      return;
+    }
+    // Again, for the positions of this scenario.
+    if (mistakes.empty()) {
+      BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
+    }
+    diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
+  }
+
+  void LoadCalibration(const ScenarioFile& file) {
+    std::optional<Node> source = file.calibration;
+    if (!source.has_value()) {
+      // A given one that is wrong has been reported; the default must not hide that.
+      if (HasKey("", "calibration") || !scenario_.gpu.has_value()) {
+        scenario_.calibration = std::make_shared<const calibration::Calibration>();
+        return;
+      }
+      source = DefaultCalibration();
+      if (!FindInput(source->scalar(), folder_).has_value()) {
+        Report("calibration.none-for-gpu", LocationOf(root_, "cluster.topology"),
+               fmt::format("there is no calibration profile for this GPU type: {}",
+                           Quoted(scenario_.gpu->name)),
+               "name one with calibration:");
+        return;
+      }
+    }
+    sources_.calibration = ToResolved(*source->tree());
+    scenario_.calibration = Shared(contents_.calibrations, *source, scenario::LoadCalibration,
+                                   [](const Node& node, Diagnostics& diagnostics) {
+                                     return ReadCalibration(node, diagnostics);
+                                   });
+    if (scenario_.calibration != nullptr && scenario_.gpu.has_value()) {
+      FillSections(*source, file.request.precision);
+    }
+  }
+
+  // `calibration: calibration/<gpu>.yaml`, as the user could have written it.
+  Node DefaultCalibration() const {
+    auto path = std::make_shared<YamlNode>();
+    path->kind = NodeKind::kScalar;
+    path->position = {std::make_shared<const std::string>(file_), 0, 0};
+    path->scalar = fmt::format("calibration/{}.yaml", scenario_.gpu->name);
+    return Node(std::move(path), "calibration");
+  }
+
+  // A profile that holds, say, only the tables somebody measured takes the rest from the one of the
+  // GPU type; so does a `kernels` section that was measured in part.
+  void FillSections(const Node& source, std::optional<DataType> precision) {
+    const std::string computes = fmt::format("gemm.{}", precision ? Name(*precision) : "");
+    const auto missing = [](const calibration::Calibration& profile) {
+      std::vector<std::string_view> sections;
+      if (!profile.kernels.has_value()) sections.emplace_back("kernels");
+      if (!profile.links.has_value()) sections.emplace_back("links");
+      if (!profile.memory.has_value()) sections.emplace_back("memory");
+      return sections;
+    };
+    const std::vector<std::string_view> sections = missing(*scenario_.calibration);
+    const bool measured =
+        scenario_.calibration->kernels.has_value() && scenario_.calibration->kernels->measured();
+    if (sections.empty() && !measured) return;
+    const Node shipped = DefaultCalibration();
+    const std::optional<std::string> path = FindInput(shipped.scalar(), folder_);
+    std::shared_ptr<const calibration::Calibration> defaults;
+    if (path.has_value()) {
+      defaults = SharedFile(contents_.calibrations, *path,
+                            [&] { return scenario::LoadCalibration(*path); });
+      if (defaults == nullptr) return;
+    }
+    auto filled = std::make_shared<calibration::Calibration>(*scenario_.calibration);
+    std::vector<std::string> taken(sections.begin(), sections.end());
+    if (defaults != nullptr) {
+      if (measured && defaults->kernels.has_value()) {
+        for (std::string& key : calibration::Complete(*defaults->kernels, *filled->kernels)) {
+          // Types that the scenario does not compute in are nobody's concern.
+          if (key.starts_with("gemm.") && key != computes) continue;
+          taken.push_back("kernels." + key);
+        }
+      }
+      if (!filled->kernels.has_value()) filled->kernels = defaults->kernels;
+      if (!filled->links.has_value()) {
+        filled->links = defaults->links;
+        filled->collective_law = defaults->collective_law;
+        filled->curves = defaults->curves;
+      }
+      if (!filled->memory.has_value()) filled->memory = defaults->memory;
+    }
+    const std::vector<std::string_view> lacking = missing(*filled);
+    if (!lacking.empty()) {
+      Report("calibration.missing-section", source.location(),
+             fmt::format("the profile has no {}, and neither has one of GPU type {}",
+                         fmt::join(lacking, ", "), Quoted(scenario_.gpu->name)),
+             "add the sections to the profile");
+      return;
+    }
+    scenario_.calibration = std::move(filled);
+    if (taken.empty()) return;
+    scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
+                                             fmt::join(taken, ", "), shipped.scalar()));
+  }
+
+  // The key stands in the section (in the file itself for ""), whatever its value.
+  bool HasKey(std::string_view section, std::string_view key) const {
+    const auto find = [](const YamlNode& node, std::string_view word) -> const YamlNode* {
+      for (const YamlNode::Entry& entry : node.entries) {
+        if (entry.key == word) return entry.value.get();
+      }
+      return nullptr;
+    };
+    const YamlNode* node = section.empty() ? root_.get() : find(*root_, section);
+    return node != nullptr && find(*node, key) != nullptr;
+  }
+
+  // The rules that tie plan, model and cluster to each other. The model's architecture, if it has
+  // one.
+  const model::Architecture* CheckPlan(const ScenarioFile& file) {
+    plan::Facts facts;
+    const model::Architecture* architecture =
+        scenario_.model == nullptr ? nullptr
+                                   : std::get_if<model::Architecture>(&scenario_.model->source);
+    if (architecture != nullptr && architecture->position == model::Position::kLearned) {
+      facts.max_positions = architecture->max_positions;
+    }
+    if (scenario_.model != nullptr) {
+      facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
+      facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
+    }
+    if (scenario_.cluster != nullptr) {
+      facts.devices = scenario_.cluster->devices();
+      const topology::NodeType* node = scenario_.cluster->node_type();
+      facts.host_memory = node != nullptr && node->host.has_value();
+      facts.nvme = *facts.host_memory && node->host->nvme > Bytes();
+    }
+    if (architecture != nullptr && scenario_.gpu.has_value()) {
+      facts.device = scenario_.gpu->name;
+      for (std::size_t type = 0; type < facts.computes.size(); ++type) {
+        facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
+      }
+    }
+    for (plan::Violation& violation : plan::Check(file.request, facts)) {
+      Report(std::move(violation.code), LocationOf(root_, violation.key),
+             std::move(violation.message), std::move(violation.hint));
+    }
+    return architecture;
+  }
+
+  void CheckTogether(const ScenarioFile& file) {
+    CheckCosts(file, CheckPlan(file));
+    CheckStepTime(file);
+    CheckReduction(file);
+  }
+
+  // NCCL would go on without; whoever asks for it wants to know.
+  void CheckReduction(const ScenarioFile& file) {
+    if (!file.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
+    if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
+    if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
+    Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
+           "the switches of the cluster's fabric do not reduce: nccl_collnet is true",
+           "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
+  }
+
+  // Layer times are inputs: together they must not leave what virtual time can count, several steps
+  // of it.
+  void CheckStepTime(const ScenarioFile& file) {
+    constexpr Time kLongestStep = Seconds(24 * 3600);
+    if (scenario_.model == nullptr || scenario_.cluster == nullptr) return;
+    const auto* list = std::get_if<model::LayerList>(&scenario_.model->source);
+    if (list == nullptr || !file.request.micro_batch_size.has_value()) return;
+    std::int64_t micro_batches = file.request.gradient_accumulation.value_or(1);
+    if (const auto data = plan::DataDegree(file.request, scenario_.cluster->devices());
+        data.has_value() && file.request.global_batch_size.has_value()) {
+      micro_batches = *file.request.global_batch_size / (*file.request.micro_batch_size * *data);
+    }
+    Time micro_batch;  // a layer list takes a quarter of an hour at most (model_file.h)
+    for (const model::ListedLayer& layer : list->layers) {
+      micro_batch += layer.repeat * (layer.forward + layer.backward);
+    }
+    // More micro-batches than a plan may have are reported as such.
+    if (micro_batches > plan::kMostMicroBatches ||
+        micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
+      return;
+    }
+    Report("scenario.step-too-long", LocationOf(root_, "model"),
+           fmt::format("{} micro-batches of {} and an update of {} take more than a day",
+                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
+           "check the units of the layers' times");
+  }
+
+  // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  // Figures of the profile that the cluster's GPU cannot have.
+  void CheckProfileOfDevice() {
+    if (profile_believed_ || !scenario_.calibration->kernels || !scenario_.gpu) return;
+    const topology::Gpu& gpu = *scenario_.gpu;
+    for (const calibration::Fault& fault : calibration::CheckOnDevice(
+             *scenario_.calibration->kernels, {.memory_bandwidth = gpu.memory_bandwidth,
+                                              .peak = gpu.peak,
+                                              .separate = gpu.compute_capability > 0})) {
+      Report("calibration.implausible", scenario_.calibration->location,
+             fmt::format("profile {} on {}: {}: {}", Quoted(scenario_.calibration->name), gpu.name,
+                         fault.field, fault.message),
+             fault.hint);
+    }
+  }
+
+  void CheckCosts(const ScenarioFile& file, const model::Architecture* architecture) {
+    if (scenario_.cluster == nullptr) return;
+    if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
+      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+             fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
+                         Quoted(scenario_.model->name)),
+             "add gpu: to the flat cluster, or give layer times in a layer list");
+    }
+    if (scenario_.calibration == nullptr) return;
+    const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
+    if (flat != nullptr && !flat->link.has_value() && flat->devices > 1 &&
+        scenario_.calibration->collectives.empty()) {
+      Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
+             "the flat cluster has no link, and no calibration table says what collectives cost",
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
+    }
+    const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
+    CheckProfileOfDevice();
+    if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
+      return;
+    }
+    const auto type = static_cast<std::size_t>(*file.request.precision);
+    if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
+        kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
+        scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
+      Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
+             fmt::format("the calibration profile {} has no figures for matrix products in {}",
+                         Quoted(scenario_.calibration->name), Name(*file.request.precision)),
+             "choose a precision that it has, or add figures to kernels.gemm");
+    }
+  }
+
+  // A table holds for exactly its number of ranks and nodes; on a flat cluster, whose devices are
+  // nodes of their own wherever they are, for its number of ranks. A profile with none of this
+  // plan's would otherwise be left out of the forecast without a word, and one of another number of
+  // nodes taken without one.
+  void WarnOfOtherTables() {
+    if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
+    const auto data = static_cast<int>(scenario_.plan.parallelism.data);
+    const auto shard = static_cast<int>(scenario_.plan.data_parallel.shard_group_size);
+    if (data == 1) return;
+    const auto shape = [](int ranks, int nodes) {
+      return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
+    };
+    // Of all ranks, of those that share a copy of the states, and of those with the same part of
+    // it: the groups of rank 0 stand for all.
+    std::vector<std::string> planned;
+    std::vector<int> sizes;
+    for (const auto& [count, stride] :
+         {std::pair(data, 1), std::pair(shard, 1), std::pair(data / shard, shard)}) {
+      std::vector<int> ranks;
+      for (int i = 0; i < count; ++i) ranks.push_back(i * stride);
+      if (count == 1) continue;
+      planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
+      if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);
+    }
+    if (scenario_.cluster->flat() && WarnOfNodesThatDiffer(sizes, shape)) return;
+    std::vector<std::string> measured;
+    for (const calibration::CollectiveTable& table : scenario_.calibration->collectives) {
+      std::string own = shape(table.ranks, table.nodes);
+      if (std::find(planned.begin(), planned.end(), own) != planned.end()) return;
+      if (std::find(measured.begin(), measured.end(), own) == measured.end()) {
+        measured.push_back(std::move(own));
+      }
+    }
+    scenario_.warnings.push_back(fmt::format(
+        "the calibration profile's collectives were measured over {}; none of them is used, "
+        "because "
+        "this plan has {}{}",
+        fmt::join(measured, ", "), planned.front(),
+        scenario_.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
+  }
+
+  // Says which tables of other numbers of nodes a flat cluster takes for groups of these sizes.
+  // Whether there are any.
+  template <typename Shape>
+  bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape) {
+    std::vector<std::string> taken;
+    const auto& tables = scenario_.calibration->collectives;
+    for (const calibration::CollectiveTable& table : tables) {
+      if (table.nodes == table.ranks) continue;
+      if (std::find(sizes.begin(), sizes.end(), table.ranks) == sizes.end()) continue;
+      if (calibration::FindTableOfFlatCluster(tables, table.collective, table.ranks) != &table) {
+        continue;
+      }
+      std::string own = shape(table.ranks, table.nodes);
+      if (std::find(taken.begin(), taken.end(), own) == taken.end()) {
+        taken.push_back(std::move(own));
+      }
+    }
+    if (taken.empty()) return false;
+    scenario_.warnings.push_back(fmt::format(
+        "this flat cluster takes collectives that were measured over {}; every device of a flat "
+        "cluster is a node, and the calibration profile has no table of that",
+        fmt::join(taken, ", ")));
+    return true;
+  }
+
+  void Warn(const ScenarioFile& file) {
+    for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
+      scenario_.warnings.push_back(std::move(sentence));
+    }
+    const bool nccl =
+        file.nccl_algo.has_value() || file.nccl_proto.has_value() || file.nccl_collnet.has_value();
+    if (nccl && (!scenario_.gpu.has_value() || scenario_.gpu->compute_capability == 0 ||
+                 scenario_.cluster->flat())) {
+      scenario_.warnings.emplace_back(
+          "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
+          "modelled on CUDA devices in a topology that is not flat");
+    }
+    WarnOfOtherTables();
+    if (!scenario_.slow_links.empty() && scenario_.network == Fidelity::kAnalytic) {
+      scenario_.warnings.push_back(
+          "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
+    }
+    if (!scenario_.model->is_layer_list()) return;
+    const auto warn = [&](bool given, std::string_view key) {
+      if (!given) return;
+      scenario_.warnings.push_back(fmt::format(
+          "training.{} has no effect on a layer list, whose times and activations are given", key));
+    };
+    warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
+    warn(file.request.checkpointed_blocks.has_value(), "checkpointed_blocks");
+    warn(file.request.attention.has_value(), "attention");
+    warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
+    warn(file.request.compile.has_value(), "compile");
+    warn(file.request.loss.has_value(), "loss");
+    warn(file.request.staged_norm_sums.has_value(), "staged_norm_sums");
+    warn(file.request.dispatch.has_value(), "dispatch");
+  }
+
+  // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
+  std::string DefaultName() const {
+    const std::filesystem::path path(file_);
+    const std::string stem = path.stem().string();
+    const std::string folder = path.parent_path().filename().string();
+    return stem == "scenario" && !folder.empty() ? folder : stem;
+  }
+
+  const YamlTree root_;
+  const std::string file_;
+  const std::string folder_;
+  Diagnostics diagnostics_;
+  Contents& contents_;
+  ScenarioFile read_;
+  Scenario scenario_;
+  Sources sources_;
+  bool profile_believed_ = false;              // as that of the device
+  std::optional<std::int64_t> cluster_nodes_;  // that the scenario's cluster is of
+  std::vector<std::string> warnings_;          // that do not depend on the plan
+  std::map<std::int64_t, std::shared_ptr<const topology::Cluster>> clusters_;  // by nodes
+};
+
+Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) {
+  const auto opened = [](const Document& document, const std::string& file) {
+    OpenedScenario scenario{.root = nullptr, .mistakes = document.mistakes, .file = file};
+    if (document.root) scenario.root = document.root->tree();
+    return scenario;
+  };
+  if (const auto document = MemoryDocument::Find(path)) {
+    const auto read = cache.contents().documents.Get(path, [&]() -> Result<Document> {
+      Document parsed;
+      parsed.root = ParseDocument(document->text, document->title, parsed.mistakes);
+      if (parsed.root) parsed.root = ScenarioOfPlan(*parsed.root, parsed.mistakes);
+      return parsed;
+    });
+    return opened(**read, document->title);
+  }
+  const std::optional<std::string> found = FindInput(path, "");
+  if (!found.has_value()) {
+    return tl::make_unexpected(Diagnostics{
+        {"file.not-found", {path, 0, 0}, "there is no such file", PlacesTried(path, "")}});
+  }
+  const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
+    Document read;
+    read.root = ReadDocument(*found, read.mistakes);
+    if (read.root) read.root = ScenarioOfPlan(*read.root, read.mistakes);
+    return read;
+  });
+  return opened(**document, *found);
+}
+
+void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario) {
+  if (scenario.root == nullptr) return;
+  for (const std::string& option : overrides) {
+    if (auto changed = WithOverride(scenario.root, option, scenario.mistakes)) {
+      scenario.root = *std::move(changed);
+    }
+  }
+}
+
+Loader::Loader(OpenedScenario opened, InputCache& cache) {
+  if (opened.root == nullptr) {
+    mistakes_ = std::move(opened.mistakes);
+    return;
+  }
+  reading_ = std::make_unique<Reading>(std::move(opened.root), std::move(opened.file),
+                                       std::move(opened.mistakes), cache.contents());
+}
+Loader::~Loader() = default;
+Loader::Loader(Loader&&) noexcept = default;
+Loader& Loader::operator=(Loader&&) noexcept = default;
+
+Result<void> Loader::Read() {
+  if (reading_ == nullptr) return tl::make_unexpected(std::move(mistakes_));
+  return reading_->Read();
+}
+
+bool Loader::Reread(const plan::Request& request, std::optional<std::int64_t> nodes) {
+  return reading_->Reread(request, nodes);
+}
+
+const Scenario& Loader::scenario() const { return reading_->scenario(); }
+const plan::Request& Loader::request() const { return reading_->read().request; }
+std::optional<std::int64_t> Loader::nodes() const { return reading_->read().nodes; }
+Scenario Loader::Take() { return reading_->Take(); }
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,531 @@
+#include "src/scenario/plan_sections.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// Generous: no machine is larger, and products of them stay inside 64 bits.
+constexpr IntegerRange kRanks = {1, 10'000'000};
+constexpr IntegerRange kSequences = {1, 1'000'000'000};
+constexpr IntegerRange kTokens = {1, std::int64_t{1} << 20};
+constexpr IntegerRange kUnits = {0, 1'000'000};
+constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
+
+// A key of a section. `read` sets what it stands for anew, from a mapping that may hold other keys,
+// too.
+struct SectionKey {
+  std::string_view name;
+  void (*read)(MappingReader& reader, plan::Request& request);
+};
+
+// The types that values are kept and reduced in; 8 bits are for computing only.
+std::optional<DataType> ReadKeptType(MappingReader& reader, std::string_view key) {
+  return reader.ReadWord<DataType>(
+      key, Need::kOptional,
+      {{"fp32", DataType::kFp32}, {"bf16", DataType::kBf16}, {"fp16", DataType::kFp16}});
+}
+
+std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> numbers) {
+  if (!numbers.has_value()) return std::nullopt;
+  return plan::Version{numbers->first, numbers->second};
+}
+
+constexpr SectionKey kSoftwareKeys[] = {
+    {"torch",
+     [](MappingReader& reader, plan::Request& request) {
+       request.torch = ToVersion(reader.ReadVersion("torch", Need::kOptional));
+     }},
+    {"nccl",
+     [](MappingReader& reader, plan::Request& request) {
+       request.nccl = ToVersion(reader.ReadVersion("nccl", Need::kOptional));
+     }},
+    {"expandable_segments",
+     [](MappingReader& reader, plan::Request& request) {
+       request.expandable_segments = reader.ReadBoolean("expandable_segments", Need::kOptional);
+     }},
+    {"driver",
+     [](MappingReader& reader, plan::Request& request) {
+       request.driver = ToVersion(reader.ReadVersion("driver", Need::kOptional));
+     }},
+};
+
+// `checkpointed_blocks`: `all`, or a part such as 1/2.
+void ReadShare(MappingReader& reader, plan::Request& request) {
+  const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
+  if (!text) return;
+  if (*text == "all") {
+    request.checkpointed_blocks = model::Share();
+    return;
+  }
+  constexpr std::int64_t kMost = 1000;
+  model::Share share{0, 0};
+  std::int64_t* number = &share.part;
+  bool good = true;
+  for (const char c : *text) {
+    if (c == '/' && number == &share.part && share.part > 0) {
+      number = &share.of;
+    } else if (c >= '0' && c <= '9' && *number <= kMost) {
+      *number = *number * 10 + (c - '0');
+    } else {
+      good = false;
+    }
+  }
+  if (good && share.part >= 1 && share.part <= share.of && share.of <= kMost) {
+    request.checkpointed_blocks = share;
+    return;
+  }
+  reader.Report("checkpointed_blocks", "input.not-a-part",
+                fmt::format("{} needs all, or a part such as 1/2: '{}'",
+                            Quoted(reader.PathOf("checkpointed_blocks")), *text),
+                "write all, or k/n with 1 <= k <= n <= 1000; 1/k is every k-th block");
+}
+
+// `gradient_clipping`: a norm, or the word `none`.
+void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("gradient_clipping", Need::kOptional, "a norm such as 1.0, or none");
+  request.gradient_clipping.reset();
+  if (!node.has_value()) return;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "none") return;
+  request.gradient_clipping = ReadDecimal(*node, {1e-6, 1e6}, diagnostics);
+}
+
+void ReadDataLoading(MappingReader& reader, plan::Request& request) {
+  plan::DataLoading loading;
+  loading.time = reader.ReadTime("time", Need::kRequired, Zero::kAllowed).value_or(Time());
+  loading.workers =
+      reader.ReadInteger("workers", Need::kOptional, {0, 4096}).value_or(loading.workers);
+  loading.prefetch =
+      reader.ReadInteger("prefetch", Need::kOptional, {1, 4096}).value_or(loading.prefetch);
+  loading.pin_memory =
+      reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
+  loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
+  reader.Finish();
+  if (!reader.failed()) request.data_loading = loading;
+}
+
+void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
+  const auto every = reader.ReadInteger("every", Need::kRequired, {1, 1'000'000'000});
+  const auto mode = reader.ReadWord<plan::CheckpointMode>(
+      "mode", Need::kOptional,
+      {{"sync", plan::CheckpointMode::kSync}, {"async", plan::CheckpointMode::kAsync}});
+  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
+  reader.Finish();
+  if (!every || !bandwidth || reader.failed()) return;
+  request.checkpoint_saving = {
+      .every = *every, .mode = mode.value_or(plan::CheckpointMode::kSync), .bandwidth = *bandwidth};
+}
+
+std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
+  const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
+  const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
+  reader.Finish();
+  if (!module || !autograd) return std::nullopt;
+  return Dispatch{.module = *module, .autograd = *autograd};
+}
+
+constexpr SectionKey kTrainingKeys[] = {
+    {"sequence_length",
+     [](MappingReader& reader, plan::Request& request) {
+       request.sequence_length = reader.ReadInteger("sequence_length", Need::kRequired, kTokens);
+     }},
+    {"micro_batch_size",
+     [](MappingReader& reader, plan::Request& request) {
+       request.micro_batch_size =
+           reader.ReadInteger("micro_batch_size", Need::kRequired, kSequences);
+     }},
+    {"gradient_accumulation",
+     [](MappingReader& reader, plan::Request& request) {
+       request.gradient_accumulation =
+           reader.ReadInteger("gradient_accumulation", Need::kOptional, kSequences);
+     }},
+    {"global_batch_size",
+     [](MappingReader& reader, plan::Request& request) {
+       request.global_batch_size =
+           reader.ReadInteger("global_batch_size", Need::kOptional, kSequences);
+       if (reader.node().kind() == NodeKind::kMapping && !reader.Has("gradient_accumulation") &&
+           !reader.Has("global_batch_size")) {
+         reader.Report(
+             "gradient_accumulation", "input.missing-key",
+             fmt::format("missing key: {} or {}", Quoted(reader.PathOf("gradient_accumulation")),
+                         Quoted(reader.PathOf("global_batch_size"))),
+             "add one of them with an integer; gbs = mbs x grad_acc x dp");
+       }
+     }},
+    {"precision",
+     [](MappingReader& reader, plan::Request& request) {
+       request.precision = reader.ReadWord<DataType>("precision", Need::kRequired,
+                                                     {{"bf16", DataType::kBf16},
+                                                      {"fp16", DataType::kFp16},
+                                                      {"fp32", DataType::kFp32},
+                                                      {"tf32", DataType::kTf32},
+                                                      {"fp8", DataType::kFp8}});
+     }},
+    {"parameter_dtype",
+     [](MappingReader& reader, plan::Request& request) {
+       request.parameter_dtype = ReadKeptType(reader, "parameter_dtype");
+     }},
+    {"gradient_dtype",
+     [](MappingReader& reader, plan::Request& request) {
+       request.gradient_dtype = ReadKeptType(reader, "gradient_dtype");
+     }},
+    {"reduce_dtype",
+     [](MappingReader& reader, plan::Request& request) {
+       request.reduce_dtype = ReadKeptType(reader, "reduce_dtype");
+     }},
+    {"optimizer",
+     [](MappingReader& reader, plan::Request& request) {
+       request.optimizer = reader.ReadWord<plan::Optimizer>(
+           "optimizer", Need::kRequired,
+           {{"adamw", plan::Optimizer::kAdamW}, {"sgd", plan::Optimizer::kSgd}});
+     }},
+    {"optimizer_implementation",
+     [](MappingReader& reader, plan::Request& request) {
+       request.optimizer_implementation = reader.ReadWord<plan::OptimizerImplementation>(
+           "optimizer_implementation", Need::kOptional,
+           {{"fused", plan::OptimizerImplementation::kFused},
+            {"foreach", plan::OptimizerImplementation::kForeach},
+            {"single", plan::OptimizerImplementation::kSingle}});
+     }},
+    {"activation_checkpointing",
+     [](MappingReader& reader, plan::Request& request) {
+       request.activation_checkpointing = reader.ReadWord<model::Checkpointing>(
+           "activation_checkpointing", Need::kOptional,
+           {{"none", model::Checkpointing::kNone},
+            {"selective", model::Checkpointing::kSelective},
+            {"selective_op", model::Checkpointing::kSelectiveOp},
+            {"full", model::Checkpointing::kFull}});
+     }},
+    {"checkpointed_blocks",
+     [](MappingReader& reader, plan::Request& request) { ReadShare(reader, request); }},
+    {"activation_offload",
+     [](MappingReader& reader, plan::Request& request) {
+       request.activation_offload = reader.ReadBoolean("activation_offload", Need::kOptional);
+     }},
+    {"attention",
+     [](MappingReader& reader, plan::Request& request) {
+       request.attention =
+           reader.ReadWord<model::Attention>("attention", Need::kOptional,
+                                             {{"flash", model::Attention::kFlash},
+                                              {"flash1", model::Attention::kFlash1},
+                                              {"flash3", model::Attention::kFlash3},
+                                              {"math", model::Attention::kMath},
+                                              {"fused_softmax", model::Attention::kFusedSoftmax}});
+     }},
+    {"checkpoint_early_stop",
+     [](MappingReader& reader, plan::Request& request) {
+       request.checkpoint_early_stop = reader.ReadBoolean("checkpoint_early_stop", Need::kOptional);
+     }},
+    {"compile",
+     [](MappingReader& reader, plan::Request& request) {
+       request.compile = reader.ReadBoolean("compile", Need::kOptional);
+     }},
+    {"loss",
+     [](MappingReader& reader, plan::Request& request) {
+       request.loss = reader.ReadWord<model::Loss>("loss", Need::kOptional,
+                                                   {{"eager", model::Loss::kEager},
+                                                    {"in_place", model::Loss::kInPlace},
+                                                    {"fused", model::Loss::kFused}});
+     }},
+    {"host_waits",
+     [](MappingReader& reader, plan::Request& request) {
+       request.host_waits =
+           reader.ReadWord<plan::HostWaits>("host_waits", Need::kOptional,
+                                            {{"never", plan::HostWaits::kNever},
+                                             {"step", plan::HostWaits::kStep},
+                                             {"update", plan::HostWaits::kUpdate},
+                                             {"micro_batch", plan::HostWaits::kMicroBatch},
+                                             {"phase", plan::HostWaits::kPhase}});
+     }},
+    {"gradient_clipping",
+     [](MappingReader& reader, plan::Request& request) {
+       ReadGradientClipping(reader, request, reader.diagnostics());
+     }},
+    {"data_loading",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto loading = reader.ReadMapping("data_loading", Need::kOptional)) {
+         ReadDataLoading(*loading, request);
+       }
+     }},
+    {"checkpoint_saving",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto saving = reader.ReadMapping("checkpoint_saving", Need::kOptional)) {
+         ReadCheckpointSaving(*saving, request);
+       }
+     }},
+    {"staged_norm_sums",
+     [](MappingReader& reader, plan::Request& request) {
+       request.staged_norm_sums = reader.ReadBoolean("staged_norm_sums", Need::kOptional);
+     }},
+    {"step_barrier",
+     [](MappingReader& reader, plan::Request& request) {
+       request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
+     }},
+    {"dispatch",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto dispatch = reader.ReadMapping("dispatch", Need::kOptional)) {
+         request.dispatch = ReadDispatch(*dispatch);
+       }
+     }},
+};
+
+// Smaller, so that the product of all five stays inside 64 bits.
+constexpr IntegerRange kAxis = {1, 10'000};
+constexpr SectionKey kParallelismKeys[] = {
+    {"data",
+     [](MappingReader& reader, plan::Request& request) {
+       request.data = reader.ReadInteger("data", Need::kOptional, kRanks);
+     }},
+    {"tensor",
+     [](MappingReader& reader, plan::Request& request) {
+       request.tensor = reader.ReadInteger("tensor", Need::kOptional, kAxis);
+     }},
+    {"pipeline",
+     [](MappingReader& reader, plan::Request& request) {
+       request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);
+     }},
+    {"context",
+     [](MappingReader& reader, plan::Request& request) {
+       request.context = reader.ReadInteger("context", Need::kOptional, kAxis);
+     }},
+    {"expert",
+     [](MappingReader& reader, plan::Request& request) {
+       request.expert = reader.ReadInteger("expert", Need::kOptional, kAxis);
+     }},
+};
+
+// `bucket_size`: a size, or the word `unit`.
+void ReadBucketSize(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or unit");
+  if (!node.has_value()) return;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "unit") {
+    request.bucket_size = plan::PerUnit{};
+  } else if (const auto bytes = ReadBytes(*node, Zero::kAllowed, diagnostics)) {
+    request.bucket_size = *bytes;
+  }
+}
+
+// `reshard_after_forward`: true, false, or a number of ranks.
+void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+  const std::optional<Node> node =
+      reader.ReadNode("reshard_after_forward", Need::kOptional, "true, false or a number of ranks");
+  if (!node.has_value()) return;
+  const bool number =
+      node->kind() == NodeKind::kScalar && !node->scalar().empty() &&
+      (node->scalar()[0] == '-' || (node->scalar()[0] >= '0' && node->scalar()[0] <= '9'));
+  if (number) {
+    if (const auto ranks = ReadInteger(*node, kRanks, diagnostics)) {
+      request.reshard_after_forward = plan::ReshardAfterForward(*ranks);
+    }
+  } else if (const auto whether = ReadBoolean(*node, diagnostics)) {
+    request.reshard_after_forward = plan::ReshardAfterForward(*whether);
+  }
+}
+
+// DeepSpeed's own settings, by its own names.
+void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
+                      plan::DeepSpeedRequest& deepspeed) {
+  auto& given = deepspeed.*setting.given;
+  using Given = typename std::remove_reference_t<decltype(given)>::value_type;
+  if constexpr (std::is_same_v<Given, bool>) {
+    given = reader.ReadBoolean(setting.key, Need::kOptional);
+  } else if constexpr (std::is_same_v<Given, plan::OffloadDevice>) {
+    given = reader.ReadWord<plan::OffloadDevice>(setting.key, Need::kOptional,
+                                                 {{"none", plan::OffloadDevice::kNone},
+                                                  {"cpu", plan::OffloadDevice::kCpu},
+                                                  {"nvme", plan::OffloadDevice::kNvme}});
+  } else {
+    given = reader.ReadInteger(setting.key, Need::kOptional, kElements);
+  }
+}
+
+// Calls `visit` for each setting in turn.
+template <typename Visit>
+void ForEachDeepSpeedKey(Visit visit) {
+  for (const auto& setting : plan::kDeepSpeedSizes) visit(setting);
+  for (const auto& setting : plan::kDeepSpeedSwitches) visit(setting);
+  for (const auto& setting : plan::kDeepSpeedOffload) visit(setting);
+}
+
+void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
+  plan::DeepSpeedRequest& deepspeed = request.deepspeed.emplace();
+  ForEachDeepSpeedKey([&](const auto& setting) { ReadDeepSpeedKey(setting, reader, deepspeed); });
+  reader.Finish();
+}
+
+// The state of PyTorch's PowerSGD hook, by its own names.
+void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
+  plan::PowerSgdRequest& powersgd = request.powersgd.emplace();
+  powersgd.rank = reader.ReadInteger("matrix_approximation_rank", Need::kOptional, {1, 65'536});
+  powersgd.start_iteration =
+      reader.ReadInteger("start_powerSGD_iter", Need::kOptional, {0, 1'000'000'000});
+  powersgd.min_compression_rate =
+      reader.ReadDecimal("min_compression_rate", Need::kOptional, {0, 1e9});
+  powersgd.error_feedback = reader.ReadBoolean("use_error_feedback", Need::kOptional);
+  powersgd.warm_start = reader.ReadBoolean("warm_start", Need::kOptional);
+  reader.Finish();
+}
+
+constexpr SectionKey kDataParallelKeys[] = {
+    {"zero_stage",
+     [](MappingReader& reader, plan::Request& request) {
+       if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
+         request.zero_stage = static_cast<int>(*stage);
+       }
+     }},
+    {"framework",
+     [](MappingReader& reader, plan::Request& request) {
+       request.framework =
+           reader.ReadWord<plan::Framework>("framework", Need::kRequired,
+                                            {{"reference", plan::Framework::kReference},
+                                             {"ddp", plan::Framework::kDdp},
+                                             {"fsdp1", plan::Framework::kFsdp1},
+                                             {"fsdp2", plan::Framework::kFsdp2},
+                                             {"deepspeed", plan::Framework::kDeepSpeed},
+                                             {"megatron", plan::Framework::kMegatron},
+                                             {"internevo", plan::Framework::kInternEvo}});
+     }},
+    {"overlap",
+     [](MappingReader& reader, plan::Request& request) {
+       request.overlap = reader.ReadBoolean("overlap", Need::kOptional);
+     }},
+    {"bucket_size",
+     [](MappingReader& reader, plan::Request& request) {
+       ReadBucketSize(reader, request, reader.diagnostics());
+     }},
+    {"first_bucket_size",
+     [](MappingReader& reader, plan::Request& request) {
+       request.first_bucket_size =
+           reader.ReadBytes("first_bucket_size", Need::kOptional, Zero::kAllowed);
+     }},
+    {"prefetch",
+     [](MappingReader& reader, plan::Request& request) {
+       request.prefetch = reader.ReadInteger("prefetch", Need::kOptional, kUnits);
+     }},
+    {"reshard_after_forward",
+     [](MappingReader& reader, plan::Request& request) {
+       ReadReshard(reader, request, reader.diagnostics());
+     }},
+    {"accumulate_unsharded",
+     [](MappingReader& reader, plan::Request& request) {
+       request.accumulate_unsharded = reader.ReadBoolean("accumulate_unsharded", Need::kOptional);
+     }},
+    {"shard_group_size",
+     [](MappingReader& reader, plan::Request& request) {
+       request.shard_group_size = reader.ReadInteger("shard_group_size", Need::kOptional, kRanks);
+     }},
+    {"overlap_param_gather",
+     [](MappingReader& reader, plan::Request& request) {
+       request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
+     }},
+    {"gradient_as_bucket_view",
+     [](MappingReader& reader, plan::Request& request) {
+       request.gradient_as_bucket_view =
+           reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
+     }},
+    {"find_unused_parameters",
+     [](MappingReader& reader, plan::Request& request) {
+       request.find_unused_parameters =
+           reader.ReadBoolean("find_unused_parameters", Need::kOptional);
+     }},
+    {"units",
+     [](MappingReader& reader, plan::Request& request) {
+       request.units = reader.ReadWord<plan::WrappedUnits>(
+           "units", Need::kOptional,
+           {{"block", plan::WrappedUnits::kBlock}, {"layer", plan::WrappedUnits::kLayer}});
+     }},
+    {"comm_hook",
+     [](MappingReader& reader, plan::Request& request) {
+       request.comm_hook =
+           reader.ReadWord<plan::CommHook>("comm_hook", Need::kOptional,
+                                           {{"none", plan::CommHook::kNone},
+                                            {"fp16_compress", plan::CommHook::kFp16Compress},
+                                            {"bf16_compress", plan::CommHook::kBf16Compress},
+                                            {"powerSGD", plan::CommHook::kPowerSgd}});
+     }},
+    {"powersgd",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto powersgd = reader.ReadMapping("powersgd", Need::kOptional)) {
+         ReadPowerSgd(*powersgd, request);
+       }
+     }},
+    {"backward_prefetch",
+     [](MappingReader& reader, plan::Request& request) {
+       request.backward_prefetch =
+           reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
+                                                   {{"pre", plan::BackwardPrefetch::kPre},
+                                                    {"post", plan::BackwardPrefetch::kPost},
+                                                    {"none", plan::BackwardPrefetch::kNone}});
+     }},
+    {"forward_prefetch",
+     [](MappingReader& reader, plan::Request& request) {
+       request.forward_prefetch = reader.ReadBoolean("forward_prefetch", Need::kOptional);
+     }},
+    {"limit_all_gathers",
+     [](MappingReader& reader, plan::Request& request) {
+       request.limit_all_gathers = reader.ReadBoolean("limit_all_gathers", Need::kOptional);
+     }},
+    {"use_orig_params",
+     [](MappingReader& reader, plan::Request& request) {
+       request.use_orig_params = reader.ReadBoolean("use_orig_params", Need::kOptional);
+     }},
+    {"deepspeed",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto deepspeed = reader.ReadMapping("deepspeed", Need::kOptional)) {
+         ReadDeepSpeed(*deepspeed, request);
+       }
+     }},
+};
+
+void ReadSection(std::span<const SectionKey> keys, MappingReader& reader, plan::Request& request) {
+  for (const SectionKey& key : keys) key.read(reader, request);
+  reader.Finish();
+}
+
+}  // namespace
+
+void ReadSoftware(MappingReader& reader, plan::Request& request) {
+  ReadSection(kSoftwareKeys, reader, request);
+}
+void ReadTraining(MappingReader& reader, plan::Request& request) {
+  ReadSection(kTrainingKeys, reader, request);
+}
+void ReadParallelism(MappingReader& reader, plan::Request& request) {
+  ReadSection(kParallelismKeys, reader, request);
+}
+void ReadDataParallel(MappingReader& reader, plan::Request& request) {
+  ReadSection(kDataParallelKeys, reader, request);
+}
+
+ReadKey ReaderOf(std::string_view section, std::string_view key) {
+  if (section == "data_parallel.deepspeed") {
+    ReadKey read;
+    ForEachDeepSpeedKey([&](const auto& setting) {
+      if (setting.key != key) return;
+      read = [&setting](MappingReader& reader, plan::Request& request) {
+        if (!request.deepspeed) request.deepspeed.emplace();
+        ReadDeepSpeedKey(setting, reader, *request.deepspeed);
+      };
+    });
+    return read;
+  }
+  std::span<const SectionKey> keys;
+  if (section == "software") keys = kSoftwareKeys;
+  if (section == "training") keys = kTrainingKeys;
+  if (section == "parallelism") keys = kParallelismKeys;
+  if (section == "data_parallel") keys = kDataParallelKeys;
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [&](const SectionKey& known) { return known.name == key; });
+  return found == keys.end() ? ReadKey() : ReadKey(found->read);
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,158 @@
+#include "src/scenario/variants.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "src/scenario/load.h"
+#include "src/scenario/scenario_file.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// Beyond so many all are forgotten.
+constexpr std::size_t kMostOptions = 16'384;
+constexpr std::size_t kMostVarieties = 512;
+
+constexpr std::string_view kNodes = "cluster.nodes";
+// What a profile's missing sections are filled with depends on it.
+constexpr std::string_view kPrecision = "training.precision";
+
+// A mapping with one entry.
+YamlTree MappingOf(std::string_view key, const YamlTree& value) {
+  auto mapping = std::make_shared<YamlNode>();
+  mapping->kind = NodeKind::kMapping;
+  mapping->position = value->position;
+  mapping->entries.push_back({std::string(key), value->position, value});
+  return mapping;
+}
+
+// Whether setting one of the keys can undo what setting the other did.
+bool Touch(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  return b.starts_with(a) && (a.size() == b.size() || b[a.size()] == '.');
+}
+
+}  // namespace
+
+Variants::Variants(std::string path, std::vector<std::string> fixed, InputCache& cache)
+    : path_(std::move(path)), fixed_(std::move(fixed)), cache_(cache) {}
+
+Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides) {
+  if (options_.size() > kMostOptions || varieties_.size() > kMostVarieties) {
+    options_.clear();
+    keys_.clear();
+    varieties_.clear();
+    last_ = nullptr;
+  }
+  present_.clear();
+  signature_.clear();
+  for (const std::string& text : overrides) {
+    const Option& option = OptionOf(text);
+    present_.push_back(&option);
+    const std::uint32_t word = option.number << 1 | static_cast<std::uint32_t>(option.is_value);
+    signature_.append(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  if (last_ == nullptr || signature_ != last_signature_) {
+    const auto known = varieties_.find(signature_);
+    last_ = known == varieties_.end() ? nullptr : known->second.get();
+    last_signature_ = signature_;
+  }
+  if (last_ != nullptr) {
+    if (!last_->loader || !Reread(*last_)) return LoadWhole(overrides);
+    return &last_->loader->scenario();
+  }
+
+  // A value that something else takes away or replaces later is none of the scenario's.
+  const bool ordered = [&] {
+    for (std::size_t i = 0; i < present_.size(); ++i) {
+      if (present_[i]->is_value) continue;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (present_[j]->is_value && Touch(present_[i]->key, present_[j]->key)) return true;
+      }
+    }
+    return false;
+  }();
+  if (ordered) {
+    last_ = varieties_.emplace(signature_, std::make_unique<Variety>()).first->second.get();
+    return LoadWhole(overrides);
+  }
+  auto opened = OpenScenario(path_, cache_);
+  if (!opened) return tl::make_unexpected(std::move(opened.error()));
+  Override(fixed_, *opened);
+  Override(overrides, *opened);
+  Loader loader(*std::move(opened), cache_);
+  if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
+  auto variety = std::make_unique<Variety>();
+  variety->request = loader.request();
+  variety->loader.emplace(std::move(loader));
+  last_ = varieties_.emplace(signature_, std::move(variety)).first->second.get();
+  return &last_->loader->scenario();
+}
+
+bool Variants::Reread(Variety& variety) {
+  std::optional<std::int64_t> nodes = variety.loader->nodes();
+  mistakes_.clear();
+  for (const Option* option : present_) {
+    if (!option->is_value) continue;
+    if (!option->read) {
+      nodes = option->nodes;
+      continue;
+    }
+    MappingReader reader(*option->section, mistakes_);
+    option->read(reader, variety.request);
+  }
+  return mistakes_.empty() && variety.loader->Reread(variety.request, nodes);
+}
+
+Result<const Scenario*> Variants::LoadWhole(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = fixed_;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  auto scenario = scenario::Load(path_, all, cache_);
+  if (!scenario) return tl::make_unexpected(std::move(scenario.error()));
+  whole_ = *std::move(scenario);
+  return &*whole_;
+}
+
+const Variants::Option& Variants::OptionOf(const std::string& text) {
+  const auto known = options_.find(text);
+  if (known != options_.end()) return known->second;
+  Option option = MakeOption(text);
+  option.number =
+      option.is_value
+          ? keys_.emplace(option.key, static_cast<std::uint32_t>(keys_.size())).first->second
+          : static_cast<std::uint32_t>(options_.size());
+  return options_.emplace(text, std::move(option)).first->second;
+}
+
+// An option that is not understood, or whose value is none, is no value: whoever reads all finds
+// out.
+Variants::Option Variants::MakeOption(const std::string& text) {
+  Option option;
+  const std::size_t equals = std::min(text.find('='), text.size());
+  option.key = text.substr(0, equals);
+  const std::size_t dot = option.key.rfind('.');
+  if (equals == text.size() || dot == std::string::npos || option.key == kPrecision) return option;
+  const std::string section = option.key.substr(0, dot);
+  const std::string word = option.key.substr(dot + 1);
+  const bool nodes = option.key == kNodes;
+  ReadKey read = nodes ? ReadKey() : ReaderOf(section, word);
+  if (!nodes && !read) return option;
+  Diagnostics mistakes;
+  const auto value =
+      ParseYaml(std::string_view(text).substr(equals + 1), "", mistakes, /*with_positions=*/false);
+  if (!value || (*value)->kind != NodeKind::kScalar) return option;
+  option.section.emplace(MappingOf(word, *value), section);
+  MappingReader reader(*option.section, mistakes);
+  if (nodes) {
+    option.nodes = reader.ReadInteger(word, Need::kOptional, kNodeRange);
+  } else {
+    plan::Request request;
+    read(reader, request);
+  }
+  option.is_value = mistakes.empty();
+  option.read = std::move(read);
+  return option;
+}
+
+}  // namespace stepcast::scenario
