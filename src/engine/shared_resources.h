@@ -114,6 +114,9 @@ class SharedResources {
     return static_cast<Work>(rate) * static_cast<Work>(time.picoseconds());
   }
   static Time TimeFor(Work work, std::uint64_t rate) {
+    if (rate == kFullRate) {  // without a division
+      return Time::FromPicoseconds(static_cast<std::int64_t>((work + kFullRate - 1) >> kRateBits));
+    }
     return Time::FromPicoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
   }
   // Settled.

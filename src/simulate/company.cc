@@ -11,83 +11,128 @@ using engine::SharedResources;
 
 void Companies::Reset(const Schedule& schedule) {
   schedule_ = &schedule;
-  companies_.clear();
-  members_.clear();
-  with_.clear();
-  beside_count_ = 0;
-  disturbances_.clear();
+  ++round_;
   places_.clear();
   ends_.clear();
   done_.clear();
-  Find({});
+  if (companies_.empty() || uses_.size() > kMostKinds || companies_.size() > kMostCompanies) {
+    Forget();
+  }
+  // Mostly they are those of the schedule before.
+  const std::size_t count = schedule.profiles.size();
+  kinds_.resize(std::max(kinds_.size(), count));
+  for (std::uint32_t profile = 0; profile < count; ++profile) {
+    const auto uses = schedule.UsesOf(profile);
+    const Kind before = kinds_[profile];
+    const bool same =
+        before < uses_.size() && std::equal(uses.begin(), uses.end(), uses_[before].begin(),
+                                            uses_[before].end(), [](const auto& a, const auto& b) {
+                                              return a.resource == b.resource && a.share == b.share;
+                                            });
+    if (!same) kinds_[profile] = KindOf(uses);
+  }
+}
+
+void Companies::Forget() {
+  kind_of_.clear();
+  uses_.clear();
+  company_of_.clear();
+  companies_.clear();
+  members_.clear();
+  looked_for_.clear();
+  Find();
+}
+
+Companies::Kind Companies::KindOf(std::span<const SharedResources::Use> uses) {
+  key_.clear();
+  for (const SharedResources::Use& use : uses) {
+    key_.push_back(std::uint64_t{use.resource} << 32 | use.share);
+  }
+  const auto [found, added] = kind_of_.try_emplace(key_, static_cast<Kind>(uses_.size()));
+  if (added) uses_.emplace_back(uses.begin(), uses.end());
+  return found->second;
 }
 
 std::uint32_t Companies::With(std::uint32_t company, std::uint32_t profile) {
-  if (const std::uint32_t known = WithOf(company, profile); known != kNone) return known;
+  return WithKind(company, kinds_[profile]);
+}
+
+std::uint32_t Companies::WithKind(std::uint32_t company, Kind kind) {
+  if (const std::vector<std::uint32_t>& with = companies_[company].with;
+      kind < with.size() && with[kind] != kNone) {
+    return with[kind];
+  }
   looked_for_.clear();
-  for (const Member& member : MembersOf(company)) looked_for_.push_back(member.profile);
-  looked_for_.insert(std::upper_bound(looked_for_.begin(), looked_for_.end(), profile), profile);
-  const std::uint32_t found = Find(looked_for_);
-  WithOf(company, profile) = found;
+  for (const Member& member : MembersOf(company)) looked_for_.push_back(member.kind);
+  looked_for_.insert(std::upper_bound(looked_for_.begin(), looked_for_.end(), kind), kind);
+  const std::uint32_t found = Find();
+  std::vector<std::uint32_t>& with = companies_[company].with;
+  if (kind >= with.size()) with.resize(kind + std::size_t{1}, kNone);
+  with[kind] = found;
   return found;
 }
 
 std::uint32_t Companies::Without(std::uint32_t company, std::uint32_t profile) {
   const std::size_t place = PlaceOf(company, profile);
-  if (const std::uint32_t known = MembersOf(company)[place].without; known != kNone) return known;
+  const std::size_t member = companies_[company].first + place;
+  if (members_[member].without != kNone) return members_[member].without;
   looked_for_.clear();
-  for (const Member& member : MembersOf(company)) looked_for_.push_back(member.profile);
+  for (const Member& other : MembersOf(company)) looked_for_.push_back(other.kind);
   looked_for_.erase(looked_for_.begin() + static_cast<std::ptrdiff_t>(place));
-  const std::uint32_t found = Find(looked_for_);
-  members_[companies_[company].first + place].without = found;
+  const std::uint32_t found = Find();
+  members_[member].without = found;
   return found;
 }
 
-std::uint32_t Companies::Find(std::span<const std::uint32_t> profiles) {
-  for (std::uint32_t c = 0; c < companies_.size(); ++c) {
-    const auto members = MembersOf(c);
-    if (std::equal(members.begin(), members.end(), profiles.begin(), profiles.end(),
-                   [](const Member& member, std::uint32_t p) { return member.profile == p; })) {
-      return c;
-    }
-  }
-  const auto made = static_cast<std::uint32_t>(companies_.size());
-  const auto count = static_cast<SharedResources::Activity>(profiles.size());
-  companies_.push_back({.first = static_cast<std::uint32_t>(members_.size()), .count = count});
-  with_.resize(with_.size() + schedule_->profiles.size(), kNone);
+// The company of those that are looked for.
+std::uint32_t Companies::Find() {
+  const auto [found, added] =
+      company_of_.try_emplace(looked_for_, static_cast<std::uint32_t>(companies_.size()));
+  if (!added) return found->second;
+  const auto count = static_cast<SharedResources::Activity>(looked_for_.size());
+  companies_.push_back({.first = static_cast<std::uint32_t>(members_.size()),
+                        .count = count,
+                        .with = {},
+                        .disturbances = {}});
   // The engine itself says what would be.
   probe_.Reset(cost::kResources, count);
   for (SharedResources::Activity i = 0; i < count; ++i) {
-    probe_.Start(i, Time(), Seconds(1), schedule_->UsesOf(profiles[i]));
+    probe_.Start(i, Time(), Seconds(1), uses_[looked_for_[i]]);
   }
   probe_.Settle(Time());
   for (SharedResources::Activity i = 0; i < count; ++i) {
-    members_.push_back({.profile = profiles[i], .rate = probe_.rate_units(i)});
+    members_.push_back({.kind = looked_for_[i], .rate = probe_.rate_units(i)});
   }
-  return made;
+  return found->second;
 }
 
-const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
-                                                       std::uint32_t profile) {
-  Disturbance& disturbance =
-      disturbances_[companies_[company].beside * schedule_->profiles.size() + profile];
-  if (disturbance.rate != 0) return disturbance;
-  // Profile 0 uses nothing.
-  const std::uint32_t together = profile == 0 ? company : With(company, profile);
-  disturbance.rate = profile == 0 ? SharedResources::kFullRate : RateOf(together, profile);
+const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company, Kind kind) {
+  if (const std::vector<Disturbance>& known = companies_[company].disturbances;
+      kind < known.size() && known[kind].rate != 0) {
+    return known[kind];
+  }
+  const bool alone = uses_[kind].empty();
+  const std::uint32_t together = alone ? company : WithKind(company, kind);
+  std::vector<Disturbance>& known = companies_[company].disturbances;
+  if (kind >= known.size()) known.resize(kind + std::size_t{1});
+  Disturbance& disturbance = known[kind];
+  disturbance.rate = alone
+                         ? SharedResources::kFullRate
+                         : members_[companies_[together].first + PlaceOfKind(together, kind)].rate;
   const auto members = MembersOf(company);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    disturbance.others[i] = RateOf(together, members[i].profile);
+    disturbance.others[i] =
+        members_[companies_[together].first + PlaceOfKind(together, members[i].kind)].rate;
   }
   return disturbance;
 }
 
 Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
   Company& own = companies_[company];
-  if (own.beside == kNone) {
-    own.beside = beside_count_++;
-    disturbances_.resize(beside_count_ * schedule_->profiles.size());
-    places_.resize(beside_count_ * schedule_->chains.size());
+  if (own.round != round_) {
+    own.round = round_;
+    own.places = static_cast<std::uint32_t>(places_.size());
+    places_.resize(places_.size() + schedule_->chains.size());
   }
   const Place& place = places_[PlaceOfChain(company, chain)];
   if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
@@ -109,7 +154,7 @@ void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint
   for (std::size_t i = 0; i < others; ++i) undisturbed[i] = MembersOf(company)[i].rate;
   for (; place.known < until; ++place.known) {
     const Cost& cost = schedule_->costs[costs[place.known]];
-    const Disturbance& beside = DisturbanceOf(company, cost.profile);
+    const Disturbance& beside = DisturbanceOf(company, kinds_[cost.profile]);
     const Time work =
         beside.rate == SharedResources::kFullRate
             ? cost.work

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,8 @@ class Companies {
   // Chains pass beside so many at most.
   static constexpr std::size_t kMostBeside = 3;
 
-  // Forgets all, for a schedule that stays as it is while this is used.
+  // Begins with a schedule, which stays as it is while this is used. What becomes of whom beside
+  // whom is kept: the next row of a sweep has mostly the same operations.
   void Reset(const Schedule& schedule);
 
   std::uint32_t With(std::uint32_t company, std::uint32_t profile);
@@ -40,14 +42,11 @@ class Companies {
 
   // A member's rate, in units of 2^-38.
   std::uint64_t RateOf(std::uint32_t company, std::uint32_t profile) const {
-    return MembersOf(company)[PlaceOf(company, profile)].rate;
+    return members_[companies_[company].first + PlaceOf(company, profile)].rate;
   }
   // A member's place in Offsets::done.
   std::size_t PlaceOf(std::uint32_t company, std::uint32_t profile) const {
-    const auto members = MembersOf(company);
-    std::size_t place = 0;
-    while (members[place].profile != profile) ++place;
-    return place;
+    return PlaceOfKind(company, kinds_[profile]);
   }
 
   // Entries up to that before the chain's operation `until`, or more. The company has no more
@@ -60,20 +59,27 @@ class Companies {
   }
 
  private:
-  struct Company {
-    std::uint32_t first = 0;  // in `members_`
-    std::uint32_t count = 0;
-    std::uint32_t beside = kNone;  // its entries in what follows, by profile and by chain; none yet
-  };
-  struct Member {
-    std::uint32_t profile = 0;
-    std::uint32_t without = kNone;  // the company without it; kNone: not found out yet
-    std::uint64_t rate = 0;
-  };
-  // What an operation of some profile comes to beside a company.
+  // Kinds are profiles of all schedules: those with the same uses have the same.
+  using Kind = std::uint32_t;
+  using Uses = std::vector<std::uint64_t>;  // resource and share in one number
+
+  // What an operation of some kind comes to beside a company.
   struct Disturbance {
     std::uint64_t rate = 0;  // 0: not found out yet
     std::array<std::uint64_t, kMostBeside> others{};
+  };
+  struct Company {
+    std::uint32_t first = 0;  // in `members_`
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> with;        // by kind, as far as found out, else kNone
+    std::vector<Disturbance> disturbances;  // by kind, as far as found out
+    std::uint32_t round = 0;                // in which `places` counts
+    std::uint32_t places = 0;               // where those of its chains begin in `places_`
+  };
+  struct Member {
+    Kind kind = 0;
+    std::uint32_t without = kNone;  // the company without it; kNone: not found out yet
+    std::uint64_t rate = 0;
   };
   // Where the offsets of a chain beside a company are.
   struct Place {
@@ -81,31 +87,46 @@ class Companies {
     std::uint32_t done = 0;
     std::uint32_t known = 0;  // so many operations
   };
+  // Beyond so many all are forgotten.
+  static constexpr std::size_t kMostKinds = 1024;
+  static constexpr std::size_t kMostCompanies = 8192;
 
   std::span<const Member> MembersOf(std::uint32_t company) const {
     return {members_.data() + companies_[company].first, companies_[company].count};
   }
-  std::uint32_t& WithOf(std::uint32_t company, std::uint32_t profile) {
-    return with_[company * schedule_->profiles.size() + profile];
+  std::size_t PlaceOfKind(std::uint32_t company, Kind kind) const {
+    const Member* const members = members_.data() + companies_[company].first;
+    std::size_t place = 0;
+    while (members[place].kind != kind) ++place;
+    return place;
   }
   std::size_t PlaceOfChain(std::uint32_t company, std::uint32_t chain) const {
-    return companies_[company].beside * schedule_->chains.size() + chain;
+    return companies_[company].places + chain;
   }
-  std::uint32_t Find(std::span<const std::uint32_t> profiles);
-  const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
+  void Forget();
+  Kind KindOf(std::span<const engine::SharedResources::Use> uses);
+  std::uint32_t WithKind(std::uint32_t company, Kind kind);
+  std::uint32_t Find();
+  const Disturbance& DisturbanceOf(std::uint32_t company, Kind kind);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
-  const Schedule* schedule_ = nullptr;
+  // Kept from schedule to schedule.
+  std::map<Uses, Kind> kind_of_;
+  std::vector<std::vector<engine::SharedResources::Use>> uses_;  // by kind
+  std::map<std::vector<Kind>, std::uint32_t> company_of_;
   std::vector<Company> companies_;
-  std::vector<Member> members_;            // by company
-  std::vector<std::uint32_t> with_;        // by company, then profile; kNone: not found out yet
-  std::uint32_t beside_count_ = 0;         // companies beside which something ran
-  std::vector<Disturbance> disturbances_;  // by such a company, then profile
-  std::vector<Place> places_;              // by such a company, then chain
-  std::vector<std::uint32_t> looked_for_;  // profiles
+  std::vector<Member> members_;  // by company
+  std::vector<Kind> looked_for_;
+
+  // Of the schedule.
+  const Schedule* schedule_ = nullptr;
+  std::uint32_t round_ = 0;    // counts schedules
+  std::vector<Kind> kinds_;    // by profile
+  std::vector<Place> places_;  // by company beside which something ran, then chain
   std::vector<Time> ends_;
   std::vector<engine::SharedResources::Work> done_;
   engine::SharedResources probe_;
+  Uses key_;
 };
 
 }  // namespace stepcast::simulate

@@ -286,6 +286,13 @@ void SoloRun::Look(std::uint32_t s) {
     if (item.kind != Item::Kind::kOperation) {
       may_run_ahead = true;
     } else if (may_run_ahead) {
+      // What the others begin now decides how far it can go on by itself.
+      if (looked_at_ < ready_.size() && !stream.gave_way) {
+        List(s);
+        stream.gave_way = true;
+        return;
+      }
+      stream.gave_way = false;
       RunAhead(s);
       may_run_ahead = false;
       continue;

@@ -67,8 +67,9 @@ class SoloRun {
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
     bool listed = false;
-    Time issued;  // of the operation under way or at its communicator
-    Time ready;   // ... and when it was let go; when a wait was reached
+    bool gave_way = false;  // to others that stood in line
+    Time issued;            // of the operation under way or at its communicator
+    Time ready;             // ... and when it was let go; when a wait was reached
     Time start;
     WaitFor wait_for;                    // kAtCollective: communicator, number
     std::uint32_t next_waiting = kNone;  // another stream that waits for the same
