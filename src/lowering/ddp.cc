@@ -91,6 +91,7 @@ class Ddp final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       uses.push_back(
           Reads(parameters_buffer_, parameter_offset_[tensor], parameters_[tensor].size));

@@ -258,7 +258,7 @@ class Fsdp2 final : public Technique {
       if (tensor.elements == 0) continue;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       ShardedTensor part{.tensor = t, .elements = tensor.elements};
-      part.block = Shard{.elements = rows, .ranks = ranks}.length() * (tensor.elements / rows);
+      part.block = Shard(rows, ranks).length() * (tensor.elements / rows);
       part.own_first = groups_.shard_index() * part.block;
       part.own = OwnElements(part.elements, part.block, groups_.shard_index());
       part.shard_offset = shard_offset;
@@ -297,7 +297,7 @@ class Fsdp2 final : public Technique {
       exact += tensor.elements;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      u.shard_elements += BasicShard<Amount>{.elements = rows, .ranks = ranks}.length() * row;
+      u.shard_elements += BasicShard<Amount>(rows, ranks).length() * row;
     }
     u.gathered_elements = u.shard_elements * ranks;
     u.empty = !u.gathered_elements.positive();
@@ -348,7 +348,7 @@ class Fsdp2 final : public Technique {
     }
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
-      const BasicShard<Amount> part{.elements = u.gathered_elements, .ranks = kept_ranks};
+      const BasicShard<Amount> part(u.gathered_elements, kept_ranks);
       const Amount part_size = AmountOf(part.length(), compute_type_);
       u.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
                                        Category::kCommunication);
@@ -529,6 +529,7 @@ class Fsdp2 final : public Technique {
 
   // Reads the unit's full gradients, writes `target`.
   std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
+    if (!builder_.all_uses()) return {};
     std::vector<BufferUse> uses{target};
     for (const int tensor : u.tensors) {
       if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));

@@ -68,6 +68,10 @@ class ProgramBuilder {
   std::string Numbered(std::string_view what, std::size_t number) const;
 
   void BeginStep() { in_step_ = true; }
+  // Room for so many instructions in the step.
+  void ReserveStep(std::size_t instructions) {
+    if (!resizes()) program_.step.reserve(instructions);
+  }
   void SetPhase(program::Phase phase) { phase_ = phase; }
   void SetLabel(Index label) { label_ = label; }
   void SetMicroBatch(std::int64_t micro_batch) {

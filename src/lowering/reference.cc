@@ -57,6 +57,8 @@ struct GradientBucket {
   program::Elements reduced_values;           // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
+  // Collectives, once they have been needed.
+  Index reduction = kNone, replica_reduction = kNone;
 };
 
 // A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
@@ -71,6 +73,8 @@ struct ParameterGroup {
   Index updated = kNone;       // event, stages 1 and 2: this rank's part is new
   Index gathered = kNone;      // event
   bool resident = false;       // stage 3: gathered, or being gathered
+  // Collectives, once they have been needed.
+  Index gather = kNone, gather_of_kept = kNone;
 };
 
 class Reference final : public Technique {
@@ -164,6 +168,7 @@ class Reference final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       for (const Piece& piece : pieces_[tensor]) {
         const program::Elements place = ParameterPlace(tensor, piece);
@@ -186,6 +191,7 @@ class Reference final : public Technique {
     latest_contribution_[tensor] = step_.micro_batch();
     const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
+    if (!builder_.all_uses()) return;
     for (const Piece& piece : pieces_[tensor]) {
       const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
       uses.push_back(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
@@ -253,12 +259,8 @@ class Reference final : public Technique {
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() const {
     const model::Model& model = step_.model();
+    if (data_parallel_.bucket_size) return ReferenceBuckets(model, step_.works(), plan_);
     const std::vector<int> order = GradientReadyOrder(model, step_.works());
-    if (data_parallel_.bucket_size) {
-      const Bytes limit = *data_parallel_.bucket_size;
-      return AssignBuckets(model, order, SizeOf(plan_.training.reduce_dtype),
-                           data_parallel_.first_bucket_size.value_or(limit), limit);
-    }
     if (!sharded_parameters_) {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
       return AssignBuckets(model, order, 1, unlimited, unlimited);
@@ -294,7 +296,7 @@ class Reference final : public Technique {
       const int index = static_cast<int>(buckets_.size());
       const std::string name = builder_.Numbered("bucket", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
-      bucket.shard = {.elements = tensors.elements, .ranks = ShardRanks()};
+      bucket.shard = {tensors.elements, ShardRanks()};
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(tensors.tensors.size());
       std::int64_t offset = 0;
@@ -367,7 +369,7 @@ class Reference final : public Technique {
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
       ParameterGroup& group = parameters_.emplace_back();
-      group.shard = {.elements = unit.elements, .ranks = ShardRanks()};
+      group.shard = {unit.elements, ShardRanks()};
       std::int64_t offset = 0;
       for (const int tensor : unit.tensors) {
         parameter_place_[tensor] = {.group = index, .offset = offset};
@@ -382,7 +384,7 @@ class Reference final : public Technique {
           Category::kParameter, group.shard.PaddingOfShard(bytes));
       Keep(group.shard_buffer);
       if (kept_ranks) {
-        const BasicShard<Amount> kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
+        const BasicShard<Amount> kept(group.shard.padded(), *kept_ranks);
         group.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"),
                                              kept.length() * bytes, Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
@@ -464,12 +466,14 @@ class Reference final : public Technique {
     if (communicator != kNone) {
       builder_.With(
           Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded().value()));
-      builder_.Communicate(
-          communication_,
-          builder_.AddSizedCollective(
-              {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
-              group.size),
-          {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
+      Index& gather = from_kept ? group.gather_of_kept : group.gather;
+      if (gather == kNone) {
+        gather = builder_.AddSizedCollective(
+            {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
+            group.size);
+      }
+      builder_.Communicate(communication_, gather,
+                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
       builder_.Record(communication_, group.gathered);
     }
     if (from_kept) {
@@ -502,9 +506,11 @@ class Reference final : public Technique {
     if (communicator_ != kNone) {
       builder_.Wait(communication_, bucket.ready);
       const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
-      const Index collective = builder_.AddSizedCollective(
-          {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
-          bucket.shard.padded() * SizeOf(type));
+      if (bucket.reduction == kNone) {
+        bucket.reduction = builder_.AddSizedCollective(
+            {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
+            bucket.shard.padded() * SizeOf(type));
+      }
       std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
       if (bucket.gradient_shard != kNone) {
         uses.push_back(builder_.WritesAll(bucket.gradient_shard));
@@ -515,7 +521,7 @@ class Reference final : public Technique {
       } else {
         WithReductionToShard(bucket);
       }
-      builder_.Communicate(communication_, collective, uses);
+      builder_.Communicate(communication_, bucket.reduction, uses);
     } else {
       // One rank: what it has accumulated is the sum.
       bucket.reduced_values = Accumulated(bucket, bucket.gradients);
@@ -528,13 +534,15 @@ class Reference final : public Technique {
       std::vector<BufferUse> uses{builder_.WritesAll(shard)};
       if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
       WithReductionOverReplicas(bucket);
-      builder_.Communicate(replica_stream_,
-                           builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
-                                                        .communicator = replica_communicator_,
-                                                        .data_type = type,
-                                                        .average = true},
-                                                       bucket.shard.length() * SizeOf(type)),
-                           uses);
+      if (bucket.replica_reduction == kNone) {
+        bucket.replica_reduction =
+            builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
+                                         .communicator = replica_communicator_,
+                                         .data_type = type,
+                                         .average = true},
+                                        bucket.shard.length() * SizeOf(type));
+      }
+      builder_.Communicate(replica_stream_, bucket.replica_reduction, uses);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {
@@ -654,6 +662,7 @@ class Reference final : public Technique {
   void AddPieces() {
     const auto& tensors = step_.model().tensors;
     latest_contribution_.assign(tensors.size(), -1);
+    if (!builder_.all_uses()) return;
     if (sharded_parameters_) LayOutLikeUnits();
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       pieces_.push_back({{.first = 0,
@@ -854,6 +863,14 @@ class Reference final : public Technique {
 };
 
 }  // namespace
+
+std::vector<Bucket> ReferenceBuckets(const model::Model& model,
+                                     std::span<const model::LayerWork> works,
+                                     const plan::Plan& plan) {
+  const Bytes limit = *plan.data_parallel.bucket_size;
+  return AssignBuckets(model, GradientReadyOrder(model, works), SizeOf(plan.training.reduce_dtype),
+                       plan.data_parallel.first_bucket_size.value_or(limit), limit);
+}
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
