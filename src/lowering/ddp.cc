@@ -60,6 +60,7 @@ class Ddp final : public Technique {
         hook_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});

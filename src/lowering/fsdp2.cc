@@ -87,6 +87,7 @@ class Fsdp2 final : public Technique {
         clipping_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
     gather_stream_ = builder_.AddStream("all-gather");
     reduce_stream_ = builder_.AddStream("reduce-scatter");
@@ -282,6 +283,30 @@ class Fsdp2 final : public Technique {
     return builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
   }
 
+  // What a rank holds of a unit, padded rows included. Blocks are alike: as a rule it was worked
+  // out for the unit before.
+  Amount ShardElements(int index) {
+    const std::vector<model::Tensor>& tensors = step_.model().tensors;
+    const std::vector<int>& own = wrapping_.units[index].tensors;
+    if (index > 0) {
+      const std::vector<int>& before = wrapping_.units[index - 1].tensors;
+      const bool alike =
+          std::equal(own.begin(), own.end(), before.begin(), before.end(), [&](int a, int b) {
+            return tensors[a].elements == tensors[b].elements &&
+                   tensors[a].shape == tensors[b].shape;
+          });
+      if (alike) return units_[index - 1].shard_elements;
+    }
+    Amount elements;
+    for (const int t : own) {
+      const model::Tensor& tensor = tensors[t];
+      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
+      elements += BasicShard<Amount>(rows, step_.shard_ranks()).length() * row;
+    }
+    return elements;
+  }
+
   void AddUnit(int index) {
     const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
@@ -292,13 +317,8 @@ class Fsdp2 final : public Technique {
     u.last_layer = unit.layers.back();
     u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors
-    for (const int t : unit.tensors) {
-      const model::Tensor& tensor = model.tensors[t];
-      exact += tensor.elements;
-      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      u.shard_elements += BasicShard<Amount>(rows, ranks).length() * row;
-    }
+    for (const int t : unit.tensors) exact += model.tensors[t].elements;
+    u.shard_elements = ShardElements(index);
     u.gathered_elements = u.shard_elements * ranks;
     u.empty = !u.gathered_elements.positive();
     if (builder_.describes_data_flow()) AddParts(u);

@@ -93,6 +93,7 @@ class Reference final : public Technique {
         clipping_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(1);  // the device's own work delays nothing
     communication_ = builder_.AddStream("communication");
     replica_stream_ = communication_;
     if (stage_ == 0) {
@@ -256,6 +257,30 @@ class Reference final : public Technique {
 
   Amount ShardRanks() const { return stage_ == 0 ? Amount(1) : step_.shard_ranks(); }
 
+  // What so many elements of so many bytes take when they are sharded.
+  struct Sizes {
+    std::int64_t elements = 0, bytes = 0;
+    BasicShard<Amount> shard;
+    Amount whole, padding_of_whole;
+    Amount part, padding_of_part;
+  };
+
+  // Blocks are alike: as a rule it was worked out for the one before. Until the next call.
+  const Sizes& SizesOf(std::int64_t elements, std::int64_t bytes) {
+    const auto known = std::find_if(sizes_.rbegin(), sizes_.rend(), [&](const Sizes& sizes) {
+      return sizes.elements == elements && sizes.bytes == bytes;
+    });
+    if (known != sizes_.rend()) return *known;
+    const BasicShard<Amount> shard(elements, ShardRanks());
+    return sizes_.emplace_back(Sizes{.elements = elements,
+                                     .bytes = bytes,
+                                     .shard = shard,
+                                     .whole = shard.padded() * bytes,
+                                     .padding_of_whole = shard.PaddingOfWhole(bytes),
+                                     .part = shard.length() * bytes,
+                                     .padding_of_part = shard.PaddingOfShard(bytes)});
+  }
+
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() const {
     const model::Model& model = step_.model();
@@ -296,7 +321,7 @@ class Reference final : public Technique {
       const int index = static_cast<int>(buckets_.size());
       const std::string name = builder_.Numbered("bucket", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
-      bucket.shard = {tensors.elements, ShardRanks()};
+      bucket.shard = SizesOf(tensors.elements, gradient_bytes).shard;
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(tensors.tensors.size());
       std::int64_t offset = 0;
@@ -304,14 +329,15 @@ class Reference final : public Technique {
         gradient_place_[tensor] = {.group = index, .offset = offset};
         offset += step_.model().tensors[tensor].elements;
       }
-      const BasicShard<Amount>& shard = bucket.shard;
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.padded() * bytes,
-                                       Category::kGradient, shard.PaddingOfWhole(bytes));
+        const Sizes& sizes = SizesOf(tensors.elements, bytes);
+        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.whole, Category::kGradient,
+                                       sizes.padding_of_whole);
       };
       const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.length() * bytes, category,
-                                       shard.PaddingOfShard(bytes));
+        const Sizes& sizes = SizesOf(tensors.elements, bytes);
+        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.part, category,
+                                       sizes.padding_of_part);
       };
       bucket.gradients = add_whole("/gradients", gradient_bytes);
       if (keeps_full_gradients_) {
@@ -349,10 +375,10 @@ class Reference final : public Technique {
         const std::string name = builder_.Numbered("bucket", i);
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
-        group.size = group.shard.padded() * bytes;
-        group.full =
-            builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
-                                    Category::kParameter, group.shard.PaddingOfWhole(bytes));
+        const Sizes& sizes = SizesOf(group.shard.elements().value(), bytes);
+        group.size = sizes.whole;
+        group.full = builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
+                                             Category::kParameter, sizes.padding_of_whole);
         Keep(group.full);
         group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
         group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
@@ -369,19 +395,20 @@ class Reference final : public Technique {
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
       ParameterGroup& group = parameters_.emplace_back();
-      group.shard = {unit.elements, ShardRanks()};
+      const Sizes& sizes = SizesOf(unit.elements, bytes);
+      group.shard = sizes.shard;
       std::int64_t offset = 0;
       for (const int tensor : unit.tensors) {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.size = group.shard.padded() * bytes;
+      group.size = sizes.whole;
       group.full =
           builder_.AddSizedBuffer(builder_.Named(unit.name, "/gathered parameters"), group.size,
-                                  Category::kCommunication, group.shard.PaddingOfWhole(bytes));
-      group.shard_buffer = builder_.AddSizedBuffer(
-          builder_.Named(unit.name, "/parameter shard"), group.shard.length() * bytes,
-          Category::kParameter, group.shard.PaddingOfShard(bytes));
+                                  Category::kCommunication, sizes.padding_of_whole);
+      group.shard_buffer =
+          builder_.AddSizedBuffer(builder_.Named(unit.name, "/parameter shard"), sizes.part,
+                                  Category::kParameter, sizes.padding_of_part);
       Keep(group.shard_buffer);
       if (kept_ranks) {
         const BasicShard<Amount> kept(group.shard.padded(), *kept_ranks);
@@ -509,19 +536,19 @@ class Reference final : public Technique {
       if (bucket.reduction == kNone) {
         bucket.reduction = builder_.AddSizedCollective(
             {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
-            bucket.shard.padded() * SizeOf(type));
+            SizesOf(bucket.shard.elements().value(), SizeOf(type)).whole);
       }
-      std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
+      uses_ = {builder_.WritesAll(bucket.gradients)};
       if (bucket.gradient_shard != kNone) {
-        uses.push_back(builder_.WritesAll(bucket.gradient_shard));
+        uses_.push_back(builder_.WritesAll(bucket.gradient_shard));
       }
-      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
       if (keeps_full_gradients_) {
         WithReductionOfFull(bucket);
       } else {
         WithReductionToShard(bucket);
       }
-      builder_.Communicate(communication_, bucket.reduction, uses);
+      builder_.Communicate(communication_, bucket.reduction, uses_);
     } else {
       // One rank: what it has accumulated is the sum.
       bucket.reduced_values = Accumulated(bucket, bucket.gradients);
@@ -531,8 +558,8 @@ class Reference final : public Technique {
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
       const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
-      std::vector<BufferUse> uses{builder_.WritesAll(shard)};
-      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      uses_ = {builder_.WritesAll(shard)};
+      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
       WithReductionOverReplicas(bucket);
       if (bucket.replica_reduction == kNone) {
         bucket.replica_reduction =
@@ -542,7 +569,7 @@ class Reference final : public Technique {
                                          .average = true},
                                         bucket.shard.length() * SizeOf(type));
       }
-      builder_.Communicate(replica_stream_, bucket.replica_reduction, uses);
+      builder_.Communicate(replica_stream_, bucket.replica_reduction, uses_);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {
@@ -850,6 +877,8 @@ class Reference final : public Technique {
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
+  std::vector<Sizes> sizes_;
+  std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;
   std::vector<Place> gradient_place_, parameter_place_;  // by tensor
