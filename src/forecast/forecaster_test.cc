@@ -42,7 +42,7 @@ std::vector<std::string> AnyPlan() {
                                                                                         : "3"));
   }
   if (framework == "reference" || framework == "ddp") {
-    vary("data_parallel.bucket_size", {"1 MiB", "25 MiB", "200 MiB"});
+    vary("data_parallel.bucket_size", {"1 MiB", "1025 KiB", "25 MiB", "200 MiB"});
   }
   if (framework == "reference" && set[1].ends_with("3")) {
     vary("data_parallel.prefetch", {"0", "1", "3"});

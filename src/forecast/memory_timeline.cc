@@ -5,7 +5,6 @@
 #include <limits>
 #include <optional>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,51 +23,64 @@ using program::Timeline;
 
 // For each release in the step of a buffer with recorded streams: the last use on each of them.
 // Uses and release lie in the same step; a use of the step before has then ended long ago.
-std::unordered_map<Index, std::vector<Index>> UsesByRelease(const Program& program) {
+struct UsesByRelease {
+  explicit UsesByRelease(const Program& program);
+
+  struct Release {
+    Index instruction = 0;
+    std::size_t first_use = 0;  // in `uses`, up to those of the next release
+  };
+  std::vector<Release> releases;  // ascending
+  std::vector<Index> uses;        // instructions
+};
+
+UsesByRelease::UsesByRelease(const Program& program) {
   struct BufferState {
     std::vector<std::uint16_t> recorded;                     // streams
     std::vector<std::pair<std::uint16_t, Index>> last_uses;  // by stream
   };
-  std::unordered_map<Index, BufferState> states;
+  std::vector<Index> numbers(program.buffers.size(), kNone);  // of those with recorded streams
+  std::vector<BufferState> states;
   for (const Instruction& instruction : program.step) {
-    if (instruction.opcode == Opcode::kRecordStream) {
-      states[instruction.operand].recorded.push_back(instruction.stream);
-    }
+    if (instruction.opcode != Opcode::kRecordStream) continue;
+    Index& number = numbers[instruction.operand];
+    if (number != kNone) continue;
+    number = static_cast<Index>(states.size());
+    states.emplace_back();
   }
-  std::unordered_map<Index, std::vector<Index>> releases;
-  if (states.empty()) return releases;
-  for (auto& [buffer, state] : states) state.recorded.clear();
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
     for (Index u = 0; u < instruction.use_count; ++u) {
-      const auto found = states.find(program.uses[instruction.first_use + u].buffer);
-      if (found == states.end()) continue;
-      auto& uses = found->second.last_uses;
-      const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& use) {
+      const Index number = numbers[program.uses[instruction.first_use + u].buffer];
+      if (number == kNone) continue;
+      auto& last_uses = states[number].last_uses;
+      const auto same = std::find_if(last_uses.begin(), last_uses.end(), [&](const auto& use) {
         return use.first == instruction.stream;
       });
-      if (same == uses.end()) {
-        uses.emplace_back(instruction.stream, i);
+      if (same == last_uses.end()) {
+        last_uses.emplace_back(instruction.stream, i);
       } else {
         same->second = i;
       }
     }
     if (instruction.opcode == Opcode::kRecordStream) {
-      states[instruction.operand].recorded.push_back(instruction.stream);
+      states[numbers[instruction.operand]].recorded.push_back(instruction.stream);
     } else if (instruction.opcode == Opcode::kRelease) {
-      const auto found = states.find(instruction.operand);
-      if (found == states.end()) continue;
-      BufferState& state = found->second;
+      const Index number = numbers[instruction.operand];
+      if (number == kNone) continue;
+      BufferState& state = states[number];
+      const std::size_t first = uses.size();
       for (const auto& [stream, use] : state.last_uses) {
         if (std::find(state.recorded.begin(), state.recorded.end(), stream) !=
             state.recorded.end()) {
-          releases[i].push_back(use);
+          uses.push_back(use);
         }
       }
-      state = {};
+      if (uses.size() > first) releases.push_back({.instruction = i, .first_use = first});
+      state.recorded.clear();
+      state.last_uses.clear();
     }
   }
-  return releases;
 }
 
 // What is handed out, and the moment when it was most.
@@ -514,13 +526,17 @@ bool ReleasesAreTimed(const Program& program) {
 
 DelayedReleases::DelayedReleases(const Program& program)
     : first_(program.step.size() + 1), number_(program.step.size(), kNone) {
-  const auto releases = UsesByRelease(program);
+  const UsesByRelease found(program);
+  uses_.reserve(found.uses.size());
+  std::size_t next = 0;  // of the releases that wait
   for (Index i = 0; i < program.step.size(); ++i) {
     first_[i] = static_cast<std::uint32_t>(uses_.size());
-    if (program.step[i].opcode != Opcode::kRelease) continue;
-    const auto found = releases.find(i);
-    if (found == releases.end()) continue;
-    for (const Index use : found->second) {
+    if (next == found.releases.size() || found.releases[next].instruction != i) continue;
+    const std::size_t begin = found.releases[next++].first_use;
+    const std::size_t end =
+        next < found.releases.size() ? found.releases[next].first_use : found.uses.size();
+    for (std::size_t u = begin; u < end; ++u) {
+      const Index use = found.uses[u];
       if (number_[use] == kNone) number_[use] = count_++;
       uses_.push_back(number_[use]);
     }

@@ -1,6 +1,7 @@
 #include "src/forecast/prepared_programs.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "src/lowering/lowering.h"
@@ -18,9 +19,16 @@ std::size_t InstructionsOf(const program::Program& program) {
 }  // namespace
 
 PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
-  Known* known = Find(scenario);
-  const bool found = known != nullptr;
-  if (!found) known = &Add(scenario);
+  const Ranks ranks = RanksOf(scenario.plan);
+  Known* known = Find(scenario, ranks);
+  bool found = known != nullptr;
+  if (!found) {
+    Works works = WorksOf(scenario);
+    auto buckets = lowering::GradientBuckets(scenario, *works);
+    if (buckets) known = FindByBuckets(scenario, ranks, *buckets);
+    found = known != nullptr;
+    if (!found) known = &Add(scenario, ranks, std::move(works), std::move(buckets));
+  }
   last_ = known;
   known->last_used = ++uses_;
   PreparedProgram& prepared = known->prepared;
@@ -93,8 +101,8 @@ bool PreparedPrograms::SameWork(const scenario::Scenario& scenario, Known& known
   return same;
 }
 
-PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenario) {
-  const Ranks ranks = RanksOf(scenario.plan);
+PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenario,
+                                                const Ranks& ranks) {
   if (last_ != nullptr && Same(scenario, ranks, *last_)) return last_;
   for (const auto& known : known_) {
     if (Same(scenario, ranks, *known)) return known.get();
@@ -102,22 +110,43 @@ PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenar
   return nullptr;
 }
 
-PreparedPrograms::Known& PreparedPrograms::Add(const scenario::Scenario& scenario) {
+PreparedPrograms::Known* PreparedPrograms::FindByBuckets(
+    const scenario::Scenario& scenario, const Ranks& ranks,
+    const std::vector<lowering::Bucket>& buckets) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& known) {
+    if (!known->buckets) return false;
+    plan::DataParallel& data_parallel = known->plan.data_parallel;
+    const auto own = std::pair(data_parallel.bucket_size, data_parallel.first_bucket_size);
+    data_parallel.bucket_size = scenario.plan.data_parallel.bucket_size;
+    data_parallel.first_bucket_size = scenario.plan.data_parallel.first_bucket_size;
+    if (Same(scenario, ranks, *known) && *known->buckets == buckets) return true;
+    std::tie(data_parallel.bucket_size, data_parallel.first_bucket_size) = own;
+    return false;
+  });
+  return found == known_.end() ? nullptr : found->get();
+}
+
+PreparedPrograms::Works PreparedPrograms::WorksOf(const scenario::Scenario& scenario) {
   const auto same = std::find_if(known_.rbegin(), known_.rend(),
                                  [&](const auto& known) { return SameWork(scenario, *known); });
-  const auto works = same != known_.rend()
-                         ? (*same)->prepared.works
-                         : std::make_shared<const std::vector<model::LayerWork>>(model::BuildWork(
-                               *scenario.model, plan::WorkOptionsOf(scenario.plan.training)));
+  if (same != known_.rend()) return (*same)->prepared.works;
+  return std::make_shared<const std::vector<model::LayerWork>>(
+      model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)));
+}
+
+PreparedPrograms::Known& PreparedPrograms::Add(
+    const scenario::Scenario& scenario, const Ranks& ranks, Works works,
+    std::optional<std::vector<lowering::Bucket>> buckets) {
   if (spare_.empty()) spare_.push_back(std::make_unique<Known>());
   Known& made = *known_.emplace_back(std::move(spare_.back()));
   spare_.pop_back();
   made.model = scenario.model;
   made.calibration = scenario.calibration;
   made.plan = scenario.plan;
-  made.ranks = RanksOf(scenario.plan);
+  made.ranks = ranks;
+  made.buckets = std::move(buckets);
   made.resizes = true;
-  made.prepared.works = works;
+  made.prepared.works = std::move(works);
   made.prepared.flops.reset();
   return made;
 }

@@ -9,6 +9,7 @@
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
+#include "src/lowering/buckets.h"
 #include "src/lowering/program_sizes.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
@@ -44,7 +45,8 @@ struct PreparedProgram {
 
 // Programs by what lowering makes their instructions of: the model and the plan without its numbers
 // of ranks; and by the profile. Rows that differ in those alone go through the same instructions
-// over tables of other sizes (lowering::Resize). Plans are compared in full; where the instructions
+// over tables of other sizes (lowering::Resize). So do rows with other bucket sizes that cut the
+// same buckets. Plans are compared in full; where the instructions
 // turn out not to be the same the program is lowered as a whole.
 class PreparedPrograms {
  public:
@@ -63,6 +65,8 @@ class PreparedPrograms {
     std::shared_ptr<const calibration::Calibration> calibration;  // of what it costs to issue
     plan::Plan plan;  // its numbers of ranks do not count
     Ranks ranks = {};
+    // lowering::GradientBuckets: where there are some, other bucket sizes may do as well.
+    std::optional<std::vector<lowering::Bucket>> buckets;
     bool resizes = true;
     std::uint64_t last_used = 0;
     PreparedProgram prepared;
@@ -75,9 +79,15 @@ class PreparedPrograms {
   static bool Same(const scenario::Scenario& scenario, const Ranks& ranks, Known& known);
   static bool SameWork(const scenario::Scenario& scenario, Known& known);
 
+  using Works = std::shared_ptr<const std::vector<model::LayerWork>>;
+
   // Null if there is none.
-  Known* Find(const scenario::Scenario& scenario);
-  Known& Add(const scenario::Scenario& scenario);
+  Known* Find(const scenario::Scenario& scenario, const Ranks& ranks);
+  Known* FindByBuckets(const scenario::Scenario& scenario, const Ranks& ranks,
+                       const std::vector<lowering::Bucket>& buckets);
+  Known& Add(const scenario::Scenario& scenario, const Ranks& ranks, Works works,
+             std::optional<std::vector<lowering::Bucket>> buckets);
+  Works WorksOf(const scenario::Scenario& scenario);
   static void Lower(const scenario::Scenario& scenario, PreparedProgram& prepared);
   void Forget();
 

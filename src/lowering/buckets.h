@@ -20,6 +20,7 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
 struct Bucket {
   std::vector<int> tensors;  // in ready order
   std::int64_t elements = 0;
+  friend bool operator==(const Bucket&, const Bucket&) = default;
 };
 
 // PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):

@@ -60,6 +60,7 @@ class Ddp final : public Technique {
         hook_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
@@ -91,6 +92,7 @@ class Ddp final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       uses.push_back(
           Reads(parameters_buffer_, parameter_offset_[tensor], parameters_[tensor].size));

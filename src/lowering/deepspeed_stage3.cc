@@ -320,7 +320,7 @@ class Stage3 final : public Technique {
     for (const model::Tensor& model_tensor : step_.model().tensors) {
       const auto index = static_cast<int>(tensors_.size());
       PartitionedTensor& tensor = tensors_.emplace_back();
-      tensor.shard = {.elements = model_tensor.elements, .ranks = ranks_};
+      tensor.shard = Shard(model_tensor.elements, ranks_);
       const std::int64_t part = tensor.shard.length();
       tensor.offset = part_elements_;
       tensor.own = std::clamp<std::int64_t>(model_tensor.elements - groups_.rank * part, 0, part);

@@ -25,7 +25,7 @@ FlatParameter Flatten(const model::Model& model, std::span<const int> tensors, s
     flat.exact += elements;
   }
   if (alignment > 0) flat.elements = RoundedUp(flat.elements, ranks);
-  flat.shard = Shard{.elements = flat.elements, .ranks = ranks}.length();
+  flat.shard = Shard(flat.elements, ranks).length();
   return flat;
 }
 

@@ -47,27 +47,26 @@ Amount Proportion(const Amount& a, std::int64_t b, std::int64_t c) {
   const std::int64_t value = ProportionOf(a.value_, b, c);
   if (!a.varies()) return value;
   return {value, a.formulas_,
-          a.formulas_->Add(
-              {.operation = Formulas::Operation::kProportion, .a = a.formula_, .x = b, .y = c})};
+          a.formulas_->Add({.operation = Formulas::Operation::kProportion,
+                            .a = a.formula_,
+                            .b = Amount::kNone,
+                            .x = b,
+                            .y = c})};
 }
 
 Amount Formulas::Ranks(std::int64_t value) {
-  return {value, this, Add({.operation = Operation::kRanks})};
+  return {value, this,
+          Add({.operation = Operation::kRanks, .a = Amount::kNone, .b = Amount::kNone})};
 }
 
 Amount Formulas::Combine(Operation operation, const Amount& a, const Amount& b,
                          std::int64_t value) {
   Formulas* formulas = a.varies() ? a.formulas_ : b.formulas_;
   if (formulas == nullptr) return value;
-  const std::uint32_t first = formulas->FormulaOf(a);
-  const std::uint32_t second = formulas->FormulaOf(b);
-  return {value, formulas, formulas->Add({.operation = operation, .a = first, .b = second})};
-}
-
-std::uint32_t Formulas::FormulaOf(const Amount& amount) {
-  if (!amount.varies()) return Add({.operation = Operation::kConstant, .x = amount.value_});
-  STEPCAST_CHECK(amount.formulas_ == this, "a program's amounts have formulas of one kind");
-  return amount.formula_;
+  STEPCAST_CHECK(!b.varies() || b.formulas_ == formulas, "formulas of one program");
+  const std::int64_t constant = !a.varies() ? a.value_ : !b.varies() ? b.value_ : 0;
+  return {value, formulas,
+          formulas->Add({.operation = operation, .a = a.formula_, .b = b.formula_, .x = constant})};
 }
 
 std::uint32_t Formulas::Add(const Formula& formula) {
@@ -104,27 +103,26 @@ bool Formulas::Evaluate(std::int64_t ranks) {
   std::int64_t* const values = values_.data();
   for (std::size_t i = 0; i < formulas_.size(); ++i) {
     const Formula& formula = formulas_[i];
+    const std::int64_t a = formula.a == Amount::kNone ? formula.x : values[formula.a];
+    const std::int64_t b = formula.b == Amount::kNone ? formula.x : values[formula.b];
     switch (formula.operation) {
       case Operation::kRanks:
         values[i] = ranks;
         break;
-      case Operation::kConstant:
-        values[i] = formula.x;
-        break;
       case Operation::kAdd:
-        values[i] = values[formula.a] + values[formula.b];
+        values[i] = a + b;
         break;
       case Operation::kSubtract:
-        values[i] = values[formula.a] - values[formula.b];
+        values[i] = a - b;
         break;
       case Operation::kMultiply:
-        values[i] = values[formula.a] * values[formula.b];
+        values[i] = a * b;
         break;
       case Operation::kDivide:
-        values[i] = values[formula.a] / values[formula.b];
+        values[i] = a / b;
         break;
       case Operation::kProportion:
-        values[i] = ProportionOf(values[formula.a], formula.x, formula.y);
+        values[i] = ProportionOf(a, formula.x, formula.y);
         break;
     }
   }

@@ -78,16 +78,15 @@ class Formulas {
 
   enum class Operation : std::uint8_t {
     kRanks,
-    kConstant,  // x
-    kAdd,       // of formulas a and b
+    kAdd,
     kSubtract,
     kMultiply,
     kDivide,
     kProportion,  // of a, x and y
   };
   struct Formula {
-    Operation operation = Operation::kConstant;
-    std::uint32_t a = 0, b = 0;
+    Operation operation = Operation::kRanks;
+    std::uint32_t a = 0, b = 0;  // formulas; kNone: the constant x instead
     std::int64_t x = 0, y = 0;
     friend bool operator==(const Formula&, const Formula&) = default;
   };
@@ -97,9 +96,8 @@ class Formulas {
     friend bool operator==(const Condition&, const Condition&) = default;
   };
 
-  // The amount itself where one of the two varies; `value` is what it comes to.
+  // `value` is what it comes to.
   static Amount Combine(Operation operation, const Amount& a, const Amount& b, std::int64_t value);
-  std::uint32_t FormulaOf(const Amount& amount);
   // The same formula twice is one.
   std::uint32_t Add(const Formula& formula);
   void Grow();

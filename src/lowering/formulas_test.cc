@@ -30,7 +30,7 @@ TEST(Amount, CountsAsNumbersDo) {
 // 1,001.
 TEST(Formulas, FollowTheNumberOfRanks) {
   Formulas formulas;
-  const BasicShard<Amount> shard{.elements = 1000, .ranks = formulas.Ranks(8)};
+  const BasicShard<Amount> shard(1000, formulas.Ranks(8));
   const Amount length = shard.length() * 2;
   const Amount padding = shard.PaddingOfWhole(2);
   EXPECT_EQ(length.value(), 250);

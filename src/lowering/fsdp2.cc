@@ -87,6 +87,7 @@ class Fsdp2 final : public Technique {
         clipping_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
     gather_stream_ = builder_.AddStream("all-gather");
     reduce_stream_ = builder_.AddStream("reduce-scatter");
@@ -258,7 +259,7 @@ class Fsdp2 final : public Technique {
       if (tensor.elements == 0) continue;
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       ShardedTensor part{.tensor = t, .elements = tensor.elements};
-      part.block = Shard{.elements = rows, .ranks = ranks}.length() * (tensor.elements / rows);
+      part.block = Shard(rows, ranks).length() * (tensor.elements / rows);
       part.own_first = groups_.shard_index() * part.block;
       part.own = OwnElements(part.elements, part.block, groups_.shard_index());
       part.shard_offset = shard_offset;
@@ -282,6 +283,30 @@ class Fsdp2 final : public Technique {
     return builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
   }
 
+  // What a rank holds of a unit, padded rows included. Blocks are alike: as a rule it was worked
+  // out for the unit before.
+  Amount ShardElements(int index) {
+    const std::vector<model::Tensor>& tensors = step_.model().tensors;
+    const std::vector<int>& own = wrapping_.units[index].tensors;
+    if (index > 0) {
+      const std::vector<int>& before = wrapping_.units[index - 1].tensors;
+      const bool alike =
+          std::equal(own.begin(), own.end(), before.begin(), before.end(), [&](int a, int b) {
+            return tensors[a].elements == tensors[b].elements &&
+                   tensors[a].shape == tensors[b].shape;
+          });
+      if (alike) return units_[index - 1].shard_elements;
+    }
+    Amount elements;
+    for (const int t : own) {
+      const model::Tensor& tensor = tensors[t];
+      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
+      elements += BasicShard<Amount>(rows, step_.shard_ranks()).length() * row;
+    }
+    return elements;
+  }
+
   void AddUnit(int index) {
     const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
@@ -292,13 +317,8 @@ class Fsdp2 final : public Technique {
     u.last_layer = unit.layers.back();
     u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors
-    for (const int t : unit.tensors) {
-      const model::Tensor& tensor = model.tensors[t];
-      exact += tensor.elements;
-      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      u.shard_elements += BasicShard<Amount>{.elements = rows, .ranks = ranks}.length() * row;
-    }
+    for (const int t : unit.tensors) exact += model.tensors[t].elements;
+    u.shard_elements = ShardElements(index);
     u.gathered_elements = u.shard_elements * ranks;
     u.empty = !u.gathered_elements.positive();
     if (builder_.describes_data_flow()) AddParts(u);
@@ -348,7 +368,7 @@ class Fsdp2 final : public Technique {
     }
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
-      const BasicShard<Amount> part{.elements = u.gathered_elements, .ranks = kept_ranks};
+      const BasicShard<Amount> part(u.gathered_elements, kept_ranks);
       const Amount part_size = AmountOf(part.length(), compute_type_);
       u.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
                                        Category::kCommunication);
@@ -529,6 +549,7 @@ class Fsdp2 final : public Technique {
 
   // Reads the unit's full gradients, writes `target`.
   std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
+    if (!builder_.all_uses()) return {};
     std::vector<BufferUse> uses{target};
     for (const int tensor : u.tensors) {
       if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));

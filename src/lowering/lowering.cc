@@ -87,6 +87,18 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   return {};
 }
 
+std::optional<std::vector<Bucket>> GradientBuckets(const scenario::Scenario& scenario,
+                                                   std::span<const model::LayerWork> works) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::Framework framework = plan.data_parallel.framework;
+  if (!plan.data_parallel.bucket_size) return std::nullopt;
+  if (framework == plan::Framework::kReference) {
+    return ReferenceBuckets(*scenario.model, works, plan);
+  }
+  if (framework == plan::Framework::kDdp) return DdpBuckets(*scenario.model, works, plan);
+  return std::nullopt;
+}
+
 bool SizesDependOnRanks(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (plan.training.checkpoint_saving) return true;  // all of a node's ranks write

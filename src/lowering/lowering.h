@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "src/lowering/buckets.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_sizes.h"
 #include "src/model/layer_work.h"
@@ -30,6 +33,12 @@ bool SizesDependOnRanks(const plan::Plan& plan);
 // compared.
 bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
             program::Program& program, ProgramSizes* sizes = nullptr);
+
+// The buckets of the plan, where that is all that its bucket sizes are for: plans that differ in
+// those, but cut the same buckets, have the same programs. `works` is model::BuildWork of the
+// scenario.
+std::optional<std::vector<Bucket>> GradientBuckets(const scenario::Scenario& scenario,
+                                                   std::span<const model::LayerWork> works);
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
 // executed: not where states are on the host, or what is sent is quantised or of low rank.

@@ -220,7 +220,7 @@ class Megatron final : public Technique {
     const auto close = [&] {
       const std::int64_t padded =
           distributed_ ? RoundedUp(end, std::lcm(ranks, kBucketAlignment)) : end;
-      buckets_.back().shard = {.elements = padded, .ranks = ranks};
+      buckets_.back().shard = Shard(padded, ranks);
       end = 0;
     };
     for (auto tensor = static_cast<int>(tensors.size()) - 1; tensor >= 0; --tensor) {
@@ -241,7 +241,7 @@ class Megatron final : public Technique {
     Bucket& bucket = buckets_[index];
     const std::string name = "bucket " + std::to_string(index);
     const auto add = [&](const char* what, std::int64_t bytes, bool whole, Category category) {
-      const std::int64_t ranks = whole ? 1 : bucket.shard.ranks;
+      const std::int64_t ranks = whole ? 1 : bucket.shard.ranks();
       const std::int64_t size = bucket.shard.padded() / ranks * bytes;
       const Index buffer = builder_.AddBuffer(
           name + what, Bytes(size), category,

@@ -149,7 +149,8 @@ Index ProgramBuilder::AddKernel(Kernel kernel) {
     resized = std::move(kernel);
     return index;
   }
-  return Append(program_.kernels, std::move(kernel));
+  program_.kernels.push_back(std::move(kernel));
+  return static_cast<Index>(program_.kernels.size() - 1);
 }
 
 Index ProgramBuilder::AddSizedKernel(SizedKernel kernel) {
@@ -189,41 +190,44 @@ Index ProgramBuilder::AddLabel(std::string_view label) {
 }
 
 program::Instruction& ProgramBuilder::Emit(Opcode opcode, StreamId stream, Index operand) {
-  auto& section = in_step_ ? program_.step : program_.prologue;
-  if (resizes()) {
-    std::size_t& at = in_step_ ? step_ : prologue_;
-    if (at == section.size()) {
-      Differs();
-      return surplus_;
-    }
-    program::Instruction& same = section[at++];
-    if (same.opcode != opcode || same.stream != stream || same.operand != operand ||
-        same.phase != phase_ || same.label != label_ || same.micro_batch != micro_batch_) {
-      Differs();
-    }
-    return same;
-  }
+  if (resizes()) return EmitAgain(opcode, stream, operand);
   if (in_step_ && describes_data_flow_) {
     program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
   }
-  section.push_back({.opcode = opcode,
-                     .phase = phase_,
-                     .stream = stream,
-                     .operand = operand,
-                     .first_use = static_cast<Index>(program_.uses.size()),
-                     .use_count = 0,
-                     .micro_batch = micro_batch_,
-                     .label = label_});
-  return section.back();
+  auto& section = in_step_ ? program_.step : program_.prologue;
+  return section.emplace_back(
+      program::Instruction{.opcode = opcode,
+                           .phase = phase_,
+                           .stream = stream,
+                           .operand = operand,
+                           .first_use = static_cast<Index>(program_.uses.size()),
+                           .use_count = 0,
+                           .micro_batch = micro_batch_,
+                           .label = label_});
+}
+
+program::Instruction& ProgramBuilder::EmitAgain(Opcode opcode, StreamId stream, Index operand) {
+  auto& section = in_step_ ? program_.step : program_.prologue;
+  std::size_t& at = in_step_ ? step_ : prologue_;
+  if (at == section.size()) {
+    Differs();
+    return surplus_;
+  }
+  program::Instruction& same = section[at++];
+  if (same.opcode != opcode || same.stream != stream || same.operand != operand ||
+      same.phase != phase_ || same.label != label_ || same.micro_batch != micro_batch_) {
+    Differs();
+  }
+  return same;
 }
 
 void ProgramBuilder::EmitWithUses(Opcode opcode, StreamId stream, Index operand,
                                   std::span<const BufferUse> uses) {
   auto& instruction = Emit(opcode, stream, operand);
-  if (resizes()) return;
+  if (resizes() || (!all_uses() && stream < first_delaying_)) return;
   for (const BufferUse& use : uses) {
     if (use.size == Bytes(0)) continue;  // an empty range is no use
-    if (!all_uses() && use.buffer < owners_.size() && owners_[use.buffer] == stream) continue;
+    if (use.buffer < owners_.size() && owners_[use.buffer] == stream) continue;
     program_.uses.push_back(use);
     ++instruction.use_count;
   }
@@ -310,7 +314,7 @@ std::size_t ProgramBuilder::HostWait(Index event) {
 
 void ProgramBuilder::Allocate(StreamId owner, Index buffer) {
   Emit(Opcode::kAllocate, owner, buffer);
-  if (all_uses() || resizes()) return;
+  if (all_uses() || resizes() || first_delaying_ > 0) return;
   if (owners_.size() < program_.buffers.size()) {
     owners_.resize(program_.buffers.size(), std::numeric_limits<StreamId>::max());
   }
@@ -320,8 +324,10 @@ void ProgramBuilder::Allocate(StreamId owner, Index buffer) {
 void ProgramBuilder::Release(Index buffer) { Emit(Opcode::kRelease, 0, buffer); }
 
 void ProgramBuilder::RecordStream(StreamId user, Index buffer) {
-  STEPCAST_CHECK(all_uses() || resizes() || owners_[buffer] != user,
-                 "recorded are streams that a buffer does not belong to");
+  const bool delays = first_delaying_ > 0 ? user >= first_delaying_
+                                          : buffer >= owners_.size() || owners_[buffer] != user;
+  STEPCAST_CHECK(all_uses() || resizes() || delays,
+                 "recorded are streams whose uses of the buffer were kept");
   Emit(Opcode::kRecordStream, user, buffer);
 }
 

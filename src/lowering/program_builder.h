@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,10 @@ class ProgramBuilder {
   // Whether buffers, events and labels get the names that they are given, and operations all the
   // uses.
   bool names() const { return names_; }
+  // For techniques that know: uses on streams before this one delay no release, because
+  // RecordStream never names those. Without it, those on the stream that owns a buffer.
+  void SetFirstDelayingStream(StreamId stream) { first_delaying_ = stream; }
+  static constexpr StreamId kNoStream = std::numeric_limits<StreamId>::max();
   bool all_uses() const { return names_; }
   // "bucket 3" and "/gradients" together, where names are wanted.
   std::string Named(std::string_view what, std::string_view part) const;
@@ -68,6 +73,10 @@ class ProgramBuilder {
   std::string Numbered(std::string_view what, std::size_t number) const;
 
   void BeginStep() { in_step_ = true; }
+  // Room for so many instructions in the step.
+  void ReserveStep(std::size_t instructions) {
+    if (!resizes()) program_.step.reserve(instructions);
+  }
   void SetPhase(program::Phase phase) { phase_ = phase; }
   void SetLabel(Index label) { label_ = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
@@ -125,6 +134,7 @@ class ProgramBuilder {
 
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
+  program::Instruction& EmitAgain(program::Opcode opcode, StreamId stream, Index operand);
   void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
                     std::span<const program::BufferUse> uses);
   // The next entry of a table of `size` entries that is gone through once more.
@@ -150,8 +160,10 @@ class ProgramBuilder {
   std::vector<program::Collective> collectives_;
   std::vector<program::Copy> copies_;
   std::vector<std::uint32_t> collective_formulas_;  // of what may be distinct, by index
-  std::vector<StreamId> owners_;                    // of buffers, where not all uses are wanted
-  std::vector<program::Effect> pending_;            // of the operation that is written next
+  // Where not all uses are wanted:
+  StreamId first_delaying_ = 0;
+  std::vector<StreamId> owners_;          // of buffers, where no such stream is known
+  std::vector<program::Effect> pending_;  // of the operation that is written next
   bool in_step_ = false;
   program::Phase phase_ = program::Phase::kForward;
   Index label_ = program::kNone;

@@ -57,6 +57,8 @@ struct GradientBucket {
   program::Elements reduced_values;           // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
+  // Collectives, once they have been needed.
+  Index reduction = kNone, replica_reduction = kNone;
 };
 
 // A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
@@ -71,6 +73,8 @@ struct ParameterGroup {
   Index updated = kNone;       // event, stages 1 and 2: this rank's part is new
   Index gathered = kNone;      // event
   bool resident = false;       // stage 3: gathered, or being gathered
+  // Collectives, once they have been needed.
+  Index gather = kNone, gather_of_kept = kNone;
 };
 
 class Reference final : public Technique {
@@ -89,6 +93,7 @@ class Reference final : public Technique {
         clipping_(step) {}
 
   void WritePrologue() override {
+    builder_.SetFirstDelayingStream(1);  // the device's own work delays nothing
     communication_ = builder_.AddStream("communication");
     replica_stream_ = communication_;
     if (stage_ == 0) {
@@ -164,6 +169,7 @@ class Reference final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       for (const Piece& piece : pieces_[tensor]) {
         const program::Elements place = ParameterPlace(tensor, piece);
@@ -186,6 +192,7 @@ class Reference final : public Technique {
     latest_contribution_[tensor] = step_.micro_batch();
     const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
+    if (!builder_.all_uses()) return;
     for (const Piece& piece : pieces_[tensor]) {
       const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
       uses.push_back(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
@@ -250,15 +257,35 @@ class Reference final : public Technique {
 
   Amount ShardRanks() const { return stage_ == 0 ? Amount(1) : step_.shard_ranks(); }
 
+  // What so many elements of so many bytes take when they are sharded.
+  struct Sizes {
+    std::int64_t elements = 0, bytes = 0;
+    BasicShard<Amount> shard;
+    Amount whole, padding_of_whole;
+    Amount part, padding_of_part;
+  };
+
+  // Blocks are alike: as a rule it was worked out for the one before. Until the next call.
+  const Sizes& SizesOf(std::int64_t elements, std::int64_t bytes) {
+    const auto known = std::find_if(sizes_.rbegin(), sizes_.rend(), [&](const Sizes& sizes) {
+      return sizes.elements == elements && sizes.bytes == bytes;
+    });
+    if (known != sizes_.rend()) return *known;
+    const BasicShard<Amount> shard(elements, ShardRanks());
+    return sizes_.emplace_back(Sizes{.elements = elements,
+                                     .bytes = bytes,
+                                     .shard = shard,
+                                     .whole = shard.padded() * bytes,
+                                     .padding_of_whole = shard.PaddingOfWhole(bytes),
+                                     .part = shard.length() * bytes,
+                                     .padding_of_part = shard.PaddingOfShard(bytes)});
+  }
+
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() const {
     const model::Model& model = step_.model();
+    if (data_parallel_.bucket_size) return ReferenceBuckets(model, step_.works(), plan_);
     const std::vector<int> order = GradientReadyOrder(model, step_.works());
-    if (data_parallel_.bucket_size) {
-      const Bytes limit = *data_parallel_.bucket_size;
-      return AssignBuckets(model, order, SizeOf(plan_.training.reduce_dtype),
-                           data_parallel_.first_bucket_size.value_or(limit), limit);
-    }
     if (!sharded_parameters_) {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
       return AssignBuckets(model, order, 1, unlimited, unlimited);
@@ -294,7 +321,7 @@ class Reference final : public Technique {
       const int index = static_cast<int>(buckets_.size());
       const std::string name = builder_.Numbered("bucket", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
-      bucket.shard = {.elements = tensors.elements, .ranks = ShardRanks()};
+      bucket.shard = SizesOf(tensors.elements, gradient_bytes).shard;
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(tensors.tensors.size());
       std::int64_t offset = 0;
@@ -302,14 +329,15 @@ class Reference final : public Technique {
         gradient_place_[tensor] = {.group = index, .offset = offset};
         offset += step_.model().tensors[tensor].elements;
       }
-      const BasicShard<Amount>& shard = bucket.shard;
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.padded() * bytes,
-                                       Category::kGradient, shard.PaddingOfWhole(bytes));
+        const Sizes& sizes = SizesOf(tensors.elements, bytes);
+        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.whole, Category::kGradient,
+                                       sizes.padding_of_whole);
       };
       const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        return builder_.AddSizedBuffer(builder_.Named(name, what), shard.length() * bytes, category,
-                                       shard.PaddingOfShard(bytes));
+        const Sizes& sizes = SizesOf(tensors.elements, bytes);
+        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.part, category,
+                                       sizes.padding_of_part);
       };
       bucket.gradients = add_whole("/gradients", gradient_bytes);
       if (keeps_full_gradients_) {
@@ -347,10 +375,10 @@ class Reference final : public Technique {
         const std::string name = builder_.Numbered("bucket", i);
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
-        group.size = group.shard.padded() * bytes;
-        group.full =
-            builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
-                                    Category::kParameter, group.shard.PaddingOfWhole(bytes));
+        const Sizes& sizes = SizesOf(group.shard.elements().value(), bytes);
+        group.size = sizes.whole;
+        group.full = builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
+                                             Category::kParameter, sizes.padding_of_whole);
         Keep(group.full);
         group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
         group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
@@ -367,22 +395,23 @@ class Reference final : public Technique {
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
       ParameterGroup& group = parameters_.emplace_back();
-      group.shard = {.elements = unit.elements, .ranks = ShardRanks()};
+      const Sizes& sizes = SizesOf(unit.elements, bytes);
+      group.shard = sizes.shard;
       std::int64_t offset = 0;
       for (const int tensor : unit.tensors) {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.size = group.shard.padded() * bytes;
+      group.size = sizes.whole;
       group.full =
           builder_.AddSizedBuffer(builder_.Named(unit.name, "/gathered parameters"), group.size,
-                                  Category::kCommunication, group.shard.PaddingOfWhole(bytes));
-      group.shard_buffer = builder_.AddSizedBuffer(
-          builder_.Named(unit.name, "/parameter shard"), group.shard.length() * bytes,
-          Category::kParameter, group.shard.PaddingOfShard(bytes));
+                                  Category::kCommunication, sizes.padding_of_whole);
+      group.shard_buffer =
+          builder_.AddSizedBuffer(builder_.Named(unit.name, "/parameter shard"), sizes.part,
+                                  Category::kParameter, sizes.padding_of_part);
       Keep(group.shard_buffer);
       if (kept_ranks) {
-        const BasicShard<Amount> kept{.elements = group.shard.padded(), .ranks = *kept_ranks};
+        const BasicShard<Amount> kept(group.shard.padded(), *kept_ranks);
         group.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"),
                                              kept.length() * bytes, Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
@@ -464,12 +493,14 @@ class Reference final : public Technique {
     if (communicator != kNone) {
       builder_.With(
           Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded().value()));
-      builder_.Communicate(
-          communication_,
-          builder_.AddSizedCollective(
-              {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
-              group.size),
-          {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
+      Index& gather = from_kept ? group.gather_of_kept : group.gather;
+      if (gather == kNone) {
+        gather = builder_.AddSizedCollective(
+            {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
+            group.size);
+      }
+      builder_.Communicate(communication_, gather,
+                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
       builder_.Record(communication_, group.gathered);
     }
     if (from_kept) {
@@ -502,20 +533,22 @@ class Reference final : public Technique {
     if (communicator_ != kNone) {
       builder_.Wait(communication_, bucket.ready);
       const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
-      const Index collective = builder_.AddSizedCollective(
-          {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
-          bucket.shard.padded() * SizeOf(type));
-      std::vector<BufferUse> uses{builder_.WritesAll(bucket.gradients)};
-      if (bucket.gradient_shard != kNone) {
-        uses.push_back(builder_.WritesAll(bucket.gradient_shard));
+      if (bucket.reduction == kNone) {
+        bucket.reduction = builder_.AddSizedCollective(
+            {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
+            SizesOf(bucket.shard.elements().value(), SizeOf(type)).whole);
       }
-      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      uses_ = {builder_.WritesAll(bucket.gradients)};
+      if (bucket.gradient_shard != kNone) {
+        uses_.push_back(builder_.WritesAll(bucket.gradient_shard));
+      }
+      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
       if (keeps_full_gradients_) {
         WithReductionOfFull(bucket);
       } else {
         WithReductionToShard(bucket);
       }
-      builder_.Communicate(communication_, collective, uses);
+      builder_.Communicate(communication_, bucket.reduction, uses_);
     } else {
       // One rank: what it has accumulated is the sum.
       bucket.reduced_values = Accumulated(bucket, bucket.gradients);
@@ -525,16 +558,18 @@ class Reference final : public Technique {
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
       const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;
-      std::vector<BufferUse> uses{builder_.WritesAll(shard)};
-      if (bucket.accumulators != kNone) uses.push_back(builder_.WritesAll(bucket.accumulators));
+      uses_ = {builder_.WritesAll(shard)};
+      if (bucket.accumulators != kNone) uses_.push_back(builder_.WritesAll(bucket.accumulators));
       WithReductionOverReplicas(bucket);
-      builder_.Communicate(replica_stream_,
-                           builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
-                                                        .communicator = replica_communicator_,
-                                                        .data_type = type,
-                                                        .average = true},
-                                                       bucket.shard.length() * SizeOf(type)),
-                           uses);
+      if (bucket.replica_reduction == kNone) {
+        bucket.replica_reduction =
+            builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
+                                         .communicator = replica_communicator_,
+                                         .data_type = type,
+                                         .average = true},
+                                        bucket.shard.length() * SizeOf(type));
+      }
+      builder_.Communicate(replica_stream_, bucket.replica_reduction, uses_);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
     if (!keeps_full_gradients_) {
@@ -654,6 +689,7 @@ class Reference final : public Technique {
   void AddPieces() {
     const auto& tensors = step_.model().tensors;
     latest_contribution_.assign(tensors.size(), -1);
+    if (!builder_.all_uses()) return;
     if (sharded_parameters_) LayOutLikeUnits();
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       pieces_.push_back({{.first = 0,
@@ -841,6 +877,8 @@ class Reference final : public Technique {
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
+  std::vector<Sizes> sizes_;
+  std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;
   std::vector<Place> gradient_place_, parameter_place_;  // by tensor
@@ -854,6 +892,14 @@ class Reference final : public Technique {
 };
 
 }  // namespace
+
+std::vector<Bucket> ReferenceBuckets(const model::Model& model,
+                                     std::span<const model::LayerWork> works,
+                                     const plan::Plan& plan) {
+  const Bytes limit = *plan.data_parallel.bucket_size;
+  return AssignBuckets(model, GradientReadyOrder(model, works), SizeOf(plan.training.reduce_dtype),
+                       plan.data_parallel.first_bucket_size.value_or(limit), limit);
+}
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);

@@ -125,6 +125,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   }
   host_work_.WritePrologue();  // its streams are the host's
   builder_.BeginStep();
+  builder_.ReserveStep(ExpectedInstructions());
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
   const int layers = static_cast<int>(model().layers.size());
@@ -153,6 +154,19 @@ program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetLabel(program::kNone);
   WaitOnHost(plan::HostWaits::kStep);
   return builder_.Take();
+}
+
+// Roughly, so that the step seldom has to move.
+std::size_t TrainingStep::ExpectedInstructions() const {
+  std::size_t of_micro_batch = 0;
+  for (const int w : work_of_layer_) {
+    const model::LayerWork& work = works_[w];
+    of_micro_batch += work.forward.size() + work.recompute.size() + work.backward.size() +
+                      2 * (work.saved.size() + work.recomputed.size()) + 24;
+  }
+  const auto micro_batches = static_cast<std::size_t>(plan().training.gradient_accumulation);
+  const std::size_t tensors = model().tensors.size();
+  return micro_batches * (of_micro_batch + 4 * tensors) + 8 * tensors + 64;
 }
 
 void TrainingStep::WaitOnHost(plan::HostWaits where) {
@@ -238,8 +252,10 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     uses_.clear();
     if (i == 0 || i + 1 == work.backward.size()) {
       uses_ = parameter_reads_;
-      for (const Index buffer : saved_[layer]) uses_.push_back(builder_.ReadsAll(buffer));
-      for (const Index buffer : recomputed_[w]) uses_.push_back(builder_.ReadsAll(buffer));
+      if (builder_.all_uses()) {
+        for (const Index buffer : saved_[layer]) uses_.push_back(builder_.ReadsAll(buffer));
+        for (const Index buffer : recomputed_[w]) uses_.push_back(builder_.ReadsAll(buffer));
+      }
     }
     technique.BeforeOperator(Technique::Pass::kBackward, layer, i, uses_);
     ready.clear();

@@ -95,6 +95,7 @@ class TrainingStep {
   // The training loop reads a value of the device, or its timers synchronise: the host goes on when
   // the compute stream (at the end of a phase: every stream) has run dry.
   void WaitOnHost(plan::HostWaits where);
+  std::size_t ExpectedInstructions() const;
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
   void RunLayer(Technique& technique, Technique::Pass pass, int layer,
