@@ -48,6 +48,7 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   }
   prepared.program = lowering::Lower(scenario, {.works = prepared.works.get()});
   prepared.counts = StepCounts(prepared.program);
+  prepared.flops.reset();
   prepared.prices.device = 0;
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
