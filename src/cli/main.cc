@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -1211,7 +1212,17 @@ bool WriteAll(int descriptor, std::string_view text) {
   return true;
 }
 
+// A search makes and drops step programs of some megabytes by the thousand. glibc gives such blocks
+// back at once and takes them anew, zeroed page by page: a fifth of the time of `plan`.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int Main(int count, char** words) {
+  KeepFreedMemory();
   FillStandardDescriptors();
   SetSignals();
   Outcome outcome;

@@ -50,6 +50,7 @@ void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram
       scenario,
       {.works = prepared.works.get(), .bare = true, .sizes = &prepared.sizes, .spent = &spent});
   prepared.counts = StepCounts(prepared.program);
+  prepared.flops.reset();
   prepared.prices.device = 0;
   prepared.has_schedule = false;
   prepared.timed = ReleasesAreTimed(prepared.program);
