@@ -15,6 +15,7 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/pool_courses.h"
 #include "src/forecast/prepared_programs.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
@@ -346,6 +347,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 }
 
 struct Forecaster::Workspace {
+  PoolCourses courses;  // outlives the plans of `programs`
   PreparedPrograms programs;
   cost::PriceCache prices;
   simulate::Simulator simulator;
@@ -445,11 +447,17 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto untimed_peak = [&](Bytes capacity) {
     std::optional<PreparedProgram::Peak>& last = prepared.peak;
     if (last && last->steps == steps && last->capacity == capacity) return last->peak;
-    const MemoryPeak peak = IsTextbook(scenario)
-                                ? UntimedPeaks::HandedOut(program, steps, capacity)
-                                : workspace_->peaks.Of(program, steps, capacity, expandable);
-    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = peak};
-    return peak;
+    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+    std::optional<MemoryPeak> peak;
+    if (IsTextbook(scenario)) {
+      peak = prepared.memory->HandedOut(program, capacity);
+      if (!peak) peak = UntimedPeaks::HandedOut(program, steps, capacity);
+    } else {
+      if (!expandable) peak = prepared.memory->Of(program, steps, capacity);
+      if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
+    }
+    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = *peak};
+    return *peak;
   };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
     if (!timed) return untimed_peak(capacity);

@@ -61,6 +61,7 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   }
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
   prepared.peak.reset();
+  prepared.memory.reset();
   if (!found) Forget();
   return prepared;
 }
