@@ -461,8 +461,10 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
     if (!timed) return untimed_peak(capacity);
-    return IsTextbook(scenario) ? PeakHandedOut(program, *run, capacity, known)
-                                : PeakOf(program, *run, capacity, expandable, known);
+    if (!IsTextbook(scenario)) return PeakOf(program, *run, capacity, expandable, known);
+    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+    const auto peak = prepared.memory->HandedOut(program, *run, capacity, known);
+    return peak ? *peak : PeakHandedOut(program, *run, capacity, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   FillThroughput(scenario, *prepared.works, forecast);

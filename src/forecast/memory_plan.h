@@ -8,17 +8,19 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/time.h"
 #include "src/engine/pool_course.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/pool_courses.h"
 #include "src/program/program.h"
+#include "src/program/timeline.h"
 
 namespace stepcast::forecast {
 
 // Memory peaks of programs that have the same instructions over buffers of other sizes, as the rows
 // of a sweep have that differ in numbers of ranks alone. What follows from the instructions is
 // worked out once; and what follows from sizes, where they decide in the same way as those of a
-// program before. For programs whose releases are not timed.
+// program before.
 //
 // It learns which buffers have the same size, and which sizes change, from the programs it is
 // asked about.
@@ -29,9 +31,14 @@ class MemoryPlan {
 
   // What UntimedPeaks says of the program, which has the instructions of the first one. Nothing
   // where only a replay can tell: where the allocator has to give segments back, or buffers come
-  // and go in other ways than a framework's.
+  // and go in other ways than a framework's. Requires that releases are not timed.
   std::optional<MemoryPeak> HandedOut(const program::Program& program, Bytes capacity);
   std::optional<MemoryPeak> Of(const program::Program& program, int steps, Bytes capacity);
+  // What PeakHandedOut says of a run, if releases are timed; known.delayed must be given. Nothing,
+  // too, where what one step releases is still held in the next.
+  std::optional<MemoryPeak> HandedOut(const program::Program& program,
+                                      const program::Timeline& timeline, Bytes capacity,
+                                      const KnownRun& known);
 
  private:
   // An allocation or release; buffers are numbered by used_.
@@ -81,6 +88,11 @@ class MemoryPlan {
   bool LearnBlockSizes();
   void FindMoments();
   MemoryPeak Peak();
+  void FindDelays(const DelayedReleases& delayed);
+  bool HasRecords(const program::Timeline& timeline, std::uint32_t step) const;
+  void FindLevels();
+  bool FindHeldLonger(const program::Timeline& timeline, std::uint32_t step, Time next,
+                      const DelayedReleases& delayed);
   void FillPools();
   void PlaceWhatStays(Pool& pool, bool small);
   std::int64_t Reserved(Pool& pool, bool small, int steps);
@@ -98,6 +110,28 @@ class MemoryPlan {
   std::vector<std::uint32_t> changing_;  // kinds
   std::vector<Moment> moments_;
   bool moments_known_ = false;
+
+  // Releases that wait for operations.
+  struct Delay {
+    std::uint32_t change = 0;           // in step_
+    std::uint32_t allocation = 0;       // the first one after it
+    std::uint32_t first = 0, last = 0;  // of delay_uses_: the operations, as DelayedReleases counts
+  };
+  // One that was late, and the allocations of its step that found its buffer still held.
+  struct HeldLonger {
+    std::uint32_t change = 0;
+    std::uint32_t first = 0, last = 0;
+  };
+  std::vector<program::Index> instructions_;  // of step_
+  std::vector<std::uint32_t> allocations_;    // in step_
+  std::vector<Delay> delays_;
+  std::vector<std::uint32_t> delay_uses_;
+  bool delays_known_ = false;
+  // Room. What is handed out after each allocation if nothing is late, and what comes to that or
+  // goes at each; when the operations of a step ended.
+  std::vector<std::int64_t> levels_, late_;
+  std::vector<HeldLonger> held_longer_;
+  std::vector<Time> ends_of_operations_;
 
   std::vector<BlockSize> block_sizes_;
   std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large
