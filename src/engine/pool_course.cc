@@ -135,7 +135,6 @@ class PoolRecorder {
       std::uint32_t block = kNone;
     };
     SumIndex size = 0;
-    std::uint32_t rank = 0;
     std::vector<Entry> blocks;
     // By request's size, where a block of these was the one to be taken: the others it was compared
     // with, one bit for each.
@@ -295,17 +294,25 @@ class PoolRecorder {
     const auto place = std::lower_bound(
         by_size_.begin(), by_size_.end(), value,
         [](const BySize& entry, std::int64_t least) { return entry.size < least; });
+    const auto rank = static_cast<std::uint32_t>(place - by_size_.begin());
     by_size_.insert(place, {.size = value, .free = number});
     for (std::uint32_t request = 0; request < sizes_.requests.size(); ++request) {
       if (value < SizeOf(request)) ++first_fit_[request];
     }
     const std::size_t words = (free_.size() + 63) / 64;
     if (words > filled_.size()) Widen(words);
-    std::fill(filled_by_size_.begin(), filled_by_size_.end(), 0);
-    for (std::uint32_t rank = 0; rank < by_size_.size(); ++rank) {
-      FreeBlocks& free = free_[by_size_[rank].free];
-      free.rank = rank;
-      if (!free.blocks.empty()) Set(filled_by_size_, rank);
+    // What is larger moves up by one.
+    rank_of_.push_back(rank);
+    for (std::size_t larger = rank + std::size_t{1}; larger < by_size_.size(); ++larger) {
+      ++rank_of_[by_size_[larger].free];
+    }
+    std::uint64_t carry = 0;
+    for (std::size_t word = rank / 64; word < words; ++word) {
+      const std::uint64_t bits = filled_by_size_[word];
+      const std::uint64_t below =
+          word == rank / 64 ? (std::uint64_t{1} << rank % 64) - 1 : std::uint64_t{0};
+      filled_by_size_[word] = (bits & below) | (bits & ~below) << 1 | carry;
+      carry = bits >> 63;
     }
     free_.back().compared.resize(words * sizes_.requests.size());
     return free_.back();
@@ -332,7 +339,7 @@ class PoolRecorder {
     FreeBlocks& free = FreeOf(state.size);
     if (free.blocks.empty()) {
       Set(filled_, free_of_[state.size]);
-      Set(filled_by_size_, free.rank);
+      Set(filled_by_size_, rank_of_[free_of_[state.size]]);
     }
     const auto place = PlaceOf(free.blocks, state.address);
     free.blocks.insert(place, {.address = state.address, .block = block});
@@ -348,7 +355,7 @@ class PoolRecorder {
 
   void NoteEmpty(const FreeBlocks& free) {
     Clear(filled_, free_of_[free.size]);
-    Clear(filled_by_size_, free.rank);
+    Clear(filled_by_size_, rank_of_[free_of_[free.size]]);
   }
 
   // The first entry that does not lie higher. It is mostly near the end.
@@ -543,7 +550,8 @@ class PoolRecorder {
   std::vector<std::uint32_t> unused_, heads_, blocks_of_;
   std::int64_t next_address_ = 0;
   std::vector<FreeBlocks> free_;
-  std::vector<BySize> by_size_;  // of free_, ascending
+  std::vector<BySize> by_size_;         // of free_, ascending
+  std::vector<std::uint32_t> rank_of_;  // by free_: in by_size_
   // Which have blocks: a bit for each, in the order of free_ and of by_size_.
   std::vector<std::uint64_t> filled_, filled_by_size_;
   std::vector<std::uint32_t> first_fit_;  // by request's size: in by_size_

@@ -162,6 +162,28 @@ Sizes AnySizes(bool small, std::size_t count) {
   return sizes;
 }
 
+// More sizes of free blocks than a word has bits.
+TEST(PoolCourseTest, TellsManySizesApart) {
+  constexpr std::uint32_t kBlocks = 200;
+  PoolRequests requests{.blocks = kBlocks};
+  Sizes sizes;
+  std::vector<std::uint8_t> changes;
+  for (std::uint32_t i = 0; i < kBlocks; ++i) {
+    // 10 to 410 MiB, in no order, a segment each; every third one is free again at once.
+    sizes.push_back((10 + 2 * (i * 37 % kBlocks)) * kMiB);
+    changes.push_back(i % 2 == 0 ? 1 : 0);
+    requests.requests.push_back({.block = i, .size = i});
+    if (i % 3 == 0) requests.requests.push_back({.block = i, .size = i, .free = true});
+  }
+  for (std::uint32_t i = 0; i < kBlocks; ++i) {
+    if (i % 3 != 0) requests.requests.push_back({.block = i, .size = i, .free = true});
+  }
+  requests.parts = {{.first = 0, .last = requests.requests.size()}};
+  const Round round = {.requests = requests, .stay = {}};
+  const PoolCourse course(requests, {.requests = sizes}, {.requests = changes}, 3);
+  EXPECT_EQ(Taken(course, sizes, 3), round.Replayed(sizes, 3));
+}
+
 // The allocator says the same: of the sizes that a course was made with, and of others, larger or
 // smaller by a little, if the course says anything of them.
 RC_GTEST_PROP(PoolCourseProperty, IsWhatTheAllocatorDoes, (bool small)) {

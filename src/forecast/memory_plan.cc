@@ -1,6 +1,7 @@
 #include "src/forecast/memory_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -242,6 +243,25 @@ void MemoryPlan::FindMoments() {
   play(prologue_);
   play(step_);
   if (risen) note(time);
+  // Most come to less than the moment with most, whatever the sizes are.
+  const auto total_of = [&](const Moment& each) {
+    std::int64_t total = each.bytes;
+    for (std::size_t i = 0; i < changing_.size(); ++i) {
+      total += each.changing[i] * kinds_[changing_[i]].size;
+    }
+    return total;
+  };
+  const auto best =
+      std::max_element(moments_.begin(), moments_.end(),
+                       [&](const Moment& a, const Moment& b) { return total_of(a) < total_of(b); });
+  if (best == moments_.end()) return;
+  const Moment most = *best;
+  std::erase_if(moments_, [&](const Moment& each) {
+    const bool before =
+        each.bytes < most.bytes || (each.bytes == most.bytes && each.time > most.time);
+    return before && std::equal(each.changing.begin(), each.changing.end(), most.changing.begin(),
+                                std::less_equal<>());
+  });
 }
 
 // The first moment with most.
