@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "src/engine/segment_sizes.h"
@@ -92,25 +93,32 @@ bool MemoryPlan::IsRegular() const {
 }
 
 void MemoryPlan::FindKinds(const Program& program) {
-  std::map<std::tuple<Bytes, Bytes, program::Category>, std::uint32_t> known;
-  std::map<std::int64_t, std::uint32_t> blocks;
+  std::unordered_multimap<std::int64_t, std::uint32_t> known;  // by size
+  std::unordered_map<std::int64_t, std::uint32_t> blocks;
   for (std::uint32_t i = 0; i < used_.size(); ++i) {
     const program::Buffer& buffer = program.buffers[used_[i]];
-    const auto [found, is_new] =
-        known.try_emplace({buffer.size, buffer.padding, buffer.category}, kinds_.size());
-    kind_of_.push_back(found->second);
-    if (!is_new) continue;
-    const std::int64_t block = engine::BlockSize(buffer.size.count());
-    const auto [of_size, is_new_size] = blocks.try_emplace(block, block_sizes_.size());
-    if (is_new_size) {
-      block_sizes_.push_back({.first = static_cast<std::uint32_t>(kinds_.size()),
-                              .size = block,
-                              .small = engine::IsSmall(block)});
+    const std::int64_t size = buffer.size.count(), padding = buffer.padding.count();
+    const auto [begin, end] = known.equal_range(size);
+    const auto found = std::find_if(begin, end, [&](const auto& entry) {
+      const Kind& kind = kinds_[entry.second];
+      return kind.padding == padding && kind.category == buffer.category;
+    });
+    if (found != end) {
+      kind_of_.push_back(found->second);
+      continue;
+    }
+    const auto kind = static_cast<std::uint32_t>(kinds_.size());
+    kind_of_.push_back(kind);
+    known.emplace(size, kind);
+    const std::int64_t block = engine::BlockSize(size);
+    const auto [of_size, is_new] = blocks.try_emplace(block, block_sizes_.size());
+    if (is_new) {
+      block_sizes_.push_back({.first = kind, .size = block, .small = engine::IsSmall(block)});
     }
     kinds_.push_back({.first = i,
                       .category = buffer.category,
-                      .size = buffer.size.count(),
-                      .padding = buffer.padding.count(),
+                      .size = size,
+                      .padding = padding,
                       .block = of_size->second});
   }
 }
