@@ -3,30 +3,13 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/engine/segment_sizes.h"
 
 namespace stepcast::engine {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-// The names are those of CUDACachingAllocator.cpp.
-constexpr std::int64_t kMinBlockSize = 512;
-constexpr std::int64_t kSmallSize = kMiB;
-constexpr std::int64_t kSmallBuffer = 2 * kMiB;
-constexpr std::int64_t kLargeBuffer = 20 * kMiB;
-constexpr std::int64_t kMinLargeAlloc = 10 * kMiB;
-constexpr std::int64_t kRoundLarge = 2 * kMiB;
 // Ranges of expandable segments lie this far apart: they never meet.
 constexpr std::int64_t kRange = std::int64_t{1} << 52;
-
-std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
-  return (size + granule - 1) / granule * granule;
-}
-
-std::int64_t SegmentSize(std::int64_t size) {
-  if (size <= kSmallSize) return kSmallBuffer;
-  return size < kMinLargeAlloc ? kLargeBuffer : RoundUp(size, kRoundLarge);
-}
 
 }  // namespace
 
@@ -255,8 +238,8 @@ void CachingAllocator::GiveBackGranules(Block block) {
 }
 
 std::optional<CachingAllocator::Block> CachingAllocator::Allocate(int stream, Bytes size) {
-  const std::int64_t rounded = std::max(kMinBlockSize, RoundUp(size.count(), kMinBlockSize));
-  const auto pool = static_cast<std::uint32_t>(2 * stream + (rounded <= kSmallSize ? 0 : 1));
+  const std::int64_t rounded = BlockSize(size.count());
+  const auto pool = static_cast<std::uint32_t>(2 * stream + (IsSmall(rounded) ? 0 : 1));
   std::optional<Block> block = TakeFree(pool, rounded);
   if (!block) block = TakeSegment(pool, rounded);
   if (!block) {

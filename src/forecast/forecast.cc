@@ -13,6 +13,7 @@
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/pool_courses.h"
 #include "src/forecast/prepared_programs.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
@@ -295,6 +296,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 }
 
 struct Forecaster::Workspace {
+  PoolCourses courses;  // outlives the plans of `programs`
   PreparedPrograms programs;
   cost::PriceCache prices;
   simulate::Simulator simulator;
@@ -407,16 +409,24 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   const auto untimed_peak = [&](Bytes capacity) {
     std::optional<PreparedProgram::Peak>& last = prepared.peak;
     if (last && last->steps == steps && last->capacity == capacity) return last->peak;
-    const MemoryPeak peak = IsTextbook(scenario)
-                                ? UntimedPeaks::HandedOut(program, steps, capacity)
-                                : workspace_->peaks.Of(program, steps, capacity, expandable);
-    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = peak};
-    return peak;
+    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+    std::optional<MemoryPeak> peak;
+    if (IsTextbook(scenario)) {
+      peak = prepared.memory->HandedOut(program, capacity);
+      if (!peak) peak = UntimedPeaks::HandedOut(program, steps, capacity);
+    } else {
+      if (!expandable) peak = prepared.memory->Of(program, steps, capacity);
+      if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
+    }
+    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = *peak};
+    return *peak;
   };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
     if (!timed) return untimed_peak(capacity);
-    return IsTextbook(scenario) ? PeakHandedOut(program, *run, capacity, known)
-                                : PeakOf(program, *run, capacity, expandable, known);
+    if (!IsTextbook(scenario)) return PeakOf(program, *run, capacity, expandable, known);
+    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+    const auto peak = prepared.memory->HandedOut(program, *run, capacity, known);
+    return peak ? *peak : PeakHandedOut(program, *run, capacity, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);

@@ -66,6 +66,7 @@ void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram
   }
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
   prepared.peak.reset();
+  prepared.memory.reset();
 }
 
 PreparedPrograms::Ranks PreparedPrograms::RanksOf(const plan::Plan& plan) {
@@ -148,7 +149,6 @@ PreparedPrograms::Known& PreparedPrograms::Add(
   made.buckets = std::move(buckets);
   made.resizes = true;
   made.prepared.works = std::move(works);
-  made.prepared.flops.reset();
   return made;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/cost/price.h"
+#include "src/forecast/memory_plan.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
@@ -33,6 +34,7 @@ struct PreparedProgram {
   bool timed = false;                      // ReleasesAreTimed
   std::optional<DelayedReleases> delayed;  // if so
   bool kernels_delay = false;              // releases wait for kernels, not collectives alone
+  std::optional<MemoryPlan> memory;        // made where it is needed
   bool sized_by_ranks = true;              // lowering::SizesDependOnRanks
   // Of the row before, where nothing of it depends on numbers of ranks.
   struct Peak {

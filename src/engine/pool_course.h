@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+// What becomes of one pool of PyTorch's caching allocator (caching_allocator.h; segments that do
+// not expand) on a device that is never full, for programs that make the same requests in other
+// sizes.
+//
+// Sizes decide by comparisons alone: which free block is the smallest that is large enough, whether
+// its rest is split off. A course goes through all requests once, in the sizes of one program, and
+// notes each comparison as one of sums of sizes. In other sizes for which these come out the same,
+// the same blocks are cut and joined, and the pool takes segments for the same requests: what it
+// comes to is a sum.
+namespace stepcast::engine {
+
+struct PoolRequests {
+  struct Request {
+    std::uint32_t block = 0;  // which: each is allocated and freed in turns
+    std::uint32_t size = 0;   // which
+    bool free = false;
+    friend bool operator==(const Request&, const Request&) = default;
+  };
+  // requests[first, last)
+  struct Part {
+    std::size_t first = 0, last = 0;
+    std::size_t kind = 0;  // the first part with the same requests
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  bool small = false;        // the pool
+  std::uint32_t blocks = 0;  // how many
+  std::vector<Request> requests{};
+  std::vector<Part> parts{};  // a round, in order; at its end no block is allocated
+  friend bool operator==(const PoolRequests&, const PoolRequests&) = default;
+};
+
+struct PoolSizes {
+  std::span<const std::int64_t> requests{};  // by number, as BlockSize rounds them
+  // What is free at the beginning, ascending in addresses: the ends of segments, each behind a
+  // block that is never freed.
+  std::span<const std::int64_t> ends{};
+};
+
+// Whether the sizes are likely to be others for other programs.
+struct PoolChanges {
+  std::span<const std::uint8_t> requests{};  // by number
+  bool ends = false;
+};
+
+class PoolCourse {
+ public:
+  // Through `rounds` rounds, or until one leaves the pool as it found it.
+  PoolCourse(const PoolRequests& requests, const PoolSizes& sizes, const PoolChanges& changes,
+             int rounds);
+
+  // The segments that the pool takes in so many rounds, in bytes; nothing if in these sizes another
+  // course would be taken, or if that is not known. The same requests as before. `values`: room.
+  std::optional<std::int64_t> Taken(const PoolSizes& sizes, int rounds,
+                                    std::vector<std::int64_t>& values) const;
+
+ private:
+  friend class PoolRecorder;
+
+  // A sum of sizes.
+  struct Sum {
+    enum class Kind : std::uint8_t { kConstant, kRequest, kSegment, kEnd, kSum, kDifference };
+    Kind kind = Kind::kConstant;
+    std::uint32_t a = 0, b = 0;  // the number of a size; two sums that stand before this one
+    std::int64_t constant = 0;
+  };
+  // a - b >= least
+  struct Condition {
+    std::uint32_t a = 0, b = 0;
+    std::int64_t least = 0;
+    friend bool operator==(const Condition&, const Condition&) = default;
+  };
+
+  void KeepWhatConditionsNeed();
+
+  std::vector<std::int64_t> requests_, ends_;  // the sizes it was made with
+  std::vector<std::uint8_t> changes_;          // by request
+  bool ends_change_ = false;
+  int rounds_ = 0;
+  bool settled_ = false;  // the last round left the pool as it found it
+  std::vector<Sum> sums_;
+  std::vector<Condition> conditions_;
+  std::vector<std::int64_t> segments_;  // by request's size: how many
+};
+
+}  // namespace stepcast::engine
