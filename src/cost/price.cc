@@ -210,8 +210,12 @@ class Pricer {
   }
 
   Result<void> Run(bool same_kernels) {
-    const bool kept = std::exchange(kept_.device, 0) == device_.number && kept_.slowest == slowest_;
-    if (!kept || !same_kernels) PriceKernels(kept);
+    const bool kept = std::exchange(kept_.device, 0) == device_.number;
+    if (!kept || !same_kernels) {
+      PriceKernels(kept);
+    } else if (kept_.slowest != slowest_) {
+      for (const std::uint32_t kernel : kept_.scaled) SetFromMemo(kernel);
+    }
     PriceCollectives();
     PriceCopies();
     const bool issues = kernels_ != nullptr && !reference_;
@@ -279,40 +283,51 @@ class Pricer {
     prices_.kernels.resize(count);
     if (!kept) kept_.kernels.clear();
     kept_.kernels.resize(count, KernelMemo::kNone);
+    kept_.scaled.clear();
+    const bool rescales = kept_.slowest != slowest_;
     bool unpriceable = false;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < count; ++i) {
       const Kernel& kernel = program_.kernels[i];
       std::uint32_t& entry = kept_.kernels[i];
-      if (entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel)) continue;
-      entry = KernelMemo::kNone;
-      Demand demand;
+      const bool scaled = IsArithmetic(kernel.kind);
+      if (scaled) kept_.scaled.push_back(i);
+      const bool same = entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel);
+      if (same && !(scaled && rescales)) continue;
+      if (!same) entry = KernelMemo::kNone;
+      prices_.kernels[i] = {};
       if (kernel.kind == KernelKind::kGiven) {
-        demand = PriceGivenKernel(kernel);
+        prices_.kernels[i] = PriceGivenKernel(kernel);
       } else if (kernels_ != nullptr) {
-        demand = PriceOnGpu(kernel, entry);
-        if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
-        if (Endless(demand)) ReportEndless(kernel.name);
+        if (!same) entry = EntryOf(kernel);
+        if (entry != KernelMemo::kNone) SetFromMemo(i);
       } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
         unpriceable = true;
         RefuseKernel(kernel);
       }
-      prices_.kernels[i] = demand;
     }
   }
 
-  // `entry`: where the memo has it.
-  Demand PriceOnGpu(const Kernel& kernel, std::uint32_t& entry) {
-    entry = device_.kernels.Find(kernel);
-    if (entry != KernelMemo::kNone) return device_.kernels.DemandOf(entry);
-    if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) return {};
+  // A kernel on the slowest of all devices.
+  void SetFromMemo(std::uint32_t index) {
+    const Kernel& kernel = program_.kernels[index];
+    Demand& demand = prices_.kernels[index];
+    demand = device_.kernels.DemandOf(kept_.kernels[index]);
+    if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
+    if (Endless(demand)) ReportEndless(kernel.name);
+  }
+
+  // The memo's, where the kernel has a price.
+  std::uint32_t EntryOf(const Kernel& kernel) {
+    const std::uint32_t known = device_.kernels.Find(kernel);
+    if (known != KernelMemo::kNone) return known;
+    if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) {
+      return KernelMemo::kNone;
+    }
     const auto demand = PriceKernel(
         kernel, {.gpu = *scenario_.gpu, .costs = *kernels_, .start_latency = !reference_});
-    if (demand) {
-      entry = device_.kernels.Add(kernel, *demand);
-      return *demand;
-    }
+    if (demand) return device_.kernels.Add(kernel, *demand);
     ReportNoPrice(kernel, demand.error());
-    return {};
+    return KernelMemo::kNone;
   }
 
   void ReportNoPrice(const Kernel& kernel, KernelFault fault) {

@@ -56,6 +56,7 @@ struct KeptPrices {
   std::uint64_t device = 0;            // 0: nothing is kept
   double slowest = 1;                  // see slowest_device.h
   std::vector<std::uint32_t> kernels;  // entries of the device's memo
+  std::vector<std::uint32_t> scaled;   // those whose time is the slowest device's
 };
 
 // What pricing finds out about machines, kernels and groups of ranks, kept for the programs and

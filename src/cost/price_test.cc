@@ -506,7 +506,7 @@ RC_GTEST_PROP(PriceCacheTest, KeepsWhatIsAsItWas, ()) {
   for (int i = 0; i < 8; ++i) program.kernels.push_back(any_kernel());
   program.copies = {{CopyDirection::kDeviceToDevice, MiB(25)}};
   calibration::Calibration profile = RoundProfile();
-  profile.kernels->variation = 0.01;
+  profile.kernels->variation = 0.01;  // so that arithmetic takes longer on more ranks
   Scenario scenario = GpuScenario(4);
   SetProfile(scenario, profile);
   bool same_kernels = false;

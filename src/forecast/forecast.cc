@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/kernel.h"
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
@@ -127,7 +128,11 @@ bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
     picoseconds += times * static_cast<double>(time.picoseconds());
   };
   for (std::size_t i = 0; i < counts.kernels.size(); ++i) {
-    add(counts.kernels[i], prices.kernels[i].alone() + prices.IssueOf(program.kernels[i]));
+    add(counts.kernels[i], prices.kernels[i].alone());
+  }
+  for (const Issuer issuer : {Issuer::kFramework, Issuer::kModule, Issuer::kAutograd}) {
+    add(counts.issued[static_cast<std::size_t>(issuer)],
+        prices.issue_kernel + prices.dispatch[issuer]);
   }
   for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
     add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
