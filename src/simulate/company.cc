@@ -12,6 +12,9 @@ using engine::SharedResources;
 void Companies::Reset(const Schedule& schedule) {
   schedule_ = &schedule;
   ++round_;
+  count_ = 0;
+  with_.clear();
+  disturbances_.clear();
   places_.clear();
   ends_.clear();
   done_.clear();
@@ -20,7 +23,7 @@ void Companies::Reset(const Schedule& schedule) {
   }
   // Mostly they are those of the schedule before.
   const std::size_t count = schedule.profiles.size();
-  kinds_.resize(std::max(kinds_.size(), count));
+  kinds_.resize(count, kNone);
   for (std::uint32_t profile = 0; profile < count; ++profile) {
     const auto uses = schedule.UsesOf(profile);
     const Kind before = kinds_[profile];
@@ -37,6 +40,7 @@ void Companies::Forget() {
   kind_of_.clear();
   uses_.clear();
   company_of_.clear();
+  found_with_.clear();
   companies_.clear();
   members_.clear();
   looked_for_.clear();
@@ -53,23 +57,24 @@ Companies::Kind Companies::KindOf(std::span<const SharedResources::Use> uses) {
   return found->second;
 }
 
-std::uint32_t Companies::With(std::uint32_t company, std::uint32_t profile) {
-  return WithKind(company, kinds_[profile]);
+void Companies::ComesUp(Company& company) {
+  company.round = round_;
+  company.number = count_++;
+  company.places = kNone;
+  with_.resize(count_ * kinds_.size(), kNone);
 }
 
-std::uint32_t Companies::WithKind(std::uint32_t company, Kind kind) {
-  if (const std::vector<std::uint32_t>& with = companies_[company].with;
-      kind < with.size() && with[kind] != kNone) {
-    return with[kind];
+std::uint32_t Companies::FindWith(std::uint32_t company, std::uint32_t profile) {
+  const Kind kind = kinds_[profile];
+  const auto [found, added] = found_with_.try_emplace(std::uint64_t{company} << 32 | kind, kNone);
+  if (added) {
+    looked_for_.clear();
+    for (const Member& member : MembersOf(company)) looked_for_.push_back(member.kind);
+    looked_for_.insert(std::upper_bound(looked_for_.begin(), looked_for_.end(), kind), kind);
+    found->second = Find();
   }
-  looked_for_.clear();
-  for (const Member& member : MembersOf(company)) looked_for_.push_back(member.kind);
-  looked_for_.insert(std::upper_bound(looked_for_.begin(), looked_for_.end(), kind), kind);
-  const std::uint32_t found = Find();
-  std::vector<std::uint32_t>& with = companies_[company].with;
-  if (kind >= with.size()) with.resize(kind + std::size_t{1}, kNone);
-  with[kind] = found;
-  return found;
+  with_[companies_[company].number * kinds_.size() + profile] = found->second;
+  return found->second;
 }
 
 std::uint32_t Companies::Without(std::uint32_t company, std::uint32_t profile) {
@@ -90,10 +95,7 @@ std::uint32_t Companies::Find() {
       company_of_.try_emplace(looked_for_, static_cast<std::uint32_t>(companies_.size()));
   if (!added) return found->second;
   const auto count = static_cast<SharedResources::Activity>(looked_for_.size());
-  companies_.push_back({.first = static_cast<std::uint32_t>(members_.size()),
-                        .count = count,
-                        .with = {},
-                        .disturbances = {}});
+  companies_.push_back({.first = static_cast<std::uint32_t>(members_.size()), .count = count});
   // The engine itself says what would be.
   probe_.Reset(cost::kResources, count);
   for (SharedResources::Activity i = 0; i < count; ++i) {
@@ -106,33 +108,30 @@ std::uint32_t Companies::Find() {
   return found->second;
 }
 
-const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company, Kind kind) {
-  if (const std::vector<Disturbance>& known = companies_[company].disturbances;
-      kind < known.size() && known[kind].rate != 0) {
-    return known[kind];
-  }
+const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
+                                                       std::uint32_t profile) {
+  const std::size_t at = companies_[company].disturbances + profile;
+  if (disturbances_[at].rate != 0) return disturbances_[at];
+  const Kind kind = kinds_[profile];
   const bool alone = uses_[kind].empty();
-  const std::uint32_t together = alone ? company : WithKind(company, kind);
-  std::vector<Disturbance>& known = companies_[company].disturbances;
-  if (kind >= known.size()) known.resize(kind + std::size_t{1});
-  Disturbance& disturbance = known[kind];
-  disturbance.rate = alone
-                         ? SharedResources::kFullRate
-                         : members_[companies_[together].first + PlaceOfKind(together, kind)].rate;
-  const auto members = MembersOf(company);
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    disturbance.others[i] =
-        members_[companies_[together].first + PlaceOfKind(together, members[i].kind)].rate;
+  const std::uint32_t together = alone ? company : With(company, profile);
+  const Member* const members = members_.data() + companies_[together].first;
+  Disturbance& disturbance = disturbances_[at];
+  disturbance.rate = alone ? SharedResources::kFullRate : members[PlaceOfKind(together, kind)].rate;
+  const auto others = MembersOf(company);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    disturbance.others[i] = members[PlaceOfKind(together, others[i].kind)].rate;
   }
   return disturbance;
 }
 
 Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
-  Company& own = companies_[company];
-  if (own.round != round_) {
-    own.round = round_;
+  Company& own = Known(company);
+  if (own.places == kNone) {
     own.places = static_cast<std::uint32_t>(places_.size());
     places_.resize(places_.size() + schedule_->chains.size());
+    own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
+    disturbances_.resize(disturbances_.size() + kinds_.size());
   }
   const Place& place = places_[PlaceOfChain(company, chain)];
   if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
@@ -154,7 +153,7 @@ void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint
   for (std::size_t i = 0; i < others; ++i) undisturbed[i] = MembersOf(company)[i].rate;
   for (; place.known < until; ++place.known) {
     const Cost& cost = schedule_->costs[costs[place.known]];
-    const Disturbance& beside = DisturbanceOf(company, kinds_[cost.profile]);
+    const Disturbance& beside = DisturbanceOf(company, cost.profile);
     const Time work =
         beside.rate == SharedResources::kFullRate
             ? cost.work

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "src/base/time.h"
@@ -36,7 +37,11 @@ class Companies {
   // whom is kept: the next row of a sweep has mostly the same operations.
   void Reset(const Schedule& schedule);
 
-  std::uint32_t With(std::uint32_t company, std::uint32_t profile);
+  std::uint32_t With(std::uint32_t company, std::uint32_t profile) {
+    const Company& own = Known(company);
+    const std::uint32_t known = with_[own.number * kinds_.size() + profile];
+    return known != kNone ? known : FindWith(company, profile);
+  }
   // `profile` is a member's.
   std::uint32_t Without(std::uint32_t company, std::uint32_t profile);
 
@@ -71,10 +76,11 @@ class Companies {
   struct Company {
     std::uint32_t first = 0;  // in `members_`
     std::uint32_t count = 0;
-    std::vector<std::uint32_t> with;        // by kind, as far as found out, else kNone
-    std::vector<Disturbance> disturbances;  // by kind, as far as found out
-    std::uint32_t round = 0;                // in which `places` counts
-    std::uint32_t places = 0;               // where those of its chains begin in `places_`
+    std::uint32_t round = 0;   // in which what follows counts
+    std::uint32_t number = 0;  // of the companies that came up
+    // Where its entries begin in `places_` and in `disturbances_`, once something ran beside it.
+    std::uint32_t places = kNone;
+    std::uint32_t disturbances = 0;
   };
   struct Member {
     Kind kind = 0;
@@ -103,26 +109,37 @@ class Companies {
   std::size_t PlaceOfChain(std::uint32_t company, std::uint32_t chain) const {
     return companies_[company].places + chain;
   }
+  // Among those that came up.
+  Company& Known(std::uint32_t company) {
+    Company& known = companies_[company];
+    if (known.round != round_) ComesUp(known);
+    return known;
+  }
+  void ComesUp(Company& company);
   void Forget();
   Kind KindOf(std::span<const engine::SharedResources::Use> uses);
-  std::uint32_t WithKind(std::uint32_t company, Kind kind);
+  std::uint32_t FindWith(std::uint32_t company, std::uint32_t profile);
   std::uint32_t Find();
-  const Disturbance& DisturbanceOf(std::uint32_t company, Kind kind);
+  const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   // Kept from schedule to schedule.
   std::map<Uses, Kind> kind_of_;
   std::vector<std::vector<engine::SharedResources::Use>> uses_;  // by kind
   std::map<std::vector<Kind>, std::uint32_t> company_of_;
+  std::unordered_map<std::uint64_t, std::uint32_t> found_with_;  // by company and kind
   std::vector<Company> companies_;
   std::vector<Member> members_;  // by company
   std::vector<Kind> looked_for_;
 
   // Of the schedule.
   const Schedule* schedule_ = nullptr;
-  std::uint32_t round_ = 0;    // counts schedules
-  std::vector<Kind> kinds_;    // by profile
-  std::vector<Place> places_;  // by company beside which something ran, then chain
+  std::uint32_t round_ = 0;                // counts schedules
+  std::vector<Kind> kinds_;                // by profile
+  std::uint32_t count_ = 0;                // companies that came up
+  std::vector<std::uint32_t> with_;        // by such a company, then profile; kNone: look it up
+  std::vector<Disturbance> disturbances_;  // by company beside which something ran, then profile
+  std::vector<Place> places_;              // by company beside which something ran, then chain
   std::vector<Time> ends_;
   std::vector<engine::SharedResources::Work> done_;
   engine::SharedResources probe_;

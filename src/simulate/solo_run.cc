@@ -173,7 +173,7 @@ void SoloRun::Happen(Runner runner) {
   }
 }
 
-bool SoloRun::KnowsSegment(std::uint32_t segment) {
+bool SoloRun::ReachSegment(std::uint32_t segment) {
   while (segment >= segment_begins_.size()) {
     if (!AdvanceHost()) return false;
   }
@@ -311,7 +311,7 @@ void SoloRun::Look(std::uint32_t s) {
       case Item::Kind::kWait:
         // Its issue need not be waited for: what follows was issued later.
         if (!PassesRecord(s, item)) return;
-        NextItem(stream);
+        NextItem(s);
         break;
       case Item::Kind::kRecord:
       case Item::Kind::kCollective:
@@ -325,7 +325,7 @@ void SoloRun::Look(std::uint32_t s) {
           ReachCollective(s, item);
           return;
         }
-        NextItem(stream);
+        NextItem(s);
         ReachRecord(item.target);
         break;
     }
@@ -465,7 +465,7 @@ void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
   }
   now_ = end;
   stream.item += count - 1;
-  NextItem(stream);
+  NextItem(s);
 }
 
 bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
@@ -495,7 +495,7 @@ void SoloRun::ReachRecord(std::uint32_t slot) {
           {schedule_->items[waiter.item].instruction, waiter.pass - 1, waiter.ready, now_},
           timeline_.waits);
     }
-    NextItem(waiter);
+    NextItem(s);
     if (waiter.state != StreamState::kDone) List(s);
   }
   if (!host_waits_ || host_wait_for_.slot != slot || host_wait_for_.count > count) return;
@@ -508,7 +508,7 @@ void SoloRun::ReachRecord(std::uint32_t slot) {
 void SoloRun::Complete(std::uint32_t s) {
   Stream& stream = streams_[s];
   if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
-  NextItem(stream);
+  NextItem(s);
 }
 
 void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
@@ -518,8 +518,8 @@ void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
                 timeline_.operations);
 }
 
-void SoloRun::NextItem(Stream& stream) {
-  const auto s = static_cast<std::size_t>(&stream - streams_.data());
+void SoloRun::NextItem(std::uint32_t s) {
+  Stream& stream = streams_[s];
   const StreamRange& range = schedule_->streams[s];
   ++stream.item;
   if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;

@@ -93,7 +93,10 @@ class SoloRun {
 
   // The host. It is followed only as far as somebody asks: when a segment begins depends on records
   // alone, and a record cannot be reached again before the host has passed the wait for it.
-  bool KnowsSegment(std::uint32_t segment);
+  bool KnowsSegment(std::uint32_t segment) {
+    return segment < segment_begins_.size() || ReachSegment(segment);
+  }
+  bool ReachSegment(std::uint32_t segment);
   bool AdvanceHost();
   void BeginSegment();
   void EndPass(std::uint32_t pass, Time end);
@@ -110,7 +113,7 @@ class SoloRun {
   void ReachRecord(std::uint32_t slot);
   void Complete(std::uint32_t stream);
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
-  void NextItem(Stream& stream);
+  void NextItem(std::uint32_t stream);
   void ReachCollective(std::uint32_t stream, const Item& item);
   void StartCollective(std::uint32_t stream, std::uint32_t communicator);
 
