@@ -140,7 +140,7 @@ class Run {
         return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
       }
       store = std::move(*opened);
-      note.emplace(store->kept(), grid_->rows(), store->path());
+      note.emplace(store->kept(), fmt::format("of {}", Combinations()), store->path());
     }
     planner::Progress progress;
     if (options_.progress) {
@@ -153,8 +153,8 @@ class Run {
       Outcome failed = Failed(result.error());
       if (store) {
         failed.messages += fmt::format(
-            "stepcast: {} of {} combinations are kept in {}: the same command goes on from there\n",
-            store->kept().load(), grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+            "stepcast: {} of {} are kept in {}: the same command goes on from there\n",
+            store->kept().load(), Combinations(), Quoted(options_.store, "'", PATH_MAX));
       }
       return failed;
     }
@@ -169,6 +169,10 @@ class Run {
   }
 
  private:
+  std::string Combinations() const {
+    return fmt::format("{} combination{}", grid_->rows(), grid_->rows() == 1 ? "" : "s");
+  }
+
   Result<void> MakeGrid() {
     std::vector<planner::SweepAxis> axes;
     Diagnostics faults;
@@ -248,8 +252,8 @@ class Run {
                          : report::SweepText(*grid_, result.rows);
     if (first) outcome.messages = Warnings(*first);
     if (result.known > 0) {
-      outcome.messages += fmt::format("{} of {} combinations were in {}\n", result.known,
-                                      grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+      outcome.messages += fmt::format("{} of {} were in {}\n", result.known, Combinations(),
+                                      Quoted(options_.store, "'", PATH_MAX));
     }
     return outcome;
   }

@@ -157,7 +157,6 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
   }
   bound.over = bound.memory + outside - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
-  if (bound.fits) bound.over = Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
   if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {
     return;

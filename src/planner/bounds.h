@@ -18,7 +18,8 @@ struct Bound {
   Bytes memory{};         // nor its peak
   bool fits = true;       // false: the forecast says that it does not fit
   bool fits_host = true;  // as far as it is the devices that lack memory
-  Bytes over{};           // where it does not fit: by at least so much
+  // It needs at least so much more than there is; negative: at most so much stays free.
+  Bytes over{};
 };
 
 // Keeps what plans share; not to be used by two threads at once.

@@ -55,10 +55,11 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   outcome.memory = memory.peak;
   outcome.fits = memory.fits;
   outcome.fits_host = memory.fits_host();
+  outcome.over = memory.reserved + memory.outside - memory.capacity;
+  outcome.flushes = static_cast<int>(memory.allocator_flushes);
   if (!memory.fits) {
-    outcome.over =
-        std::max({memory.reserved + memory.outside - memory.capacity,
-                  memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
+    outcome.over = std::max({outcome.over, memory.host - memory.host_capacity,
+                             memory.drives - memory.drives_capacity});
   }
   return outcome;
 }
