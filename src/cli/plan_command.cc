@@ -98,10 +98,9 @@ void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
   if (size && *size > Bytes(0)) {
     goal.headroom = *size;
   } else {
-    faults.push_back(Fault("--headroom", text,
-                           size ? fmt::format("must be more than 0: {}", Quoted(text))
-                                : size.error().message,
-                           kHint));
+    faults.push_back(Fault(
+        "--headroom", text,
+        size ? fmt::format("must be more than 0: {}", Quoted(text)) : size.error().message, kHint));
   }
 }
 
@@ -235,9 +234,7 @@ class PlanSearch {
 
   // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
   // which plans there are.
-  std::vector<planner::StoreFact> Facts() const {
-    return RunFacts("plan", options_.set, files_);
-  }
+  std::vector<planner::StoreFact> Facts() const { return RunFacts("plan", options_.set, files_); }
   // What ranks must agree on: they speak of plans by their numbers.
   std::string Fingerprint() const {
     std::string text = ToText(Facts());
@@ -273,12 +270,12 @@ class PlanSearch {
                              [this](std::int64_t plan) { return KeyOf(plan); });
     ::stepcast::cli::Outcome outcome = Decide(answers, page);
     if (store && outcome.status == kFailed) {
-      outcome.messages += fmt::format(
-          "stepcast: {} {} are kept in {}: the same command goes on from there\n",
-          store->kept().load(), kKept, Quoted(options_.store, "'", PATH_MAX));
+      outcome.messages +=
+          fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
+                      store->kept().load(), kKept, Quoted(options_.store, "'", PATH_MAX));
     } else if (known > 0) {
-      outcome.messages += fmt::format("{} {} were in {}\n", known, kKept,
-                                      Quoted(options_.store, "'", PATH_MAX));
+      outcome.messages +=
+          fmt::format("{} {} were in {}\n", known, kKept, Quoted(options_.store, "'", PATH_MAX));
     }
     return outcome;
   }
@@ -306,8 +303,7 @@ class PlanSearch {
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
     if (options_.why > 0) {
-      report.losers =
-          Rows(result, planner::NearLosers(result, goal_, options_.why, source_.kind));
+      report.losers = Rows(result, planner::NearLosers(result, goal_, options_.why, source_.kind));
     }
     if (!result.best.empty()) {
       auto sensitivity = planner::SensitivityOf(*space_, answers, goal_, search_options, result,

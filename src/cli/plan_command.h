@@ -18,15 +18,15 @@ struct PlanOptions {
   std::vector<std::string> fix;   // "KEY"
   std::string framework;          // "all", "NAME,NAME"; empty: the scenario's
   std::string target = "step_time";
-  std::string deadline;  // "30 d"; empty: none
-  std::string tokens;    // "300e9"; empty: not said
+  std::string deadline;         // "30 d"; empty: none
+  std::string tokens;           // "300e9"; empty: not said
   std::optional<double> price;  // of a GPU hour
-  std::string headroom;  // memory that must stay free: "4 GiB", "5%"; empty: none
+  std::string headroom;         // memory that must stay free: "4 GiB", "5%"; empty: none
   bool fewer_nodes = false;
   bool no_front = false;  // leave out the Pareto front
   int best = 5;
-  int why = 0;      // how many near losers to name
-  int threads = 0;  // of each process; 0: one for each core that it may use
+  int why = 0;        // how many near losers to name
+  int threads = 0;    // of each process; 0: one for each core that it may use
   std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
   bool json = false;
   bool csv = false;

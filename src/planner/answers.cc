@@ -148,17 +148,16 @@ tl::expected<std::vector<Answer>, std::string> Answers::Ask(
   if (plans.empty()) return answers;
   const auto plan = [&](std::int64_t index) { return plans[static_cast<std::size_t>(index)]; };
   bool readable = true;
-  EvaluationList list{
-      .count = static_cast<std::int64_t>(plans.size()),
-      .item = [&](std::int64_t index) { return ItemOf(kQuestion, plan(index)); },
-      .done =
-          [&](std::int64_t index, const std::string& result) {
-            ByteReader reader(result);
-            Read(reader, answers[static_cast<std::size_t>(index)]);
-            readable = !reader.bad() && reader.at_end();
-            return readable;
-          },
-      .begun = {}};
+  EvaluationList list{.count = static_cast<std::int64_t>(plans.size()),
+                      .item = [&](std::int64_t index) { return ItemOf(kQuestion, plan(index)); },
+                      .done =
+                          [&](std::int64_t index, const std::string& result) {
+                            ByteReader reader(result);
+                            Read(reader, answers[static_cast<std::size_t>(index)]);
+                            readable = !reader.bad() && reader.at_end();
+                            return readable;
+                          },
+                      .begun = {}};
   if (store_ != nullptr) {
     list.key = [&](std::int64_t index) {
       return (kForecast ? "forecast\n" : "bound\n") + key_(plan(index));

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
@@ -45,7 +47,21 @@ class Bounds {
   //           compute stream with the least that everything beside it must take away from its
   //           kernels
   //   memory  what is handed out in host order, released as early as can be
-  Result<Bound> OfProgram(const scenario::Scenario& scenario);
+  Result<Bound> OfProgram(const scenario::Scenario& scenario) {
+    auto found = LookAtProgram(scenario, false);
+    if (!found) return tl::unexpected(std::move(found.error()));
+    return found->bound;
+  }
+
+  struct OfItsProgram {
+    Bound bound;
+    // 128 bits that are equal for programs that run alike: the same operations by stream, duration
+    // and demand, the same buffers and events in the same order; and as good as never equal for two
+    // that do not. Empty if not asked for, or if more than that decides (cluster.network is not
+    // analytic).
+    std::string digest;
+  };
+  Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
   struct Kept;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,40 +27,98 @@ class Recurrence {
       : program_(program),
         prices_(prices),
         counts_collectives_(counts_collectives),
-        streams_(program.streams.size()),
-        events_(program.events.size()),
-        communicators_(program.communicators.size()) {}
+        events_at_(kStreams + program.streams.size()),
+        communicators_at_(events_at_ + program.events.size()),
+        times_(communicators_at_ + program.communicators.size()),
+        touched_(times_.size()) {}
 
   // When all of these instructions, and those of earlier calls, are done.
-  Time Run(const std::vector<Instruction>& instructions) {
+  Time Run(std::span<const Instruction> instructions) {
     for (const Instruction& instruction : instructions) Issue(instruction);
-    end_ = std::max(end_, host_);
-    return end_;
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+    return times_[kEnd];
+  }
+
+  // The same of a step with a part that is repeated.
+  Time Run(const std::vector<Instruction>& step, const Repeated& repeated) {
+    const std::span<const Instruction> all(step);
+    if (repeated.more == 0) return Run(all);
+    Run(all.first(repeated.last));
+    Repeat(all.subspan(repeated.first, repeated.last - repeated.first), repeated.more);
+    return Run(all.subspan(repeated.last));
   }
 
   // The host goes on when all is done.
-  void Wait() { host_ = end_; }
+  void Wait() { times_[kHost] = times_[kEnd]; }
 
  private:
+  // Times by what they are of: all that is done, the host, streams, events, communicators.
+  static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
+
+  // Each time after the instructions is a maximum of sums of times before. If all times that they
+  // touch grew by the same twice in a row they go on like that: what is not touched does not grow,
+  // and a host that waits for nothing grows by what issuing takes, here no more than the others; a
+  // time that came from one of these would have grown by less than the others. So these have no say
+  // in the others' any more.
+  void Repeat(std::span<const Instruction> instructions, std::int64_t more) {
+    const bool host_waits =
+        std::any_of(instructions.begin(), instructions.end(), [](const Instruction& instruction) {
+          return instruction.opcode == Opcode::kHostWaitEvent;
+        });
+    std::vector<Time> before;
+    Time growth;  // of the time before, if it was the same for all
+    for (; more > 0; --more) {
+      before = times_;
+      std::fill(touched_.begin(), touched_.end(), 0);
+      Run(instructions);
+      touched_[kEnd] = 1;
+      if (!host_waits) touched_[kHost] = 0;
+      const Time now = times_[kEnd] - before[kEnd];
+      const Time of_host = times_[kHost] - before[kHost];
+      bool even = now > Time() && of_host <= now;
+      for (std::size_t i = 0; i < times_.size() && even; ++i) {
+        if (touched_[i] != 0) even = times_[i] - before[i] == now;
+      }
+      if (even && now == growth) {
+        for (std::size_t i = 0; i < times_.size(); ++i) {
+          if (touched_[i] != 0) times_[i] += now * (more - 1);
+        }
+        if (!host_waits) times_[kHost] += of_host * (more - 1);
+        return;
+      }
+      growth = even ? now : Time();
+    }
+  }
+
+  Time& Touch(std::size_t at) {
+    touched_[at] = 1;
+    return times_[at];
+  }
+  Time& Stream(const Instruction& instruction) { return Touch(kStreams + instruction.stream); }
+  void Issuing(Time time) {
+    if (time > Time()) Touch(kHost) += time;
+  }
+
   void Occupy(Time& stream, Time duration) {
-    stream = std::max(stream, host_) + duration;
-    end_ = std::max(end_, stream);
+    stream = std::max(stream, times_[kHost]) + duration;
+    times_[kEnd] = std::max(times_[kEnd], stream);
   }
 
   void Issue(const Instruction& instruction) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        host_ += prices_.IssueOf(program_.kernels[instruction.operand]);
-        Occupy(streams_[instruction.stream], prices_.kernels[instruction.operand].alone());
+        Issuing(prices_.IssueOf(program_.kernels[instruction.operand]));
+        Occupy(Stream(instruction), prices_.kernels[instruction.operand].alone());
         break;
       case Opcode::kCopy:
-        host_ += prices_.issue_copy;
-        Occupy(streams_[instruction.stream], prices_.copies[instruction.operand].alone());
+        Issuing(prices_.issue_copy);
+        Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
         break;
       case Opcode::kCollective: {
-        host_ += prices_.issue_collective;
-        Time& turn = communicators_[program_.collectives[instruction.operand].communicator];
-        Time& stream = streams_[instruction.stream];
+        Issuing(prices_.issue_collective);
+        Time& turn =
+            Touch(communicators_at_ + program_.collectives[instruction.operand].communicator);
+        Time& stream = Stream(instruction);
         stream = std::max(stream, turn);
         const Time alone = prices_.collectives[instruction.operand].demand.alone();
         Occupy(stream, counts_collectives_ ? alone : Time());
@@ -67,19 +126,22 @@ class Recurrence {
         break;
       }
       case Opcode::kHostTask:
-        host_ += program_.host_tasks[instruction.operand].duration;
+        Issuing(program_.host_tasks[instruction.operand].duration);
         break;
       case Opcode::kRecordEvent:
-        events_[instruction.operand] = std::max(streams_[instruction.stream], host_);
+        Touch(events_at_ + instruction.operand) =
+            std::max(times_[kStreams + instruction.stream], times_[kHost]);
         break;
       case Opcode::kWaitEvent: {
-        Time& stream = streams_[instruction.stream];
-        stream = std::max(stream, events_[instruction.operand]);
+        Time& stream = Stream(instruction);
+        stream = std::max(stream, times_[events_at_ + instruction.operand]);
         break;
       }
-      case Opcode::kHostWaitEvent:
-        host_ = std::max(host_, events_[instruction.operand]);
+      case Opcode::kHostWaitEvent: {
+        Time& host = Touch(kHost);
+        host = std::max(host, times_[events_at_ + instruction.operand]);
         break;
+      }
       case Opcode::kAllocate:
       case Opcode::kRelease:
       case Opcode::kRecordStream:
@@ -90,8 +152,9 @@ class Recurrence {
   const Program& program_;
   const cost::Prices& prices_;
   const bool counts_collectives_;
-  Time host_, end_;
-  std::vector<Time> streams_, events_, communicators_;
+  const std::size_t events_at_, communicators_at_;
+  std::vector<Time> times_;
+  std::vector<char> touched_;
 };
 
 using Shares = std::array<double, kResources>;
@@ -157,26 +220,26 @@ double CostOfLane(const Lane& lane, const ComputeStream& compute,
 }  // namespace
 
 Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, bool barrier,
-                         bool counts_collectives) {
+                         bool counts_collectives, const Repeated& repeated) {
   Recurrence recurrence(program, prices, counts_collectives);
   recurrence.Run(program.prologue);
   if (barrier) {
     recurrence.Wait();
-    Time before = recurrence.Run(program.step);
+    Time before = recurrence.Run(program.step, repeated);
     recurrence.Wait();
-    return recurrence.Run(program.step) - before;
+    return recurrence.Run(program.step, repeated) - before;
   }
   // The first steps may differ from those that repeat.
   constexpr int kSteps = 3;
   std::array<Time, kSteps> ends;
-  for (Time& end : ends) end = recurrence.Run(program.step);
+  for (Time& end : ends) end = recurrence.Run(program.step, repeated);
   Time least = ends[1] - ends[0];
   for (int i = 2; i < kSteps; ++i) least = std::min(least, ends[i] - ends[i - 1]);
   return least;
 }
 
 Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
-                          bool counts_collectives) {
+                          bool counts_collectives, const Repeated& repeated) {
   // How often each operation is issued: first on the compute stream, then elsewhere by stream (by
   // communicator, for collectives).
   const std::size_t lanes = program.streams.size();
@@ -186,15 +249,18 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
   std::vector<std::int64_t> kernels = counts_of(program.kernels.size());
   std::vector<std::int64_t> copies = counts_of(program.copies.size());
   std::vector<std::int64_t> collectives(2 * program.collectives.size());
-  for (const Instruction& instruction : program.step) {
+  for (std::size_t i = 0; i < program.step.size(); ++i) {
+    const Instruction& instruction = program.step[i];
+    const std::int64_t times =
+        i >= repeated.first && i < repeated.last ? 1 + repeated.more : std::int64_t{1};
     const std::size_t at = instruction.operand * lanes + instruction.stream;
     if (instruction.opcode == Opcode::kKernel) {
-      ++kernels[at];
+      kernels[at] += times;
     } else if (instruction.opcode == Opcode::kCopy) {
-      ++copies[at];
+      copies[at] += times;
     } else if (instruction.opcode == Opcode::kCollective && counts_collectives) {
       const bool beside = instruction.stream != Program::kComputeStream;
-      ++collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)];
+      collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)] += times;
     }
   }
   ComputeStream compute;
@@ -259,9 +325,9 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
   return compute.alone + Picoseconds(static_cast<std::int64_t>(seconds * 1e12));
 }
 
-Bytes HandedOutAtLeast(const Program& program) {
+Bytes HandedOutAtLeast(const Program& program, const Repeated& repeated) {
   Bytes in_use, most;
-  const auto run = [&](const std::vector<Instruction>& instructions) {
+  const auto run = [&](std::span<const Instruction> instructions) {
     for (const Instruction& instruction : instructions) {
       if (instruction.opcode == Opcode::kAllocate) {
         in_use += program.buffers[instruction.operand].size;
@@ -271,9 +337,19 @@ Bytes HandedOutAtLeast(const Program& program) {
       }
     }
   };
+  const auto run_step = [&] {
+    const std::span<const Instruction> all(program.step);
+    run(all.first(repeated.last));
+    for (std::int64_t left = repeated.more; left > 0; --left) {
+      const Bytes before = in_use;
+      run(all.subspan(repeated.first, repeated.last - repeated.first));
+      if (in_use == before) break;  // and so it goes on
+    }
+    run(all.subspan(repeated.last));
+  };
   run(program.prologue);
-  run(program.step);
-  run(program.step);  // what one step leaves to the next
+  run_step();
+  run_step();  // what one step leaves to the next
   return most;
 }
 

@@ -306,8 +306,8 @@ class Searcher {
     std::size_t looked_at = 0;
     for (const Score& score : ranked_) {
       if (Leader(ranking.best, score.plan) < 0) ranking.best.push_back(score.plan);
-      const bool enough = ranking.best.size() == static_cast<std::size_t>(options_.best) ||
-                          ++looked_at == most;
+      const bool enough =
+          ranking.best.size() == static_cast<std::size_t>(options_.best) || ++looked_at == most;
       if (!enough) continue;
       ranking.last = &score;
       break;
@@ -625,8 +625,8 @@ std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goa
     const PlanFacts& facts = result.facts[i];
     const Time time = simulated ? found->second.step_time : result.bounds[i].step_time;
     const Bytes memory = simulated ? found->second.memory : result.bounds[i].memory;
-    const Bytes over = (simulated ? found->second.over : result.bounds[i].over) +
-                       HeadroomOf(goal, facts);
+    const Bytes over =
+        (simulated ? found->second.over : result.bounds[i].over) + HeadroomOf(goal, facts);
     const bool fits = simulated ? found->second.fits : result.bounds[i].fits;
     const Score score = ScoreOf(goal, facts, plan, time, memory);
     Miss miss = Miss::kSimulated;

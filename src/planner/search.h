@@ -72,9 +72,9 @@ struct IllegalReason {
 
 struct SearchResult {
   // Ranked by the goal; of equal plans the one with the lower number comes first. Exact: an
-  // exhaustive search gives the same. With SearchOptions::kind, plans that are as good as one before
-  // them are left out, and where kMostRanked plans are fewer than were asked for without these, they
-  // are all that is ranked.
+  // exhaustive search gives the same. With SearchOptions::kind, plans that are as good as one
+  // before them are left out, and where kMostRanked plans are fewer than were asked for without
+  // these, they are all that is ranked.
   std::vector<std::int64_t> best;
   // By ranked plan: those that were left out for it, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> as_good;
@@ -83,11 +83,11 @@ struct SearchResult {
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
-  std::vector<Fate> fates;                       // by plan
-  std::vector<PlanFacts> facts;                  // by plan; of legal ones
-  std::vector<Bound> bounds;                     // the sharpest that was worked out
-  std::vector<char> sharp;                       // by plan: whether that is of its program
-  std::map<std::int64_t, Outcome> outcomes;      // of simulated plans
+  std::vector<Fate> fates;                   // by plan
+  std::vector<PlanFacts> facts;              // by plan; of legal ones
+  std::vector<Bound> bounds;                 // the sharpest that was worked out
+  std::vector<char> sharp;                   // by plan: whether that is of its program
+  std::map<std::int64_t, Outcome> outcomes;  // of simulated plans
   // Screened::program of those that were looked at closely, where it is known.
   std::map<std::int64_t, std::string> programs;
   std::int64_t shared = 0;  // of simulated plans: those that have another's outcome
@@ -101,8 +101,8 @@ struct SearchResult {
 // before them; more if more are asked for.
 inline constexpr int kMostRanked = 64;
 
-// A plan of the same kind whose step takes as long to within 0.05 %, and that needs no less memory to
-// within 1 %: what tells it from `plan`, which is ranked before it, makes no difference.
+// A plan of the same kind whose step takes as long to within 0.05 %, and that needs no less memory
+// to within 1 %: what tells it from `plan`, which is ranked before it, makes no difference.
 bool AsGood(const Outcome& plan, const Outcome& other);
 
 // The same on any number of threads and ranks. `known`: what an earlier search of the same plans,
@@ -115,9 +115,9 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
                     const SearchResult* known = nullptr);
 
 // The plans beside the best that come nearest to it, by what is known of them: in turn for each
-// reason why plans are not the best, of each kind only the first. What does not fit comes the nearer
-// the less it lacks (where there are such, only plans whose bounds are better than the best), all
-// others by the goal.
+// reason why plans are not the best, of each kind only the first. What does not fit comes the
+// nearer the less it lacks (where there are such, only plans whose bounds are better than the
+// best), all others by the goal.
 std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
                                      const std::function<std::string(std::int64_t)>& kind);
 

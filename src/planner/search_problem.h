@@ -25,8 +25,8 @@ struct Screened {
   PlanFacts facts;
   // A plan with a lower number behaves exactly as this one does; it is left out.
   bool same_as_another = false;
-  // Of a plan whose program was looked at: equal for plans that have equal forecasts, so that one of
-  // them stands for all. Empty: unlike any other.
+  // Of a plan whose program was looked at: equal for plans that have equal forecasts, so that one
+  // of them stands for all. Empty: unlike any other.
   std::string program;
   Bound bound;
 };

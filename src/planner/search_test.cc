@@ -159,15 +159,12 @@ struct AnyPlans {
       Screened sharp = rough;
       const auto bound_of = [&](std::int64_t t, std::int64_t m, Bytes most_over) {
         const Bytes over = most_over - Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
-        return Bound{.step_time = Seconds(t),
-                     .memory = Bytes(m),
-                     .fits = over <= Bytes(0),
-                     .over = over};
+        return Bound{
+            .step_time = Seconds(t), .memory = Bytes(m), .fits = over <= Bytes(0), .over = over};
       };
       sharp.bound = bound_of(below(time), below(memory), outcome.over);
-      rough.bound =
-          bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
-                   below(sharp.bound.memory.count()), sharp.bound.over);
+      rough.bound = bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
+                             below(sharp.bound.memory.count()), sharp.bound.over);
       // What has the same program has the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
         sharp.program = fmt::format("{} {} {} {}", time, memory, lacks, outcome.illegal_message);
@@ -399,15 +396,12 @@ TEST(SearchTest, RankingEndsWhereTooManyAreAsGood) {
     return screened;
   };
   std::atomic<int> simulated{0};
-  const SearchProblem problem{.plans = 120,
-                              .screen = bounds,
-                              .sharpen = bounds,
-                              .simulate = [&](std::int64_t plan) {
-                                ++simulated;
-                                return Outcome{.step_time = plan < 90 ? Seconds(10) : Seconds(20),
-                                               .memory = Bytes(7),
-                                               .fits = true};
-                              }};
+  const SearchProblem problem{
+      .plans = 120, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
+        ++simulated;
+        return Outcome{
+            .step_time = plan < 90 ? Seconds(10) : Seconds(20), .memory = Bytes(7), .fits = true};
+      }};
   SearchOptions options{.best = 3, .pareto = false};
   options.kind = [](std::int64_t) { return "one"; };
   EXPECT_THAT(Search(problem, {}, options).best, ElementsAre(0));
@@ -470,20 +464,19 @@ TEST(SearchTest, NamesTheNearestLosersOfEachReason) {
     const auto plan = static_cast<std::int64_t>(result.fates.size());
     result.fates.push_back(fate);
     result.facts.push_back({.gpus = 8, .tokens = 10, .capacity = Bytes(100)});
-    result.bounds.push_back(
-        {.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)});
+    result.bounds.push_back({.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)});
     if (simulated) {
       result.outcomes[plan] = {
           .step_time = Seconds(time), .memory = Bytes(1), .fits = over <= 0, .over = Bytes(over)};
     }
   };
-  add(Fate::kSimulated, 10, -5, true);   // 0: the best
+  add(Fate::kSimulated, 10, -5, true);  // 0: the best
   add(Fate::kDoesNotFit, 2, 900, false);
   add(Fate::kDoesNotFit, 9, 3, false);   // 2: lacks less
   add(Fate::kDoesNotFit, 11, 1, false);  // not better than the best if it did fit
   add(Fate::kBound, 30, -5, false);
-  add(Fate::kBound, 12, -5, false);      // 5
-  add(Fate::kSimulated, 13, -5, true);   // 6
+  add(Fate::kBound, 12, -5, false);     // 5
+  add(Fate::kSimulated, 13, -5, true);  // 6
   add(Fate::kIllegal, 1, -5, false);
   result.best = {0};
   const auto kind = [](std::int64_t plan) { return fmt::format("{}", plan); };

@@ -37,8 +37,8 @@ struct Sensitivity {
 
 inline constexpr double kMore = 0.1;
 
-// `screen` and `load` give a plan's first bound and its scenario. Errors: as forecast::Simulate, and
-// as Answers (`failure`).
+// `screen` and `load` give a plan's first bound and its scenario. Errors: as forecast::Simulate,
+// and as Answers (`failure`).
 struct SensitivityFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;

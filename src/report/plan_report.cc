@@ -133,8 +133,8 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     for (const auto& [key, values] : row.no_difference) {
       settings.push_back(fmt::format("{} {}", ShortKey(key), fmt::join(values, " or ")));
     }
-    out += fmt::format("{} as good as {}: {}\n", Others(row.as_good), rank,
-                       fmt::join(settings, ", "));
+    out +=
+        fmt::format("{} as good as {}: {}\n", Others(row.as_good), rank, fmt::join(settings, ", "));
   }
   return out;
 }
@@ -165,8 +165,7 @@ std::string LackText(const Goal& goal, const planner::PlanFacts& facts, bool fit
 std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.simulated) {
     if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;
-    const std::string lack =
-        LackText(goal, row.facts, row.outcome.fits, row.outcome.over, "");
+    const std::string lack = LackText(goal, row.facts, row.outcome.fits, row.outcome.over, "");
     if (!lack.empty()) return lack;
     if (goal.deadline &&
         TrainingSeconds(goal, row.facts, row.outcome.step_time) > goal.deadline->seconds()) {
@@ -307,11 +306,11 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
                                               goal.deadline->seconds();
   Json json{{"set", std::move(set)},
             {"status", outcome.fits ? "ok" : "does_not_fit"},
-            {"reason", !outcome.fits    ? fmt::format("needs {} more than the device has",
+            {"reason", !outcome.fits   ? fmt::format("needs {} more than the device has",
                                                      FormatBytes(outcome.over))
-                       : !lack.empty()  ? lack
-                       : feasible       ? ""
-                                        : "too slow for the deadline"},
+                       : !lack.empty() ? lack
+                       : feasible      ? ""
+                                       : "too slow for the deadline"},
             {"step_time_s", JsonSeconds(outcome.step_time)},
             {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
             {"peak_bytes", outcome.memory.count()},
@@ -509,22 +508,22 @@ std::string PlanJson(const PlanReport& report) {
          {"step_time_s", JsonSeconds(simulated ? row.outcome.step_time : row.bound.step_time)},
          {"peak_bytes", (simulated ? row.outcome.memory : row.bound.memory).count()}});
   }
-  return Text(Json{{"stepcast", 1},
-                   {"scenario", report.name},
-                   {"target", Name(report.goal.target)},
-                   {"headroom",
-                    {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
-                   {"best", RowsJson(report.goal, report.best)},
-                   {"pareto", RowsJson(report.goal, report.pareto)},
-                   {"nearest", RowsJson(report.goal, report.nearest)},
-                   {"pruned", std::move(pruned)},
-                   {"illegal", std::move(illegal)},
-                   {"losers", std::move(losers)},
-                   {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
-                   {"space", report.space},
-                   {"simulated", static_cast<std::int64_t>(result.outcomes.size()) - result.shared},
-                   {"exact", true},
-                   {"run", {{"seconds", report.seconds}}}});
+  return Text(Json{
+      {"stepcast", 1},
+      {"scenario", report.name},
+      {"target", Name(report.goal.target)},
+      {"headroom", {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
+      {"best", RowsJson(report.goal, report.best)},
+      {"pareto", RowsJson(report.goal, report.pareto)},
+      {"nearest", RowsJson(report.goal, report.nearest)},
+      {"pruned", std::move(pruned)},
+      {"illegal", std::move(illegal)},
+      {"losers", std::move(losers)},
+      {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
+      {"space", report.space},
+      {"simulated", static_cast<std::int64_t>(result.outcomes.size()) - result.shared},
+      {"exact", true},
+      {"run", {{"seconds", report.seconds}}}});
 }
 
 }  // namespace stepcast::report
