@@ -424,7 +424,9 @@ std::string PlanText(const PlanReport& report) {
     const bool legal = report.result->Count(Fate::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"
            : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
-                           : "no plan fits; those that lack least:\n\n";
+           : HeadroomOf(goal, report.result->facts.front()) > Bytes(0)
+               ? "no plan leaves that much of its devices free; those that lack least:\n\n"
+               : "no plan fits; those that lack least:\n\n";
     if (!report.nearest.empty()) out += PlansTable(goal, report.nearest, true);
     return out + "\n" + CountsText(report);
   }
