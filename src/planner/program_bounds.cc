@@ -43,8 +43,21 @@ class Recurrence {
   Time Run(const std::vector<Instruction>& step, const Repeated& repeated) {
     const std::span<const Instruction> all(step);
     if (repeated.more == 0) return Run(all);
-    Run(all.first(repeated.last));
-    Repeat(all.subspan(repeated.first, repeated.last - repeated.first), repeated.more);
+    const std::size_t size = repeated.last - repeated.first;
+    Run(all.first(repeated.first - size));
+    Run(all.subspan(repeated.first - size, size), &before_last_);
+    Run(all.subspan(repeated.first, size), &last_);
+    Repeat(all, repeated);
+    // Events as those that follow know them.
+    for (const auto& [from, records] :
+         {std::pair(repeated.first - size, &before_last_), std::pair(repeated.first, &last_)}) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const Instruction& instruction = step[from + i];
+        if (instruction.opcode == Opcode::kRecordEvent) {
+          times_[events_at_ + instruction.operand] = (*records)[i];
+        }
+      }
+    }
     return Run(all.subspan(repeated.last));
   }
 
@@ -55,22 +68,59 @@ class Recurrence {
   // Times by what they are of: all that is done, the host, streams, events, communicators.
   static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
 
-  // Each time after the instructions is a maximum of sums of times before. If all times that they
-  // touch grew by the same twice in a row they go on like that: what is not touched does not grow,
-  // and a host that waits for nothing grows by what issuing takes, here no more than the others; a
-  // time that came from one of these would have grown by less than the others. So these have no say
-  // in the others' any more.
-  void Repeat(std::span<const Instruction> instructions, std::int64_t more) {
+  // Notes the time of each record, too.
+  void Run(std::span<const Instruction> instructions, std::vector<Time>* records) {
+    records->assign(instructions.size(), Time());
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      Issue(instructions[i]);
+      if (instructions[i].opcode == Opcode::kRecordEvent) {
+        (*records)[i] = times_[events_at_ + instructions[i].operand];
+      }
+    }
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+  }
+
+  // One repetition: what waits for a record of it, or of the one before, finds it by its distance.
+  void RunRepeated(const std::vector<std::size_t>& sources, std::span<const Instruction> all,
+                   const Repeated& repeated) {
+    const std::size_t size = repeated.last - repeated.first;
+    std::swap(before_last_, last_);
+    for (std::size_t i = 0; i < size; ++i) {
+      const Instruction& instruction = all[repeated.first + i];
+      const std::size_t source = sources[repeated.first + i];
+      if (instruction.opcode == Opcode::kRecordEvent) {
+        last_[i] = std::max(times_[kStreams + instruction.stream], times_[kHost]);
+      } else if (source == kNoSource || source < repeated.first - size) {
+        Issue(instruction);
+      } else {
+        const Time record = source >= repeated.first ? last_[source - repeated.first]
+                                                     : before_last_[source + size - repeated.first];
+        Time& waits =
+            instruction.opcode == Opcode::kHostWaitEvent ? Touch(kHost) : Stream(instruction);
+        waits = std::max(waits, record);
+      }
+    }
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+  }
+
+  // Each time after the instructions is a maximum of sums of times before, those of records
+  // included. If all times that they touch grew by the same twice in a row they go on like that:
+  // what is not touched does not grow, and a host that waits for nothing grows by what issuing
+  // takes, here no more than the others; a time that came from one of these would have grown by
+  // less than the others. So these have no say in the others' any more.
+  void Repeat(std::span<const Instruction> all, const Repeated& repeated) {
+    const auto part = all.subspan(repeated.first, repeated.last - repeated.first);
     const bool host_waits =
-        std::any_of(instructions.begin(), instructions.end(), [](const Instruction& instruction) {
+        std::any_of(part.begin(), part.end(), [](const Instruction& instruction) {
           return instruction.opcode == Opcode::kHostWaitEvent;
         });
+    if (sources_.empty()) sources_ = SourcesOfWaits(program_);
     std::vector<Time> before;
     Time growth;  // of the time before, if it was the same for all
-    for (; more > 0; --more) {
+    for (std::int64_t more = repeated.more; more > 0; --more) {
       before = times_;
       std::fill(touched_.begin(), touched_.end(), 0);
-      Run(instructions);
+      RunRepeated(sources_, all, repeated);
       touched_[kEnd] = 1;
       if (!host_waits) touched_[kHost] = 0;
       const Time now = times_[kEnd] - before[kEnd];
@@ -79,11 +129,20 @@ class Recurrence {
       for (std::size_t i = 0; i < times_.size() && even; ++i) {
         if (touched_[i] != 0) even = times_[i] - before[i] == now;
       }
+      for (std::size_t i = 0; i < part.size() && even; ++i) {
+        if (part[i].opcode == Opcode::kRecordEvent) even = last_[i] - before_last_[i] == now;
+      }
       if (even && now == growth) {
+        const Time rest = now * (more - 1);
         for (std::size_t i = 0; i < times_.size(); ++i) {
-          if (touched_[i] != 0) times_[i] += now * (more - 1);
+          if (touched_[i] != 0) times_[i] += rest;
         }
         if (!host_waits) times_[kHost] += of_host * (more - 1);
+        for (std::size_t i = 0; i < part.size(); ++i) {
+          if (part[i].opcode != Opcode::kRecordEvent) continue;
+          last_[i] += rest;
+          before_last_[i] += rest;
+        }
         return;
       }
       growth = even ? now : Time();
@@ -155,6 +214,8 @@ class Recurrence {
   const std::size_t events_at_, communicators_at_;
   std::vector<Time> times_;
   std::vector<char> touched_;
+  std::vector<std::size_t> sources_;
+  std::vector<Time> before_last_, last_;  // of the records of the last two repetitions
 };
 
 using Shares = std::array<double, kResources>;
