@@ -130,6 +130,7 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   options.deadline = question.deadline;
   options.tokens = question.tokens;
   options.price = question.price;
+  options.headroom = question.headroom;
   options.fewer_nodes = question.fewer_nodes;
   options.best = question.best;
   options.why = question.why;

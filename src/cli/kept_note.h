@@ -7,11 +7,12 @@
 // What a run that is ended by a signal says of the results that a store has.
 namespace stepcast::cli {
 
-// While it lives, SayWhatIsKept says of `kept` results of `all` that the file `store` has them. One
-// at a time.
+// While it lives, SayWhatIsKept says that the file `store` has `kept` of `what` ("of 400
+// combinations", "bounds and forecasts"). One at a time.
 class KeptNote {
  public:
-  KeptNote(const std::atomic<std::int64_t>& kept, std::int64_t all, const std::string& store);
+  KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
+           const std::string& store);
   ~KeptNote();
   KeptNote(const KeptNote&) = delete;
   KeptNote& operator=(const KeptNote&) = delete;

@@ -208,10 +208,24 @@ constexpr const char* kPlanFooter =
     "each resource or one step along each setting would change, and what became of all the\n"
     "others. docs/planning.md lists the values that are tried and how the bounds are proved.\n"
     "\n"
-    "--vary replaces the values of a setting, or adds one; --fix keeps it as the scenario has it,\n"
-    "or at its default. --framework all is all but reference, whose kernels cost nothing to "
+    "--vary replaces the values of a setting, or adds one (VALUES as for sweep); --fix keeps it "
+    "as\n"
+    "the scenario has it, or at its default. --framework all is all but reference, whose kernels "
+    "cost nothing to "
     "start,\n"
     "and internevo.\n"
+    "\n"
+    "Of plans that are as good as one before them only that one is ranked, with the settings that\n"
+    "make no difference: their steps take as long to within 0.05 %, and they need no less memory "
+    "to\n"
+    "within 1 %.\n"
+    "\n"
+    "With --store bounds and forecasts go into FILE as they come. After an interruption of any "
+    "kind\n"
+    "the same command goes on from there; other goals, values and spaces use what is in it, too. "
+    "A\n"
+    "store that another program, other files or other --set options have made is refused. Under\n"
+    "mpirun, or srun with PMI, all ranks work; rank 0 decides, keeps the store and prints.\n"
     "\n"
     "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed.\n"
     "\n"
@@ -581,7 +595,7 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       ->type_name("NAME,...");
   command
       .add_option("--vary", plan.vary, "The values of a setting to choose from, as often as needed")
-      ->type_name("KEY=V1,V2,...")
+      ->type_name("KEY=VALUES")
       ->type_size(1)
       ->expected(1)
       ->allow_extra_args(false)
@@ -600,6 +614,10 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       ->type_name("N");
   command.add_option("--price", plan.price, "What a GPU costs in an hour, in any currency")
       ->type_name("MONEY");
+  command
+      .add_option("--headroom", plan.headroom,
+                  "Memory that must stay free on each device (none): '4 GiB', '5%'")
+      ->type_name("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   command.add_option("--best", plan.best, "How many plans to rank (5)")
       ->type_name("N")
@@ -609,8 +627,15 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
   command.add_option("--why", plan.why, "Name so many of the nearest losers, and why they lost")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRows));
+  command
+      .add_option("--store", plan.store,
+                  "Keep bounds and forecasts in FILE, and go on from those that are there")
+      ->type_name("FILE")
+      ->check(NamesAFile());
   constexpr int kMostThreads = 1024;
-  command.add_option("--threads", plan.threads, "How many threads to use (one for each core)")
+  command
+      .add_option("--threads", plan.threads,
+                  "How many threads each process uses (one for each core)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostThreads));
   CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
@@ -1072,7 +1097,8 @@ class SearchLine {
     if (now < next_) return;
     constexpr std::chrono::milliseconds kPause(100);
     next_ = now + kPause;
-    fmt::print(stderr, "\r{} plans bounded, {} simulated", screened, simulated);
+    fmt::print(stderr, "\r{} {} bounded, {} simulated", screened, screened == 1 ? "plan" : "plans",
+               simulated);
     std::fflush(stderr);
     shown_ = true;
   }

@@ -1,26 +1,39 @@
 #include "src/cli/plan_command.h"
 
+#include <limits.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/files_read.h"
 #include "src/base/quantity.h"
+#include "src/cli/kept_note.h"
 #include "src/cli/page_file.h"
+#include "src/cli/run_facts.h"
+#include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/planner/answers.h"
+#include "src/planner/evaluations.h"
 #include "src/planner/per_thread.h"
 #include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
+#include "src/planner/result_store.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
+#include "src/planner/sweep_grid.h"
+#include "src/planner/workforce.h"
 #include "src/report/plan_page.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_view.h"
+#include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 
@@ -65,6 +78,34 @@ std::optional<Time> LongTime(std::string_view text) {
   return std::nullopt;
 }
 
+// "4 GiB", "5%", "5 %".
+void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
+  if (text.empty()) return;
+  constexpr const char* kHint = "write for example '4 GiB' or '5%'";
+  if (text.ends_with('%')) {
+    std::string_view number(text.data(), text.size() - 1);
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    const auto percent = PositiveNumber(number);
+    constexpr double kWhole = 100;
+    if (percent && *percent < kWhole) {
+      goal.headroom_part = *percent / kWhole;
+    } else {
+      faults.push_back(Fault("--headroom", text,
+                             fmt::format("must be above 0 and below 100 %: {}", Quoted(text)),
+                             kHint));
+    }
+    return;
+  }
+  const auto size = ParseBytes(text);
+  if (size && *size > Bytes(0)) {
+    goal.headroom = *size;
+  } else {
+    faults.push_back(Fault(
+        "--headroom", text,
+        size ? fmt::format("must be more than 0: {}", Quoted(text)) : size.error().message, kHint));
+  }
+}
+
 Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
   Goal goal;
   const auto* const target =
@@ -99,13 +140,14 @@ Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
                              "nothing says how long the training is", "add --tokens 300e9"));
     }
   }
-  if (options.price < 0 || !std::isfinite(options.price)) {
-    faults.push_back(Fault("--price", fmt::format("{}", options.price),
-                           fmt::format("this is no price: '{}'", options.price),
+  if (options.price && !(*options.price > 0 && std::isfinite(*options.price))) {
+    faults.push_back(Fault("--price", fmt::format("{}", *options.price),
+                           fmt::format("must be more than 0: '{}'", *options.price),
                            "write what a GPU costs in an hour, for example 2.5"));
   }
-  goal.gpu_hour_price = options.price;
-  if (goal.target == Target::kCost && options.price == 0) {
+  goal.gpu_hour_price = options.price.value_or(0);
+  ReadHeadroom(options.headroom, goal, faults);
+  if (goal.target == Target::kCost && !options.price) {
     faults.push_back(Fault("--target", options.target, "nothing says what a GPU costs",
                            "add --price 2.5, the price of a GPU hour"));
   }
@@ -150,75 +192,131 @@ std::string SetOption(const std::string& key, const std::string& value) {
 
 class PlanSearch {
  public:
-  PlanSearch(const PlanOptions& options)
+  explicit PlanSearch(const PlanOptions& options)
       : options_(options), variants_([this] {
           return std::make_unique<scenario::Variants>(options_.scenario, options_.set, cache_);
         }) {}
 
-  Outcome Run() {
+  // Reads what all plans have in common. An outcome is the end.
+  std::optional<::stepcast::cli::Outcome> Prepare() {
+    const FilesRead files;
     Diagnostics faults;
-    const Goal goal = ReadGoal(options_, faults);
+    goal_ = ReadGoal(options_, faults);
     planner::SpaceOptions space_options;
     space_options.frameworks = ReadFrameworks(options_.framework, faults);
-    space_options.nodes = options_.fewer_nodes || goal.target == Target::kGpus;
+    space_options.nodes = options_.fewer_nodes || goal_.target == Target::kGpus;
     space_options.fix = options_.fix;
     space_options.has_key = [this](const std::string& key) { return HasKey(key); };
     for (const std::string& text : options_.vary) {
-      auto axis = planner::ParseSweepAxis(text);
-      if (axis && axis->values.empty()) {
-        faults.push_back(Fault("--vary", text,
-                               fmt::format("there are no values for {}", Quoted(axis->key)),
-                               "name them; what is not named has the values that plan tries by "
-                               "itself"));
-      } else if (axis) {
+      auto axis = ReadAxis(text);
+      if (axis) {
         space_options.vary.push_back(std::move(*axis));
       } else {
         faults.insert(faults.end(), axis.error().begin(), axis.error().end());
       }
     }
     if (!faults.empty()) return WrongInput(faults);
-    const auto base = scenario::Load(options_.scenario, options_.set, cache_);
+    auto base = scenario::Load(options_.scenario, options_.set, cache_);
     if (!base) return WrongInput(base.error());
+    base_ = std::move(*base);
     faults = WrongValues(space_options.vary);
     if (!faults.empty()) return WrongInput(faults);
-    auto space = PlanSpace::Around(*base, space_options);
+    auto space = PlanSpace::Around(*base_, space_options);
     if (!space) return WrongInput(space.error());
-    space_ = &*space;
+    space_ = std::move(*space);
+    source_ = {.plans = space_->size(),
+               .load = [this](std::int64_t plan) { return LoadPlan(plan); },
+               .has_twin =
+                   [this](std::int64_t plan) {
+                     return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
+                   },
+               .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
+    problem_ = planner::ProblemOf(source_);
+    work_ = planner::WorkOf(problem_);
+    files_ = files.digests();
+    return std::nullopt;
+  }
 
+  // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
+  // which plans there are.
+  std::vector<planner::StoreFact> Facts() const { return RunFacts("plan", options_.set, files_); }
+  // What ranks must agree on: they speak of plans by their numbers.
+  std::string Fingerprint() const {
+    std::string text = ToText(Facts());
+    for (const planner::PlanPart& part : space_->parts()) {
+      text += planner::ToText(part.fixed);
+      for (const planner::SweepAxis& axis : part.axes) {
+        text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
+      }
+    }
+    return text;
+  }
+
+  std::string Work(const std::string& item) const { return work_(item); }
+
+  // At rank 0.
+  ::stepcast::cli::Outcome Run(planner::Workforce& workforce) {
     PageFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
+    std::unique_ptr<planner::ResultStore> store;
+    std::optional<KeptNote> note;
+    std::int64_t known = 0;
+    if (!options_.store.empty()) {
+      auto opened = planner::ResultStore::Open(options_.store, Facts());
+      if (!opened) {
+        const planner::StoreFault& fault = opened.error();
+        return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
+      }
+      store = std::move(*opened);
+      known = store->kept();
+      note.emplace(store->kept(), kKept, store->path());
+    }
+    planner::Answers answers(space_->size(), workforce, store.get(),
+                             [this](std::int64_t plan) { return KeyOf(plan); });
+    ::stepcast::cli::Outcome outcome = Decide(answers, page);
+    if (store && outcome.status == kFailed) {
+      outcome.messages +=
+          fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
+                      store->kept().load(), kKept, Quoted(options_.store, "'", PATH_MAX));
+    } else if (known > 0) {
+      outcome.messages +=
+          fmt::format("{} {} were in {}\n", known, kKept, Quoted(options_.store, "'", PATH_MAX));
+    }
+    return outcome;
+  }
 
-    const planner::PlanSource source{.plans = space->size(),
-                                     .load = [this](std::int64_t plan) { return LoadPlan(plan); },
-                                     .has_twin =
-                                         [this](std::int64_t plan) {
-                                           return space_->HasBefore(
-                                               plan, "data_parallel.accumulate_unsharded", "false");
-                                         }};
-    const planner::SearchProblem problem = planner::ProblemOf(source);
+ private:
+  static constexpr const char* kKept = "bounds and forecasts";
+
+  ::stepcast::cli::Outcome Decide(planner::Answers& answers, PageFile& page) {
     const planner::SearchOptions search_options{.best = options_.best,
                                                 .pareto = !options_.no_front,
                                                 .threads = options_.threads,
+                                                .kind = source_.kind,
                                                 .progress = options_.progress};
-    const planner::SearchResult result = planner::Search(problem, goal, search_options);
+    const auto found = planner::Search(answers, goal_, search_options);
+    if (!found) return Failed(found.error());
+    const planner::SearchResult& result = *found;
 
     report::PlanReport report;
-    report.name = base->name;
-    report.goal = goal;
-    report.space = space->size();
+    report.name = base_->name;
+    report.goal = goal_;
+    report.space = space_->size();
     report.result = &result;
     report.best = Rows(result, result.best);
+    for (report::PlanRow& row : report.best) NameAsGood(result, row);
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
     if (options_.why > 0) {
-      report.losers =
-          Rows(result, planner::NearLosers(result, goal, options_.why,
-                                           [&](std::int64_t plan) { return space->KindOf(plan); }));
+      report.losers = Rows(result, planner::NearLosers(result, goal_, options_.why, source_.kind));
     }
     if (!result.best.empty()) {
-      auto sensitivity =
-          planner::SensitivityOf(*space, problem, goal, search_options, result, source.load);
-      if (!sensitivity) return WrongInput(sensitivity.error());
+      auto sensitivity = planner::SensitivityOf(*space_, answers, goal_, search_options, result,
+                                                problem_.screen, source_.load);
+      if (!sensitivity) {
+        const planner::SensitivityFault& fault = sensitivity.error();
+        return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
+      }
       if (sensitivity->with_more_memory) {
         report::PlanRow row = Row(result, *sensitivity->with_more_memory);
         row.outcome = sensitivity->more_memory_outcome;
@@ -239,14 +337,13 @@ class PlanSearch {
     outcome.output = options_.json  ? report::PlanJson(report)
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
-    outcome.messages = Warnings(*base);
+    outcome.messages = Warnings(*base_);
     if (!options_.emit.folder.empty()) {
       if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
     }
     return outcome;
   }
 
- private:
   std::optional<::stepcast::cli::Outcome> EmitBest(const planner::SearchResult& result,
                                                    std::string& messages) {
     if (result.best.empty()) {
@@ -258,6 +355,45 @@ class PlanSearch {
     const auto best = scenario::Load(options_.scenario, set, cache_);
     if (!best) return WrongInput(best.error());
     return EmitPlan(*best, options_.scenario, options_.emit, messages);
+  }
+
+  // "KEY=all" is every value that the key has.
+  Result<planner::SweepAxis> ReadAxis(const std::string& text) {
+    auto axis = planner::ParseSweepAxis(text);
+    if (!axis || !axis->all) return axis;
+    auto values = scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
+    if (!values) {
+      Diagnostics faults = std::move(values.error());
+      for (Diagnostic& fault : faults) {
+        if (fault.location.file == "--set " + SetOption(axis->key, "all")) {
+          fault.location.file = fmt::format("--vary {}", SetOption(axis->key, "all"));
+        }
+      }
+      return tl::unexpected(std::move(faults));
+    }
+    axis->values = std::move(*values);
+    return axis;
+  }
+
+  // What a store knows a plan by.
+  std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+
+  // Which settings differ between the plan and those that are as good.
+  void NameAsGood(const planner::SearchResult& result, report::PlanRow& row) const {
+    const auto found = result.as_good.find(row.plan);
+    if (found == result.as_good.end()) return;
+    row.as_good = static_cast<std::int64_t>(found->second.size());
+    for (const auto& [key, value] : row.settings) {
+      std::vector<std::string> values = {value};
+      for (const std::int64_t plan : found->second) {
+        for (const auto& [other_key, other] : space_->Settings(plan)) {
+          if (other_key == key && std::find(values.begin(), values.end(), other) == values.end()) {
+            values.push_back(other);
+          }
+        }
+      }
+      if (values.size() > 1) row.no_difference.emplace_back(key, std::move(values));
+    }
   }
 
   // The settings that make the plan; those that take a key out say nothing.
@@ -343,11 +479,27 @@ class PlanSearch {
   const Stopwatch stopwatch_;
   scenario::InputCache cache_;
   planner::PerThread<scenario::Variants> variants_;
-  const PlanSpace* space_ = nullptr;
+  Goal goal_;
+  std::optional<scenario::Scenario> base_;
+  std::optional<PlanSpace> space_;
+  planner::PlanSource source_;
+  planner::SearchProblem problem_;
+  planner::Work work_;
+  std::map<std::string, std::string> files_;
 };
 
 }  // namespace
 
-Outcome Plan(const PlanOptions& options) { return PlanSearch(options).Run(); }
+Outcome Plan(const PlanOptions& options) {
+  const auto search = std::make_shared<PlanSearch>(options);
+  return RunSpread({
+      .scenario = options.scenario,
+      .threads = options.threads,
+      .prepare = [search] { return search->Prepare(); },
+      .fingerprint = [search] { return search->Fingerprint(); },
+      .work = [search](const std::string& item) { return search->Work(item); },
+      .run = [search](planner::Workforce& workforce) { return search->Run(workforce); },
+  });
+}
 
 }  // namespace stepcast::cli

@@ -25,8 +25,8 @@ std::string Left(double seconds) {
 
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed) {
-  std::string text =
-      fmt::format("{} of {} combinations", report::Grouped(done), report::Grouped(all));
+  std::string text = fmt::format("{} of {} combination{}", report::Grouped(done),
+                                 report::Grouped(all), all == 1 ? "" : "s");
   const auto worked_out = static_cast<double>(done - known);
   if (worked_out < 1 || passed.count() <= 0) return text;
   const double rate = worked_out / passed.count();

@@ -12,6 +12,7 @@ TEST(ProgressLineTest, RateAndTimeLeftAreOfWhatWasWorkedOut) {
   // 1,000 of 1,234 in 2 s: 500/s; 18,766 are left, 37.5 s.
   EXPECT_EQ(ProgressText(1234, 234, 20'000, seconds(2)),
             "1,234 of 20,000 combinations, 500/s, 38 s left");
+  EXPECT_EQ(ProgressText(0, 0, 1, seconds(0)), "0 of 1 combination");
   EXPECT_EQ(ProgressText(234, 234, 20'000, seconds(2)), "234 of 20,000 combinations");
   // One in 2 s: 0.5/s, 400 s for the 200 that are left.
   EXPECT_EQ(ProgressText(1, 0, 201, seconds(2)), "1 of 201 combinations, 0.5/s, 7 min left");

@@ -134,8 +134,7 @@ class Run {
     for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
     const auto scenario = worker.variants.Load(worker.overrides);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
-    auto forecast =
-        worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
+    auto forecast = worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
     if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
     return forecast;
   }
@@ -154,7 +153,7 @@ class Run {
         return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
       }
       store = std::move(*opened);
-      note.emplace(store->kept(), grid_->rows(), store->path());
+      note.emplace(store->kept(), fmt::format("of {}", Combinations()), store->path());
     }
     planner::Progress progress;
     if (options_.progress) {
@@ -167,8 +166,8 @@ class Run {
       Outcome failed = Failed(result.error());
       if (store) {
         failed.messages += fmt::format(
-            "stepcast: {} of {} combinations are kept in {}: the same command goes on from there\n",
-            store->kept().load(), grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+            "stepcast: {} of {} are kept in {}: the same command goes on from there\n",
+            store->kept().load(), Combinations(), Quoted(options_.store, "'", PATH_MAX));
       }
       return failed;
     }
@@ -192,6 +191,10 @@ class Run {
     forecast::Forecaster forecaster;
     std::vector<std::string> overrides;  // of the row
   };
+
+  std::string Combinations() const {
+    return fmt::format("{} combination{}", grid_->rows(), grid_->rows() == 1 ? "" : "s");
+  }
 
   Result<void> MakeGrid() {
     std::vector<planner::SweepAxis> axes;
@@ -272,8 +275,8 @@ class Run {
                          : report::SweepText(*grid_, result.rows);
     if (first) outcome.messages = Warnings(*first);
     if (result.known > 0) {
-      outcome.messages += fmt::format("{} of {} combinations were in {}\n", result.known,
-                                      grid_->rows(), Quoted(options_.store, "'", PATH_MAX));
+      outcome.messages += fmt::format("{} of {} were in {}\n", result.known, Combinations(),
+                                      Quoted(options_.store, "'", PATH_MAX));
     }
     return outcome;
   }

@@ -16,6 +16,8 @@
 #include "src/lowering/lowering.h"
 #include "src/model/model.h"
 #include "src/planner/program_bounds.h"
+#include "src/planner/program_digest.h"
+#include "src/planner/short_program.h"
 
 namespace stepcast::planner {
 namespace {
@@ -157,7 +159,6 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
   }
   bound.over = bound.memory + outside - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
-  if (bound.fits) bound.over = Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
   if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {
     return;
@@ -213,21 +214,23 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   return bound;
 }
 
-Result<Bound> Bounds::OfProgram(const Scenario& scenario) {
+Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, bool digest) {
   auto kernels = OfKernels(scenario);
-  if (!kernels) return kernels;
-  const program::Program program = lowering::Lower(scenario);
+  if (!kernels) return tl::unexpected(std::move(kernels.error()));
+  const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   const bool barrier = scenario.plan.training.step_barrier;
-  Bound bound;
-  bound.step_time =
-      std::max({kernels->step_time, UndisturbedStepTime(program, *prices, barrier, analytic),
-                DisturbedComputeTime(program, *prices, analytic)});
-  bound.memory = std::max(kernels->memory, HandedOutAtLeast(program));
+  OfItsProgram result;
+  Bound& bound = result.bound;
+  bound.step_time = std::max({kernels->step_time,
+                              UndisturbedStepTime(program, *prices, barrier, analytic, repeated),
+                              DisturbedComputeTime(program, *prices, analytic, repeated)});
+  bound.memory = std::max(kernels->memory, HandedOutAtLeast(program, repeated));
   SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
-  return bound;
+  if (digest && analytic) result.digest = DigestOf(program, repeated, *prices);
+  return result;
 }
 
 }  // namespace stepcast::planner

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
@@ -18,7 +20,8 @@ struct Bound {
   Bytes memory{};         // nor its peak
   bool fits = true;       // false: the forecast says that it does not fit
   bool fits_host = true;  // as far as it is the devices that lack memory
-  Bytes over{};           // where it does not fit: by at least so much
+  // It needs at least so much more than there is; negative: at most so much stays free.
+  Bytes over{};
 };
 
 // Keeps what plans share; not to be used by two threads at once.
@@ -44,7 +47,21 @@ class Bounds {
   //           compute stream with the least that everything beside it must take away from its
   //           kernels
   //   memory  what is handed out in host order, released as early as can be
-  Result<Bound> OfProgram(const scenario::Scenario& scenario);
+  Result<Bound> OfProgram(const scenario::Scenario& scenario) {
+    auto found = LookAtProgram(scenario, false);
+    if (!found) return tl::unexpected(std::move(found.error()));
+    return found->bound;
+  }
+
+  struct OfItsProgram {
+    Bound bound;
+    // 128 bits that are equal for programs that run alike: the same operations by stream, duration
+    // and demand, the same buffers and events in the same order; and as good as never equal for two
+    // that do not. Empty if not asked for, or if more than that decides (cluster.network is not
+    // analytic).
+    std::string digest;
+  };
+  Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
   struct Kept;

@@ -67,10 +67,11 @@ Settings ToSettings(const std::string& text) {
 
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& workforce,
                                          ResultStore* store) {
+  const auto& key = list.key ? list.key : list.item;
   std::vector<std::int64_t> left;  // what the store does not know; unused without a store
   if (store != nullptr) {
     for (std::int64_t i = 0; i < list.count; ++i) {
-      const std::optional<std::string> known = store->Find(list.item(i));
+      const std::optional<std::string> known = store->Find(key(i));
       if (!known) {
         left.push_back(i);
       } else if (!list.done(i, *known)) {
@@ -91,7 +92,7 @@ tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& 
                            [&](std::int64_t index, std::string result) {
                              const bool more = list.done(at(index), result);
                              if (store == nullptr) return more;
-                             store->Put(list.item(at(index)), std::move(result));
+                             store->Put(key(at(index)), std::move(result));
                              return more && store->good();
                            }});
     if (!run) return tl::unexpected(run.error().message);

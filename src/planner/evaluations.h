@@ -25,6 +25,8 @@ Settings ToSettings(const std::string& text);
 struct EvaluationList {
   std::int64_t count = 0;
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
+  // What the store knows an item's result by; null: the item.
+  std::function<std::string(std::int64_t index)> key{};
   // For each item once, in any order, never from two threads at once. False: enough.
   std::function<bool(std::int64_t index, const std::string& result)> done;
   // Called when those that the store knows are done, with their number; may be empty.

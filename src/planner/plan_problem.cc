@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "fmt/format.h"
 #include "src/forecast/forecast.h"
+#include "src/lowering/host_offload.h"
 #include "src/planner/bounds.h"
 
 namespace stepcast::planner {
@@ -15,6 +17,14 @@ using scenario::Scenario;
 bool PutsNothingOff(const plan::Plan& plan) {
   return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
          plan.data_parallel.framework != plan::Framework::kReference;
+}
+
+// What a forecast depends on: the program and its prices, what a node's host holds, and what is the
+// same for plans that differ in settings of data parallelism alone.
+std::string ProgramId(const Scenario& scenario, const std::string& kind,
+                      const std::string& digest) {
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  return fmt::format("{} {} {} {}", kind, host.memory.count(), host.drives.count(), digest);
 }
 
 Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
@@ -33,9 +43,18 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
   screened.same_as_another = PutsNothingOff(scenario->plan) && source.has_twin(plan);
   if (screened.same_as_another) return screened;
   thread_local Bounds bounds;
-  const auto bound = closely ? bounds.OfProgram(*scenario) : bounds.OfKernels(*scenario);
-  if (!bound) return refuse(bound.error());
-  screened.bound = *bound;
+  if (!closely) {
+    const auto bound = bounds.OfKernels(*scenario);
+    if (!bound) return refuse(bound.error());
+    screened.bound = *bound;
+    return screened;
+  }
+  const auto found = bounds.LookAtProgram(*scenario, source.kind != nullptr);
+  if (!found) return refuse(found.error());
+  screened.bound = found->bound;
+  if (!found->digest.empty()) {
+    screened.program = ProgramId(*scenario, source.kind(plan), found->digest);
+  }
   return screened;
 }
 
@@ -56,10 +75,11 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   outcome.memory = memory.peak;
   outcome.fits = memory.fits;
   outcome.fits_host = memory.fits_host();
+  outcome.over = memory.reserved + memory.outside - memory.capacity;
+  outcome.flushes = static_cast<int>(memory.allocator_flushes);
   if (!memory.fits) {
-    outcome.over =
-        std::max({memory.reserved + memory.outside - memory.capacity,
-                  memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
+    outcome.over = std::max(
+        {outcome.over, memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
   }
   return outcome;
 }

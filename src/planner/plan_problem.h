@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "src/base/diagnostic.h"
-#include "src/planner/search.h"
+#include "src/planner/search_problem.h"
 #include "src/scenario/scenario.h"
 
 // Plans as a search sees them: numbers with bounds and forecasts.
@@ -17,6 +17,9 @@ struct PlanSource {
   // Whether a plan with a lower number differs in data_parallel.accumulate_unsharded alone, which
   // is false there.
   std::function<bool(std::int64_t)> has_twin;
+  // Equal for plans that differ in settings of data parallelism alone, but framework and stage.
+  // Null: no plan's forecast is taken for another's.
+  std::function<std::string(std::int64_t)> kind{};
 };
 
 // `source` must outlive the problem.

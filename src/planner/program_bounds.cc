@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,40 +27,157 @@ class Recurrence {
       : program_(program),
         prices_(prices),
         counts_collectives_(counts_collectives),
-        streams_(program.streams.size()),
-        events_(program.events.size()),
-        communicators_(program.communicators.size()) {}
+        events_at_(kStreams + program.streams.size()),
+        communicators_at_(events_at_ + program.events.size()),
+        times_(communicators_at_ + program.communicators.size()),
+        touched_(times_.size()) {}
 
   // When all of these instructions, and those of earlier calls, are done.
-  Time Run(const std::vector<Instruction>& instructions) {
+  Time Run(std::span<const Instruction> instructions) {
     for (const Instruction& instruction : instructions) Issue(instruction);
-    end_ = std::max(end_, host_);
-    return end_;
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+    return times_[kEnd];
+  }
+
+  // The same of a step with a part that is repeated.
+  Time Run(const std::vector<Instruction>& step, const Repeated& repeated) {
+    const std::span<const Instruction> all(step);
+    if (repeated.more == 0) return Run(all);
+    const std::size_t size = repeated.last - repeated.first;
+    Run(all.first(repeated.first - size));
+    Run(all.subspan(repeated.first - size, size), &before_last_);
+    Run(all.subspan(repeated.first, size), &last_);
+    Repeat(all, repeated);
+    // Events as those that follow know them.
+    for (const auto& [from, records] :
+         {std::pair(repeated.first - size, &before_last_), std::pair(repeated.first, &last_)}) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const Instruction& instruction = step[from + i];
+        if (instruction.opcode == Opcode::kRecordEvent) {
+          times_[events_at_ + instruction.operand] = (*records)[i];
+        }
+      }
+    }
+    return Run(all.subspan(repeated.last));
   }
 
   // The host goes on when all is done.
-  void Wait() { host_ = end_; }
+  void Wait() { times_[kHost] = times_[kEnd]; }
 
  private:
+  // Times by what they are of: all that is done, the host, streams, events, communicators.
+  static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
+
+  // Notes the time of each record, too.
+  void Run(std::span<const Instruction> instructions, std::vector<Time>* records) {
+    records->assign(instructions.size(), Time());
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      Issue(instructions[i]);
+      if (instructions[i].opcode == Opcode::kRecordEvent) {
+        (*records)[i] = times_[events_at_ + instructions[i].operand];
+      }
+    }
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+  }
+
+  // One repetition: what waits for a record of it, or of the one before, finds it by its distance.
+  void RunRepeated(const std::vector<std::size_t>& sources, std::span<const Instruction> all,
+                   const Repeated& repeated) {
+    const std::size_t size = repeated.last - repeated.first;
+    std::swap(before_last_, last_);
+    for (std::size_t i = 0; i < size; ++i) {
+      const Instruction& instruction = all[repeated.first + i];
+      const std::size_t source = sources[repeated.first + i];
+      if (instruction.opcode == Opcode::kRecordEvent) {
+        last_[i] = std::max(times_[kStreams + instruction.stream], times_[kHost]);
+      } else if (source == kNoSource || source < repeated.first - size) {
+        Issue(instruction);
+      } else {
+        const Time record = source >= repeated.first ? last_[source - repeated.first]
+                                                     : before_last_[source + size - repeated.first];
+        Time& waits =
+            instruction.opcode == Opcode::kHostWaitEvent ? Touch(kHost) : Stream(instruction);
+        waits = std::max(waits, record);
+      }
+    }
+    times_[kEnd] = std::max(times_[kEnd], times_[kHost]);
+  }
+
+  // Each time after the instructions is a maximum of sums of times before, those of records
+  // included. If all times that they touch grew by the same twice in a row they go on like that:
+  // what is not touched does not grow, and a host that waits for nothing grows by what issuing
+  // takes, here no more than the others; a time that came from one of these would have grown by
+  // less than the others. So these have no say in the others' any more.
+  void Repeat(std::span<const Instruction> all, const Repeated& repeated) {
+    const auto part = all.subspan(repeated.first, repeated.last - repeated.first);
+    const bool host_waits =
+        std::any_of(part.begin(), part.end(), [](const Instruction& instruction) {
+          return instruction.opcode == Opcode::kHostWaitEvent;
+        });
+    if (sources_.empty()) sources_ = SourcesOfWaits(program_);
+    std::vector<Time> before;
+    Time growth;  // of the time before, if it was the same for all
+    for (std::int64_t more = repeated.more; more > 0; --more) {
+      before = times_;
+      std::fill(touched_.begin(), touched_.end(), 0);
+      RunRepeated(sources_, all, repeated);
+      touched_[kEnd] = 1;
+      if (!host_waits) touched_[kHost] = 0;
+      const Time now = times_[kEnd] - before[kEnd];
+      const Time of_host = times_[kHost] - before[kHost];
+      bool even = now > Time() && of_host <= now;
+      for (std::size_t i = 0; i < times_.size() && even; ++i) {
+        if (touched_[i] != 0) even = times_[i] - before[i] == now;
+      }
+      for (std::size_t i = 0; i < part.size() && even; ++i) {
+        if (part[i].opcode == Opcode::kRecordEvent) even = last_[i] - before_last_[i] == now;
+      }
+      if (even && now == growth) {
+        const Time rest = now * (more - 1);
+        for (std::size_t i = 0; i < times_.size(); ++i) {
+          if (touched_[i] != 0) times_[i] += rest;
+        }
+        if (!host_waits) times_[kHost] += of_host * (more - 1);
+        for (std::size_t i = 0; i < part.size(); ++i) {
+          if (part[i].opcode != Opcode::kRecordEvent) continue;
+          last_[i] += rest;
+          before_last_[i] += rest;
+        }
+        return;
+      }
+      growth = even ? now : Time();
+    }
+  }
+
+  Time& Touch(std::size_t at) {
+    touched_[at] = 1;
+    return times_[at];
+  }
+  Time& Stream(const Instruction& instruction) { return Touch(kStreams + instruction.stream); }
+  void Issuing(Time time) {
+    if (time > Time()) Touch(kHost) += time;
+  }
+
   void Occupy(Time& stream, Time duration) {
-    stream = std::max(stream, host_) + duration;
-    end_ = std::max(end_, stream);
+    stream = std::max(stream, times_[kHost]) + duration;
+    times_[kEnd] = std::max(times_[kEnd], stream);
   }
 
   void Issue(const Instruction& instruction) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        host_ += prices_.IssueOf(program_.kernels[instruction.operand]);
-        Occupy(streams_[instruction.stream], prices_.kernels[instruction.operand].alone());
+        Issuing(prices_.IssueOf(program_.kernels[instruction.operand]));
+        Occupy(Stream(instruction), prices_.kernels[instruction.operand].alone());
         break;
       case Opcode::kCopy:
-        host_ += prices_.issue_copy;
-        Occupy(streams_[instruction.stream], prices_.copies[instruction.operand].alone());
+        Issuing(prices_.issue_copy);
+        Occupy(Stream(instruction), prices_.copies[instruction.operand].alone());
         break;
       case Opcode::kCollective: {
-        host_ += prices_.issue_collective;
-        Time& turn = communicators_[program_.collectives[instruction.operand].communicator];
-        Time& stream = streams_[instruction.stream];
+        Issuing(prices_.issue_collective);
+        Time& turn =
+            Touch(communicators_at_ + program_.collectives[instruction.operand].communicator);
+        Time& stream = Stream(instruction);
         stream = std::max(stream, turn);
         const Time alone = prices_.collectives[instruction.operand].demand.alone();
         Occupy(stream, counts_collectives_ ? alone : Time());
@@ -67,19 +185,22 @@ class Recurrence {
         break;
       }
       case Opcode::kHostTask:
-        host_ += program_.host_tasks[instruction.operand].duration;
+        Issuing(program_.host_tasks[instruction.operand].duration);
         break;
       case Opcode::kRecordEvent:
-        events_[instruction.operand] = std::max(streams_[instruction.stream], host_);
+        Touch(events_at_ + instruction.operand) =
+            std::max(times_[kStreams + instruction.stream], times_[kHost]);
         break;
       case Opcode::kWaitEvent: {
-        Time& stream = streams_[instruction.stream];
-        stream = std::max(stream, events_[instruction.operand]);
+        Time& stream = Stream(instruction);
+        stream = std::max(stream, times_[events_at_ + instruction.operand]);
         break;
       }
-      case Opcode::kHostWaitEvent:
-        host_ = std::max(host_, events_[instruction.operand]);
+      case Opcode::kHostWaitEvent: {
+        Time& host = Touch(kHost);
+        host = std::max(host, times_[events_at_ + instruction.operand]);
         break;
+      }
       case Opcode::kAllocate:
       case Opcode::kRelease:
       case Opcode::kRecordStream:
@@ -90,8 +211,11 @@ class Recurrence {
   const Program& program_;
   const cost::Prices& prices_;
   const bool counts_collectives_;
-  Time host_, end_;
-  std::vector<Time> streams_, events_, communicators_;
+  const std::size_t events_at_, communicators_at_;
+  std::vector<Time> times_;
+  std::vector<char> touched_;
+  std::vector<std::size_t> sources_;
+  std::vector<Time> before_last_, last_;  // of the records of the last two repetitions
 };
 
 using Shares = std::array<double, kResources>;
@@ -157,26 +281,26 @@ double CostOfLane(const Lane& lane, const ComputeStream& compute,
 }  // namespace
 
 Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, bool barrier,
-                         bool counts_collectives) {
+                         bool counts_collectives, const Repeated& repeated) {
   Recurrence recurrence(program, prices, counts_collectives);
   recurrence.Run(program.prologue);
   if (barrier) {
     recurrence.Wait();
-    Time before = recurrence.Run(program.step);
+    Time before = recurrence.Run(program.step, repeated);
     recurrence.Wait();
-    return recurrence.Run(program.step) - before;
+    return recurrence.Run(program.step, repeated) - before;
   }
   // The first steps may differ from those that repeat.
   constexpr int kSteps = 3;
   std::array<Time, kSteps> ends;
-  for (Time& end : ends) end = recurrence.Run(program.step);
+  for (Time& end : ends) end = recurrence.Run(program.step, repeated);
   Time least = ends[1] - ends[0];
   for (int i = 2; i < kSteps; ++i) least = std::min(least, ends[i] - ends[i - 1]);
   return least;
 }
 
 Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
-                          bool counts_collectives) {
+                          bool counts_collectives, const Repeated& repeated) {
   // How often each operation is issued: first on the compute stream, then elsewhere by stream (by
   // communicator, for collectives).
   const std::size_t lanes = program.streams.size();
@@ -186,15 +310,18 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
   std::vector<std::int64_t> kernels = counts_of(program.kernels.size());
   std::vector<std::int64_t> copies = counts_of(program.copies.size());
   std::vector<std::int64_t> collectives(2 * program.collectives.size());
-  for (const Instruction& instruction : program.step) {
+  for (std::size_t i = 0; i < program.step.size(); ++i) {
+    const Instruction& instruction = program.step[i];
+    const std::int64_t times =
+        i >= repeated.first && i < repeated.last ? 1 + repeated.more : std::int64_t{1};
     const std::size_t at = instruction.operand * lanes + instruction.stream;
     if (instruction.opcode == Opcode::kKernel) {
-      ++kernels[at];
+      kernels[at] += times;
     } else if (instruction.opcode == Opcode::kCopy) {
-      ++copies[at];
+      copies[at] += times;
     } else if (instruction.opcode == Opcode::kCollective && counts_collectives) {
       const bool beside = instruction.stream != Program::kComputeStream;
-      ++collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)];
+      collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)] += times;
     }
   }
   ComputeStream compute;
@@ -259,9 +386,9 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
   return compute.alone + Picoseconds(static_cast<std::int64_t>(seconds * 1e12));
 }
 
-Bytes HandedOutAtLeast(const Program& program) {
+Bytes HandedOutAtLeast(const Program& program, const Repeated& repeated) {
   Bytes in_use, most;
-  const auto run = [&](const std::vector<Instruction>& instructions) {
+  const auto run = [&](std::span<const Instruction> instructions) {
     for (const Instruction& instruction : instructions) {
       if (instruction.opcode == Opcode::kAllocate) {
         in_use += program.buffers[instruction.operand].size;
@@ -271,9 +398,19 @@ Bytes HandedOutAtLeast(const Program& program) {
       }
     }
   };
+  const auto run_step = [&] {
+    const std::span<const Instruction> all(program.step);
+    run(all.first(repeated.last));
+    for (std::int64_t left = repeated.more; left > 0; --left) {
+      const Bytes before = in_use;
+      run(all.subspan(repeated.first, repeated.last - repeated.first));
+      if (in_use == before) break;  // and so it goes on
+    }
+    run(all.subspan(repeated.last));
+  };
   run(program.prologue);
-  run(program.step);
-  run(program.step);  // what one step leaves to the next
+  run_step();
+  run_step();  // what one step leaves to the next
   return most;
 }
 

@@ -1,17 +1,16 @@
 #include "src/planner/search.h"
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cmath>
-#include <mutex>
+#include <cstddef>
 #include <queue>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "oneapi/tbb/parallel_for.h"
-#include "oneapi/tbb/task_arena.h"
 #include "src/base/check.h"
+#include "src/planner/workforce.h"
 
 namespace stepcast::planner {
 namespace {
@@ -67,39 +66,43 @@ Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time 
   return score;
 }
 
+using Finding = tl::expected<void, std::string>;
+
 // What a search is after when nothing fits: the plans that lack least.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
  public:
-  Searcher(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
+  Searcher(Answers& answers, const Goal& goal, const SearchOptions& options,
            const SearchResult* known)
-      : problem_(problem),
-        goal_(goal),
-        options_(options),
-        known_(known),
-        arena_(options.threads > 0 ? options.threads : oneapi::tbb::task_arena::automatic) {}
+      : answers_(answers), goal_(goal), options_(options), known_(known) {}
 
-  SearchResult Run() {
+  tl::expected<SearchResult, std::string> Run() {
     if (known_ == nullptr) {
-      Screen();
+      if (auto screened = Screen(); !screened) return tl::unexpected(screened.error());
     } else {
       result_.fates = known_->fates;
       result_.facts = known_->facts;
       result_.bounds = known_->bounds;
       result_.sharp = known_->sharp;
       result_.illegal = known_->illegal;
+      result_.programs = known_->programs;
+      for (const auto& [plan, outcome] : known_->outcomes) Share(plan, outcome);
     }
     pending_.assign(result_.fates.size(), true);
-    for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
+    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (LeftOut(plan)) pending_[At(plan)] = false;
       if (pending_[At(plan)]) Judge(plan);
     }
-    FindBest();
-    if (options_.pareto && !best_.empty()) FindFront();
+    Finding found = FindBest();
+    if (found && options_.pareto && !ranked_.empty()) found = FindFront();
+    if (!found) return tl::unexpected(found.error());
     NameTheRest();
-    for (const Score& score : best_) result_.best.push_back(score.plan);
-    if (best_.empty()) FindNearest();
+    const Ranking ranking = Rank();
+    result_.best = ranking.best;
+    result_.as_good = AsGoodAs(ranking.best);
+    if (ranked_.empty()) found = FindNearest();
+    if (!found) return tl::unexpected(found.error());
     return std::move(result_);
   }
 
@@ -111,39 +114,25 @@ class Searcher {
     return fate == Fate::kIllegal || fate == Fate::kSame;
   }
 
-  template <typename Function>
-  void Parallel(std::size_t count, const Function& function) {
-    arena_.execute([&] {
-      oneapi::tbb::parallel_for(std::size_t{0}, count, function, oneapi::tbb::simple_partitioner());
-    });
-  }
-
   void Report() {
     if (!options_.progress) return;
-    options_.progress(problem_.plans, static_cast<std::int64_t>(result_.outcomes.size()));
+    options_.progress(answers_.plans(), static_cast<std::int64_t>(result_.outcomes.size()));
   }
 
-  void Screen() {
-    const auto plans = static_cast<std::size_t>(problem_.plans);
+  Finding Screen() {
+    const auto plans = static_cast<std::size_t>(answers_.plans());
     result_.fates.assign(plans, Fate::kBound);
     result_.facts.resize(plans);
     result_.bounds.resize(plans);
     result_.sharp.assign(plans, false);
-    std::atomic<std::int64_t> done{0};
-    std::mutex reporting;
-    std::mutex counting;
+    std::int64_t done = 0;
     std::map<std::string, std::int64_t> first;  // plan of the example
-    constexpr std::size_t kBlock = 64;
-    Parallel((plans + kBlock - 1) / kBlock, [&](std::size_t block) {
-      for (std::size_t i = block * kBlock; i < std::min(plans, (block + 1) * kBlock); ++i) {
-        const auto plan = static_cast<std::int64_t>(i);
-        Screened screened = problem_.screen(plan);
-        result_.facts[i] = screened.facts;
-        result_.bounds[i] = screened.bound;
-        if (screened.same_as_another) result_.fates[i] = Fate::kSame;
-        if (screened.illegal_code.empty()) continue;
-        result_.fates[i] = Fate::kIllegal;
-        const std::lock_guard<std::mutex> lock(counting);
+    return answers_.Screen([&](std::int64_t plan, Screened screened) {
+      result_.facts[At(plan)] = screened.facts;
+      result_.bounds[At(plan)] = screened.bound;
+      if (screened.same_as_another) result_.fates[At(plan)] = Fate::kSame;
+      if (!screened.illegal_code.empty()) {
+        result_.fates[At(plan)] = Fate::kIllegal;
         IllegalReason& reason = result_.illegal[screened.illegal_code];
         ++reason.count;
         const auto [example, added] = first.emplace(screened.illegal_code, plan);
@@ -152,17 +141,18 @@ class Searcher {
           reason.example = std::move(screened.illegal_message);
         }
       }
-      done += kBlock;
-      const std::unique_lock<std::mutex> lock(reporting, std::try_to_lock);
-      if (options_.progress && lock.owns_lock()) {
-        options_.progress(std::min(done.load(), problem_.plans), 0);
-      }
+      constexpr std::int64_t kPause = 64;
+      if (++done % kPause == 0 && options_.progress) options_.progress(done, 0);
     });
   }
 
   bool MayFit(const Bound& bound, const PlanFacts& facts) const {
-    if (bound.fits) return true;
-    return bound.fits_host && bound.over <= Spare(facts);
+    return FitsWith(bound.fits, bound.fits_host, bound.over, facts);
+  }
+  // Also if devices had more memory than they have, and what must stay free did.
+  bool FitsWith(bool fits, bool fits_host, Bytes over, const PlanFacts& facts) const {
+    if (!fits && !(fits_host && over <= Spare(facts))) return false;
+    return over + HeadroomOf(goal_, facts) <= std::max(Spare(facts), Bytes(0));
   }
   Bytes Spare(const PlanFacts& facts) const {
     return Bytes(std::llround(goal_.spare_memory * static_cast<double>(facts.capacity.count())));
@@ -194,7 +184,8 @@ class Searcher {
   Score ScoreOfBound(std::int64_t plan, Want want) const {
     const Bound& bound = result_.bounds[At(plan)];
     if (want == Want::kGoal) return ScoreOf(plan, bound.step_time, bound.memory);
-    return {.first = static_cast<double>(bound.over.count()),
+    const Bytes lacks = bound.over + HeadroomOf(goal_, result_.facts[At(plan)]);
+    return {.first = static_cast<double>(lacks.count()),
             .time = bound.step_time.picoseconds(),
             .memory = bound.memory.count(),
             .plan = plan};
@@ -208,17 +199,20 @@ class Searcher {
   bool Feasible(std::int64_t plan, const Outcome& outcome) const {
     if (!outcome.illegal_message.empty()) return false;
     const PlanFacts& facts = result_.facts[At(plan)];
-    const bool fits = outcome.fits ||
-                      (outcome.fits_host && goal_.spare_memory > 0 && outcome.over <= Spare(facts));
-    return fits && MeetsDeadline(facts, outcome.step_time);
+    return FitsWith(outcome.fits, outcome.fits_host, outcome.over, facts) &&
+           MeetsDeadline(facts, outcome.step_time);
   }
 
-  Outcome Simulate(std::int64_t plan) const {
-    if (known_ != nullptr) {
-      const auto found = known_->outcomes.find(plan);
-      if (found != known_->outcomes.end()) return found->second;
-    }
-    return problem_.simulate(plan);
+  // Plans of the same program have one outcome.
+  void Share(std::int64_t plan, const Outcome& outcome) {
+    const auto program = result_.programs.find(plan);
+    if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
+  }
+  const Outcome* SharedOutcome(std::int64_t plan) const {
+    const auto program = result_.programs.find(plan);
+    if (program == result_.programs.end()) return nullptr;
+    const auto outcome = by_program_.find(program->second);
+    return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
   // What the next stage says of each plan of a round: a sharper bound, or after that a forecast.
@@ -226,46 +220,129 @@ class Searcher {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
   };
-  Stage WorkOut(const std::vector<std::int64_t>& round) {
+  tl::expected<Stage, std::string> WorkOut(const std::vector<std::int64_t>& round) {
     Stage stage{std::vector<Screened>(round.size()), std::vector<Outcome>(round.size())};
-    Parallel(round.size(), [&](std::size_t i) {
-      if (result_.sharp[At(round[i])]) {
-        stage.outcomes[i] = Simulate(round[i]);
-      } else {
-        stage.sharper[i] = problem_.sharpen(round[i]);
+    std::vector<std::int64_t> to_sharpen, to_simulate;
+    std::set<std::string> programs;  // of those to simulate
+    for (const std::int64_t plan : round) {
+      if (!result_.sharp[At(plan)]) {
+        to_sharpen.push_back(plan);
+      } else if (known_ == nullptr || !known_->outcomes.contains(plan)) {
+        const auto program = result_.programs.find(plan);
+        const bool own = program == result_.programs.end();
+        if (SharedOutcome(plan) == nullptr && (own || programs.insert(program->second).second)) {
+          to_simulate.push_back(plan);
+        }
       }
-    });
+    }
+    auto sharper = answers_.Sharpen(to_sharpen);
+    if (!sharper) return tl::unexpected(sharper.error());
+    auto outcomes = answers_.Simulate(to_simulate);
+    if (!outcomes) return tl::unexpected(outcomes.error());
+    for (std::size_t i = 0; i < to_simulate.size(); ++i) Share(to_simulate[i], (*outcomes)[i]);
+    std::size_t sharpened = 0, simulated = 0;
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      const std::int64_t plan = round[i];
+      if (sharpened < to_sharpen.size() && to_sharpen[sharpened] == plan) {
+        stage.sharper[i] = std::move((*sharper)[sharpened++]);
+      } else if (simulated < to_simulate.size() && to_simulate[simulated] == plan) {
+        stage.outcomes[i] = std::move((*outcomes)[simulated++]);
+      } else if (known_ != nullptr && known_->outcomes.contains(plan)) {
+        stage.outcomes[i] = known_->outcomes.at(plan);
+      } else {
+        stage.outcomes[i] = *SharedOutcome(plan);
+        ++result_.shared;
+      }
+    }
     return stage;
   }
 
+  void TakeSharper(std::int64_t plan, Screened& screened) {
+    result_.sharp[At(plan)] = true;
+    ++result_.sharpened;
+    if (!screened.illegal_code.empty()) return;
+    result_.bounds[At(plan)] = screened.bound;
+    if (!screened.program.empty()) result_.programs[plan] = std::move(screened.program);
+  }
+
   // Takes each plan of a round one stage further: bound, sharper bound, forecast.
-  void Advance(const std::vector<std::int64_t>& round) {
-    auto [sharper, outcomes] = WorkOut(round);
+  Finding Advance(const std::vector<std::int64_t>& round) {
+    auto stage = WorkOut(round);
+    if (!stage) return tl::unexpected(stage.error());
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::int64_t plan = round[i];
       if (!result_.sharp[At(plan)]) {
-        result_.sharp[At(plan)] = true;
-        ++result_.sharpened;
-        if (sharper[i].illegal_code.empty()) {
-          result_.bounds[At(plan)] = sharper[i].bound;
-        } else {
-          IllegalReason& reason = result_.illegal[sharper[i].illegal_code];
-          if (reason.count++ == 0) reason.example = std::move(sharper[i].illegal_message);
+        Screened& sharper = stage->sharper[i];
+        TakeSharper(plan, sharper);
+        if (!sharper.illegal_code.empty()) {
+          IllegalReason& reason = result_.illegal[sharper.illegal_code];
+          if (reason.count++ == 0) reason.example = std::move(sharper.illegal_message);
           End(plan, Fate::kIllegal);
         }
         continue;
       }
       End(plan, Fate::kSimulated);
-      Outcome& outcome = outcomes[i];
+      Outcome& outcome = stage->outcomes[i];
       if (Feasible(plan, outcome)) {
-        best_.insert(ScoreOf(plan, outcome.step_time, outcome.memory));
-        if (static_cast<int>(best_.size()) > options_.best) best_.erase(std::prev(best_.end()));
+        ranked_.insert(ScoreOf(plan, outcome.step_time, outcome.memory));
         AddToFront({outcome.step_time.picoseconds(), outcome.memory.count(),
                     result_.facts[At(plan)].gpus, plan});
       }
       result_.outcomes.emplace(plan, std::move(outcome));
     }
     Report();
+    return {};
+  }
+
+  // The best by what has been simulated so far.
+  struct Ranking {
+    std::vector<std::int64_t> best;
+    // What is not better than this changes nothing; null: everything might.
+    const Score* last = nullptr;
+  };
+  Ranking Rank() const {
+    Ranking ranking;
+    const auto most = static_cast<std::size_t>(std::max(options_.best, kMostRanked));
+    std::size_t looked_at = 0;
+    for (const Score& score : ranked_) {
+      if (Leader(ranking.best, score.plan) < 0) ranking.best.push_back(score.plan);
+      const bool enough =
+          ranking.best.size() == static_cast<std::size_t>(options_.best) || ++looked_at == most;
+      if (!enough) continue;
+      ranking.last = &score;
+      break;
+    }
+    return ranking;
+  }
+
+  // The first of these that the plan, which is ranked after them, is as good as; -1: none.
+  std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const {
+    if (!options_.kind) return -1;
+    for (const std::int64_t other : best) {
+      if (AsGood(result_.outcomes.at(other), result_.outcomes.at(plan)) &&
+          options_.kind(other) == options_.kind(plan)) {
+        return other;
+      }
+    }
+    return -1;
+  }
+
+  std::map<std::int64_t, std::vector<std::int64_t>> AsGoodAs(
+      const std::vector<std::int64_t>& best) const {
+    std::map<std::int64_t, std::vector<std::int64_t>> as_good;
+    std::size_t ranked = 0;  // of the best
+    for (const Score& score : ranked_) {
+      if (ranked < best.size() && best[ranked] == score.plan) {
+        ++ranked;
+        continue;
+      }
+      const std::vector<std::int64_t> before(best.begin(),
+                                             best.begin() + static_cast<std::ptrdiff_t>(ranked));
+      const std::int64_t leader = Leader(before, score.plan);
+      if (leader >= 0) as_good[leader].push_back(score.plan);
+    }
+    for (auto& [leader, plans] : as_good) std::sort(plans.begin(), plans.end());
+    return as_good;
   }
 
   void AddToFront(const Point& point) {
@@ -282,37 +359,37 @@ class Searcher {
 
   // Best first: who has the best bound is looked at more closely, until nobody's bound is better
   // than the last of the best.
-  void FindBest() {
+  Finding FindBest() {
     std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
     {
       std::vector<Score> scores;
-      for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
+      for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
         if (pending_[At(plan)]) scores.push_back(ScoreOfBound(plan, Want::kGoal));
       }
       queue = decltype(queue)(std::greater<>(), std::move(scores));
     }
-    const auto wanted = [&](const Score& score) {
-      return static_cast<int>(best_.size()) < options_.best || score < *std::prev(best_.end());
-    };
     std::vector<std::int64_t> round;
     while (!queue.empty()) {
       round.clear();
-      while (!queue.empty() && round.size() < kRound && wanted(queue.top())) {
+      const Ranking ranking = Rank();
+      while (!queue.empty() && round.size() < kRound &&
+             (ranking.last == nullptr || queue.top() < *ranking.last)) {
         round.push_back(queue.top().plan);
         queue.pop();
       }
       if (round.empty()) break;
-      Advance(round);
+      if (auto advanced = Advance(round); !advanced) return advanced;
       for (const std::int64_t plan : round) {
         if (pending_[At(plan)]) Judge(plan);
         if (pending_[At(plan)]) queue.push(ScoreOfBound(plan, Want::kGoal));
       }
     }
+    return {};
   }
 
   // Whatever no simulated plan dominates by its bound is looked at more closely; those first that
   // promise to dominate most.
-  void FindFront() {
+  Finding FindFront() {
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
@@ -321,7 +398,7 @@ class Searcher {
                    plan);
     };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-    for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
+    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (pending_[At(plan)]) queue.push(entry(plan));
     }
     std::vector<std::int64_t> round;
@@ -333,7 +410,7 @@ class Searcher {
         if (DominatorOf(PointOfBound(plan)) == nullptr) round.push_back(plan);
       }
       if (round.empty()) break;
-      Advance(round);
+      if (auto advanced = Advance(round); !advanced) return advanced;
       for (const std::int64_t plan : round) {
         if (pending_[At(plan)]) Judge(plan);
         if (pending_[At(plan)]) queue.push(entry(plan));
@@ -343,16 +420,17 @@ class Searcher {
       return std::tie(a.gpus, a.time, a.memory) < std::tie(b.gpus, b.time, b.memory);
     });
     for (const Point& point : front_) result_.pareto.push_back(point.plan);
+    return {};
   }
 
   // Whose bound is not good enough: is it the winner's doing, or another's?
   void NameTheRest() {
-    if (best_.empty()) return;
-    const std::int64_t winner = best_.begin()->plan;
+    if (ranked_.empty()) return;
+    const std::int64_t winner = ranked_.begin()->plan;
     const Outcome& outcome = result_.outcomes.at(winner);
     const Point best{outcome.step_time.picoseconds(), outcome.memory.count(),
                      result_.facts[At(winner)].gpus, winner};
-    for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
+    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (!pending_[At(plan)]) continue;
       const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
       End(plan, by_winner ? Fate::kBound : Fate::kDominated);
@@ -360,7 +438,7 @@ class Searcher {
   }
 
   // Nothing fits, or nothing that fits is fast enough. The latter comes nearer.
-  void FindNearest() {
+  Finding FindNearest() {
     SearchOptions options = options_;
     options.pareto = false;
     options.progress = nullptr;
@@ -370,20 +448,21 @@ class Searcher {
       if (patient.target == Target::kGpus || patient.target == Target::kMemory) {
         patient.target = Target::kStepTime;
       }
-      SearchResult without = Search(problem_, patient, options, &result_);
-      if (!without.best.empty()) {
-        result_.nearest = std::move(without.best);
-        result_.outcomes.merge(without.outcomes);
-        return;
+      auto without = Search(answers_, patient, options, &result_);
+      if (!without) return tl::unexpected(without.error());
+      if (!without->best.empty()) {
+        result_.nearest = std::move(without->best);
+        result_.outcomes.merge(without->outcomes);
+        return {};
       }
     }
-    NearestToFit();
+    return NearestToFit();
   }
 
-  void NearestToFit() {
+  Finding NearestToFit() {
     std::set<Score> nearest;
     std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
-    for (std::int64_t plan = 0; plan < problem_.plans; ++plan) {
+    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (LeftOut(plan)) continue;
       const auto known = result_.outcomes.find(plan);
       if (known == result_.outcomes.end()) {
@@ -403,43 +482,51 @@ class Searcher {
         queue.pop();
       }
       if (round.empty()) break;
-      auto [sharper, outcomes] = WorkOut(round);
+      auto stage = WorkOut(round);
+      if (!stage) return tl::unexpected(stage.error());
       for (std::size_t i = 0; i < round.size(); ++i) {
         const std::int64_t plan = round[i];
         if (!result_.sharp[At(plan)]) {
-          result_.sharp[At(plan)] = true;
-          if (!sharper[i].illegal_code.empty()) continue;
-          result_.bounds[At(plan)] = sharper[i].bound;
+          TakeSharper(plan, stage->sharper[i]);
+          if (!stage->sharper[i].illegal_code.empty()) continue;
           queue.push(ScoreOfBound(plan, Want::kNearest));
           continue;
         }
-        if (outcomes[i].illegal_message.empty()) {
-          nearest.insert(Lack(plan, outcomes[i]));
+        Outcome& outcome = stage->outcomes[i];
+        if (outcome.illegal_message.empty()) {
+          nearest.insert(Lack(plan, outcome));
           if (nearest.size() > best) nearest.erase(std::prev(nearest.end()));
         }
-        result_.outcomes.emplace(plan, std::move(outcomes[i]));
+        result_.outcomes.emplace(plan, std::move(outcome));
       }
+      Report();
     }
     for (const Score& score : nearest) result_.nearest.push_back(score.plan);
+    return {};
   }
 
-  static Score Lack(std::int64_t plan, const Outcome& outcome) {
-    return {.first = static_cast<double>(outcome.over.count()),
+  Score Lack(std::int64_t plan, const Outcome& outcome) const {
+    const Bytes lacks = outcome.over + HeadroomOf(goal_, result_.facts[At(plan)]);
+    return {.first = static_cast<double>(lacks.count()),
             .time = outcome.step_time.picoseconds(),
             .memory = outcome.memory.count(),
             .plan = plan};
   }
 
-  const SearchProblem& problem_;
+  Answers& answers_;
   const Goal& goal_;
   const SearchOptions& options_;
   const SearchResult* known_;
-  oneapi::tbb::task_arena arena_;
   SearchResult result_;
+  std::map<std::string, Outcome> by_program_;
   std::vector<char> pending_;  // by plan: neither pruned nor simulated
-  std::set<Score> best_;       // at most options.best
-  std::vector<Point> front_;   // of feasible simulated plans
+  std::set<Score> ranked_;     // of feasible simulated plans
+  std::vector<Point> front_;   // likewise
 };
+
+// What keeps plans from being the best, in the order in which losers are named.
+enum class Miss : std::uint8_t { kSimulated, kBound, kDominated, kTooSlow, kDoesNotFit };
+constexpr int kMisses = 5;
 
 }  // namespace
 
@@ -494,32 +581,101 @@ double TrainingSeconds(const Goal& goal, const PlanFacts& facts, Time step_time)
   return steps * step_time.seconds();
 }
 
+Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {
+  const double part = goal.headroom_part * static_cast<double>(facts.capacity.count());
+  return goal.headroom + Bytes(std::llround(part));
+}
+
+bool AsGood(const Outcome& plan, const Outcome& other) {
+  constexpr double kTime = 5e-4, kMemory = 0.01;
+  return std::abs(other.step_time / plan.step_time - 1) <= kTime &&
+         static_cast<double>(other.memory.count()) >=
+             (1 - kMemory) * static_cast<double>(plan.memory.count());
+}
+
+tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
+                                               const SearchOptions& options,
+                                               const SearchResult* known) {
+  STEPCAST_CHECK(options.best >= 1, "somebody must be best");
+  return Searcher(answers, goal, options, known).Run();
+}
+
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known) {
-  STEPCAST_CHECK(options.best >= 1, "somebody must be best");
-  return Searcher(problem, goal, options, known).Run();
+  const auto workforce = OwnThreads(WorkOf(problem), options.threads);
+  Answers answers(problem.plans, *workforce);
+  auto result = Search(answers, goal, options, known);
+  STEPCAST_CHECK(result.has_value(), "threads and no store have nothing to fail at");
+  return *std::move(result);
 }
 
 std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
                                      const std::function<std::string(std::int64_t)>& kind) {
-  std::vector<Score> scores;
+  struct Loser {
+    Score score;   // by the goal
+    Score nearer;  // by what counts for its reason
+  };
+  std::array<std::vector<Loser>, kMisses> losers;
   for (std::size_t i = 0; i < result.fates.size(); ++i) {
     const auto plan = static_cast<std::int64_t>(i);
     if (result.fates[i] == Fate::kIllegal || result.fates[i] == Fate::kSame) continue;
     const auto found = result.outcomes.find(plan);
     const bool simulated = found != result.outcomes.end();
-    scores.push_back(ScoreOf(goal, result.facts[i], plan,
-                             simulated ? found->second.step_time : result.bounds[i].step_time,
-                             simulated ? found->second.memory : result.bounds[i].memory));
+    if (simulated && !found->second.illegal_message.empty()) continue;
+    const PlanFacts& facts = result.facts[i];
+    const Time time = simulated ? found->second.step_time : result.bounds[i].step_time;
+    const Bytes memory = simulated ? found->second.memory : result.bounds[i].memory;
+    const Bytes over =
+        (simulated ? found->second.over : result.bounds[i].over) + HeadroomOf(goal, facts);
+    const bool fits = simulated ? found->second.fits : result.bounds[i].fits;
+    const Score score = ScoreOf(goal, facts, plan, time, memory);
+    Miss miss = Miss::kSimulated;
+    if (!fits || over > Bytes(0)) {
+      miss = Miss::kDoesNotFit;
+    } else if (goal.deadline && TrainingSeconds(goal, facts, time) > goal.deadline->seconds()) {
+      miss = Miss::kTooSlow;
+    } else if (!simulated) {
+      miss = result.fates[i] == Fate::kDominated ? Miss::kDominated : Miss::kBound;
+    }
+    Score nearer = score;
+    if (miss == Miss::kDoesNotFit) nearer.first = static_cast<double>(over.count());
+    losers[static_cast<std::size_t>(miss)].push_back({score, nearer});
   }
-  std::sort(scores.begin(), scores.end());
-  std::set<std::string> kinds;
-  for (const std::int64_t plan : result.best) kinds.insert(kind(plan));
+  std::vector<Loser>& lacking = losers[static_cast<std::size_t>(Miss::kDoesNotFit)];
+  if (!result.best.empty()) {
+    const std::int64_t best = result.best.front();
+    const Outcome& outcome = result.outcomes.at(best);
+    const Score winner = ScoreOf(goal, result.facts[static_cast<std::size_t>(best)], best,
+                                 outcome.step_time, outcome.memory);
+    const auto worse = [&](const Loser& loser) { return !(loser.score < winner); };
+    if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);
+  }
+  for (std::vector<Loser>& of_one : losers) {
+    std::sort(of_one.begin(), of_one.end(),
+              [](const Loser& a, const Loser& b) { return a.nearer < b.nearer; });
+  }
+  std::set<std::string> ranked;
+  for (const std::int64_t plan : result.best) ranked.insert(kind(plan));
+  std::array<std::set<std::string>, kMisses> kinds;
+  kinds.fill(ranked);
+  std::array<std::size_t, kMisses> next{};
+  std::array<std::vector<std::int64_t>, kMisses> named;
+  int all = 0;
+  for (bool more = true; more && all < count;) {
+    more = false;
+    for (std::size_t miss = 0; miss < kMisses && all < count; ++miss) {
+      while (next[miss] < losers[miss].size()) {
+        const std::int64_t plan = losers[miss][next[miss]++].score.plan;
+        if (!kinds[miss].insert(kind(plan)).second) continue;
+        named[miss].push_back(plan);
+        ++all;
+        more = true;
+        break;
+      }
+    }
+  }
   std::vector<std::int64_t> plans;
-  for (const Score& score : scores) {
-    if (static_cast<int>(plans.size()) >= count) break;
-    if (kinds.insert(kind(score.plan)).second) plans.push_back(score.plan);
-  }
+  for (const auto& of_one : named) plans.insert(plans.end(), of_one.begin(), of_one.end());
   return plans;
 }
 

@@ -9,10 +9,12 @@
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
-#include "src/planner/bounds.h"
+#include "src/planner/answers.h"
+#include "src/planner/search_problem.h"
+#include "tl/expected.hpp"
 
 // Finds the best of many plans without simulating them all, and proves that none was missed
-// (docs/planning.md). It knows nothing of plans: bounds and forecasts are functions of a number.
+// (docs/planning.md). It knows nothing of plans: bounds and forecasts are those of a number.
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
@@ -34,48 +36,18 @@ struct Goal {
   double gpu_hour_price = 0;  // kCost: in any currency
   // What devices have more than they do, as a part of it: what if they had?
   double spare_memory = 0;
-};
-
-// What is known of a plan before anything is worked out.
-struct PlanFacts {
-  std::int64_t gpus = 1;
-  std::int64_t tokens = 0;  // of a step
-  Bytes capacity;           // of a device
-};
-
-// What is said of a plan first: it cannot exist, or bounds.
-struct Screened {
-  std::string illegal_code;  // the first mistake's; empty: it is legal
-  std::string illegal_message;
-  PlanFacts facts;
-  // A plan with a lower number behaves exactly as this one does; it is left out.
-  bool same_as_another = false;
-  Bound bound;
-};
-
-// What a forecast says.
-struct Outcome {
-  std::string illegal_message{};  // only a price said that it cannot exist; empty else
-  Time step_time{};
-  double tokens_per_second_per_gpu = 0;
-  Bytes memory{};  // the peak
-  bool fits = false;
-  bool fits_host = true;
-  Bytes over{};  // by how much it does not fit
-};
-
-struct SearchProblem {
-  std::int64_t plans = 0;
-  // Called from several threads at once. Bounds never exceed those of later functions.
-  std::function<Screened(std::int64_t)> screen;
-  std::function<Screened(std::int64_t)> sharpen;
-  std::function<Outcome(std::int64_t)> simulate;
+  // What must stay free of each device: so much, and such a part of it.
+  Bytes headroom{};
+  double headroom_part = 0;
 };
 
 struct SearchOptions {
   int best = 5;        // how many to rank
   bool pareto = true;  // find the front too
-  int threads = 0;     // 0: one for each core
+  int threads = 0;     // of this process; 0: one for each core
+  // Equal for plans that differ in nothing but what may turn out to make no difference: of such
+  // plans that are as good (AsGood) only the first is ranked. Null: each is ranked by itself.
+  std::function<std::string(std::int64_t plan)> kind{};
   // Told from time to time; never from two threads at once.
   std::function<void(std::int64_t screened, std::int64_t simulated)> progress{};
 };
@@ -100,34 +72,57 @@ struct IllegalReason {
 
 struct SearchResult {
   // Ranked by the goal; of equal plans the one with the lower number comes first. Exact: an
-  // exhaustive search gives the same.
+  // exhaustive search gives the same. With SearchOptions::kind, plans that are as good as one
+  // before them are left out, and where kMostRanked plans are fewer than were asked for without
+  // these, they are all that is ranked.
   std::vector<std::int64_t> best;
+  // By ranked plan: those that were left out for it, of all that were simulated; ascending.
+  std::map<std::int64_t, std::vector<std::int64_t>> as_good;
   // By GPUs, then step time. No plan that fits (and meets the deadline) is at least as good in step
   // time, memory and GPUs; of equal ones the first. Exact. Empty if not asked for.
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
-  std::vector<Fate> fates;                       // by plan
-  std::vector<PlanFacts> facts;                  // by plan; of legal ones
-  std::vector<Bound> bounds;                     // the sharpest that was worked out
-  std::vector<char> sharp;                       // by plan: whether that is of its program
-  std::map<std::int64_t, Outcome> outcomes;      // of simulated plans
+  std::vector<Fate> fates;                   // by plan
+  std::vector<PlanFacts> facts;              // by plan; of legal ones
+  std::vector<Bound> bounds;                 // the sharpest that was worked out
+  std::vector<char> sharp;                   // by plan: whether that is of its program
+  std::map<std::int64_t, Outcome> outcomes;  // of simulated plans
+  // Screened::program of those that were looked at closely, where it is known.
+  std::map<std::int64_t, std::string> programs;
+  std::int64_t shared = 0;  // of simulated plans: those that have another's outcome
   std::map<std::string, IllegalReason> illegal;  // by code
   std::int64_t sharpened = 0;                    // whose programs were looked at
 
   std::int64_t Count(Fate fate) const;
 };
 
-// The same on any number of threads. `known`: what an earlier search of the same problem, with
-// another goal perhaps, found out; null: nothing.
+// How many plans are looked at for the best, in ranking order, if many of them are as good as one
+// before them; more if more are asked for.
+inline constexpr int kMostRanked = 64;
+
+// A plan of the same kind whose step takes as long to within 0.05 %, and that needs no less memory
+// to within 1 %: what tells it from `plan`, which is ranked before it, makes no difference.
+bool AsGood(const Outcome& plan, const Outcome& other);
+
+// The same on any number of threads and ranks. `known`: what an earlier search of the same plans,
+// with another goal perhaps, found out; null: nothing. Errors: those of Answers.
+tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
+                                               const SearchOptions& options,
+                                               const SearchResult* known = nullptr);
+// On the threads of this process.
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// The plans beside the best that would come next by what is known of them, whether they fit or not;
-// of each kind only the first.
+// The plans beside the best that come nearest to it, by what is known of them: in turn for each
+// reason why plans are not the best, of each kind only the first. What does not fit comes the
+// nearer the less it lacks (where there are such, only plans whose bounds are better than the
+// best), all others by the goal.
 std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
                                      const std::function<std::string(std::int64_t)>& kind);
 
+// What must stay free of a plan's devices.
+Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
 // Money for a million tokens, in the price's currency.
 double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time);
 // How long the training takes; requires goal.tokens.

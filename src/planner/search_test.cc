@@ -27,6 +27,7 @@ using testing::ElementsAre;
 
 bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) {
   if (!outcome.illegal_message.empty() || !outcome.fits) return false;
+  if (outcome.over + HeadroomOf(goal, facts) > Bytes(0)) return false;
   return !goal.deadline ||
          TrainingSeconds(goal, facts, outcome.step_time) <= goal.deadline->seconds();
 }
@@ -90,10 +91,25 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   return plans;
 }
 
+// Of a whole ranking, those that no other of their kind before them is as good as.
+std::vector<std::int64_t> WithoutAlike(const SearchProblem& problem, const SearchOptions& options,
+                                       const std::vector<std::int64_t>& ranked) {
+  std::vector<std::int64_t> best;
+  for (const std::int64_t plan : ranked) {
+    const bool alike = std::any_of(best.begin(), best.end(), [&](std::int64_t other) {
+      return options.kind(other) == options.kind(plan) &&
+             AsGood(problem.simulate(other), problem.simulate(plan));
+    });
+    if (!alike) best.push_back(plan);
+  }
+  return best;
+}
+
 void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOptions& options) {
   const SearchResult result = Search(problem, goal, options);
   std::vector<std::int64_t> best = Ranked(problem, goal);
   const std::vector<std::int64_t> front = Front(problem, goal);
+  if (options.kind) best = WithoutAlike(problem, options, best);
   best.resize(std::min(best.size(), static_cast<std::size_t>(options.best)));
   RC_ASSERT(result.best == best);
   RC_ASSERT(result.pareto == front);
@@ -110,6 +126,8 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   RC_ASSERT(again.pareto == result.pareto);
   RC_ASSERT(again.fates == result.fates);
   RC_ASSERT(again.nearest == result.nearest);
+  RC_ASSERT(again.as_good == result.as_good);
+  RC_ASSERT(again.shared == result.shared);
 }
 
 // Plans of few different figures, so that ties are common, with bounds of any sharpness.
@@ -131,7 +149,7 @@ struct AnyPlans {
       outcome.memory = Bytes(memory);
       const std::int64_t lacks = memory - *rc::gen::inRange<std::int64_t>(4, 16);
       outcome.fits = lacks <= 0;
-      outcome.over = Bytes(std::max<std::int64_t>(0, lacks));
+      outcome.over = Bytes(lacks);
       Screened rough;
       rough.facts = {.gpus = *rc::gen::element<std::int64_t>(8, 16, 32),
                      .tokens = *rc::gen::element<std::int64_t>(64, 128),
@@ -139,19 +157,18 @@ struct AnyPlans {
       if (*rc::gen::inRange(0, 10) == 0) rough.illegal_code = "plan.batch";
       if (*rc::gen::inRange(0, 20) == 0) outcome.illegal_message = "no price";
       Screened sharp = rough;
-      const auto bound_of = [&](std::int64_t t, std::int64_t m) {
-        const bool fits = outcome.fits || *rc::gen::arbitrary<bool>();
-        return Bound{.step_time = Seconds(t),
-                     .memory = Bytes(m),
-                     .fits = fits,
-                     .over = fits ? Bytes(0) : Bytes(below(outcome.over.count()))};
+      const auto bound_of = [&](std::int64_t t, std::int64_t m, Bytes most_over) {
+        const Bytes over = most_over - Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
+        return Bound{
+            .step_time = Seconds(t), .memory = Bytes(m), .fits = over <= Bytes(0), .over = over};
       };
-      sharp.bound = bound_of(below(time), below(memory));
-      rough.bound = {
-          .step_time = Seconds(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds()))),
-          .memory = Bytes(below(sharp.bound.memory.count())),
-          .fits = sharp.bound.fits || *rc::gen::arbitrary<bool>(),
-          .over = Bytes(0)};
+      sharp.bound = bound_of(below(time), below(memory), outcome.over);
+      rough.bound = bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
+                             below(sharp.bound.memory.count()), sharp.bound.over);
+      // What has the same program has the same forecast.
+      if (*rc::gen::arbitrary<bool>()) {
+        sharp.program = fmt::format("{} {} {} {}", time, memory, lacks, outcome.illegal_message);
+      }
       first.push_back(std::move(rough));
       second.push_back(std::move(sharp));
       outcomes.push_back(std::move(outcome));
@@ -171,13 +188,22 @@ Goal AnyGoal() {
     goal.tokens = 1024;
     goal.deadline = Seconds(*rc::gen::inRange(20, 120));
   }
+  if (*rc::gen::arbitrary<bool>()) {
+    goal.headroom = Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
+  } else {
+    goal.headroom_part = *rc::gen::element(0.0, 0.1, 0.3);
+  }
   return goal;
 }
 
 TEST(SearchTest, IsExactWhateverTheBoundsAre) {
   rc::detail::checkGTest([] {
     const AnyPlans plans;
-    CheckExact(plans.problem, AnyGoal(), {.best = *rc::gen::inRange(1, 8), .threads = 2});
+    SearchOptions options{.best = *rc::gen::inRange(1, 8), .threads = 2};
+    if (*rc::gen::arbitrary<bool>()) {
+      options.kind = [](std::int64_t plan) { return plan % 3 == 0 ? "some" : "others"; };
+    }
+    CheckExact(plans.problem, AnyGoal(), options);
   });
 }
 
@@ -334,6 +360,128 @@ TEST(SearchTest, TooSlowComesNearerThanTooLarge) {
   EXPECT_THAT(result.best, ElementsAre());
   EXPECT_THAT(result.nearest, ElementsAre(2));
   EXPECT_EQ(result.Count(Fate::kTooSlow), 3);
+}
+
+// Steps of ten plans take as long to the fourth digit. Those of one kind that need no less memory
+// are one entry; what needs less, or is of another kind, is one of its own.
+TEST(SearchTest, PlansThatAreAsGoodAreOneEntry) {
+  const auto outcome_of = [](std::int64_t plan) {
+    return Outcome{.step_time = Seconds(10) + Microseconds(plan),
+                   .memory = Bytes(plan == 3 ? 500 : 1000 + plan),
+                   .fits = true,
+                   .over = Bytes(-100)};
+  };
+  const auto bounds = [&](std::int64_t plan) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(2000)};
+    screened.bound = {.step_time = Seconds(10) + Microseconds(plan), .over = Bytes(-100)};
+    return screened;
+  };
+  const SearchProblem problem{
+      .plans = 10, .screen = bounds, .sharpen = bounds, .simulate = outcome_of};
+  SearchOptions options{.best = 3};
+  options.kind = [](std::int64_t plan) { return plan == 7 ? "another" : "one"; };
+  const SearchResult result = Search(problem, {}, options);
+  EXPECT_THAT(result.best, ElementsAre(0, 3, 7));
+  ASSERT_EQ(result.as_good.size(), 1U);
+  EXPECT_THAT(result.as_good.at(0), ElementsAre(1, 2, 4, 5, 6, 8, 9));
+}
+
+// Ninety plans that are as good as the first: the ranking ends with the 64th and has one entry.
+TEST(SearchTest, RankingEndsWhereTooManyAreAsGood) {
+  const auto bounds = [&](std::int64_t plan) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(2000)};
+    screened.bound = {.step_time = plan < 90 ? Seconds(10) : Seconds(20), .over = Bytes(-100)};
+    return screened;
+  };
+  std::atomic<int> simulated{0};
+  const SearchProblem problem{
+      .plans = 120, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
+        ++simulated;
+        return Outcome{
+            .step_time = plan < 90 ? Seconds(10) : Seconds(20), .memory = Bytes(7), .fits = true};
+      }};
+  SearchOptions options{.best = 3, .pareto = false};
+  options.kind = [](std::int64_t) { return "one"; };
+  EXPECT_THAT(Search(problem, {}, options).best, ElementsAre(0));
+  EXPECT_LE(simulated, 90);
+}
+
+// One forecast stands for all plans of a program, whichever is asked for first.
+TEST(SearchTest, PlansOfOneProgramShareAForecast) {
+  const auto bounds = [&](std::int64_t plan) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(2000)};
+    screened.program = plan % 2 == 0 ? "even" : "odd";
+    return screened;
+  };
+  std::atomic<int> simulated{0};
+  const SearchProblem problem{
+      .plans = 40, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
+        ++simulated;
+        return Outcome{
+            .step_time = Seconds(10 + plan % 2), .memory = Bytes(7 - plan % 2), .fits = true};
+      }};
+  const SearchResult result = Search(problem, {}, {.best = 2});
+  EXPECT_THAT(result.best, ElementsAre(0, 2));
+  EXPECT_THAT(result.pareto, ElementsAre(0, 1));
+  EXPECT_EQ(simulated, 2);
+  EXPECT_EQ(static_cast<std::int64_t>(result.outcomes.size()) - result.shared, 2);
+}
+
+TEST(SearchTest, HeadroomLeavesOutWhatFitsTooTightly) {
+  const auto outcome_of = [](std::int64_t plan) {
+    return Outcome{.step_time = Seconds(1 + plan),
+                   .memory = Bytes(90 - 10 * plan),
+                   .fits = true,
+                   .over = Bytes(-10 - 10 * plan)};
+  };
+  const auto bounds = [&](std::int64_t) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(100)};
+    screened.bound = {.step_time = Seconds(1), .over = Bytes(-100)};
+    return screened;
+  };
+  const SearchProblem problem{
+      .plans = 4, .screen = bounds, .sharpen = bounds, .simulate = outcome_of};
+  Goal goal;
+  goal.headroom_part = 0.25;  // 25 bytes: plans leave 10, 20, 30, 40
+  EXPECT_THAT(Search(problem, goal, {.best = 1}).best, ElementsAre(2));
+  goal.headroom_part = 0;
+  goal.headroom = Bytes(20);
+  EXPECT_THAT(Search(problem, goal, {.best = 1}).best, ElementsAre(1));
+  goal.headroom = Bytes(60);  // none: the one that leaves most lacks least
+  const SearchResult none = Search(problem, goal, {.best = 1});
+  EXPECT_THAT(none.best, ElementsAre());
+  EXPECT_THAT(none.nearest, ElementsAre(3));
+}
+
+// In turn for each reason; what does not fit by how little it lacks, among what would be better.
+TEST(SearchTest, NamesTheNearestLosersOfEachReason) {
+  SearchResult result;
+  const auto add = [&](Fate fate, std::int64_t time, std::int64_t over, bool simulated) {
+    const auto plan = static_cast<std::int64_t>(result.fates.size());
+    result.fates.push_back(fate);
+    result.facts.push_back({.gpus = 8, .tokens = 10, .capacity = Bytes(100)});
+    result.bounds.push_back({.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)});
+    if (simulated) {
+      result.outcomes[plan] = {
+          .step_time = Seconds(time), .memory = Bytes(1), .fits = over <= 0, .over = Bytes(over)};
+    }
+  };
+  add(Fate::kSimulated, 10, -5, true);  // 0: the best
+  add(Fate::kDoesNotFit, 2, 900, false);
+  add(Fate::kDoesNotFit, 9, 3, false);   // 2: lacks less
+  add(Fate::kDoesNotFit, 11, 1, false);  // not better than the best if it did fit
+  add(Fate::kBound, 30, -5, false);
+  add(Fate::kBound, 12, -5, false);     // 5
+  add(Fate::kSimulated, 13, -5, true);  // 6
+  add(Fate::kIllegal, 1, -5, false);
+  result.best = {0};
+  const auto kind = [](std::int64_t plan) { return fmt::format("{}", plan); };
+  EXPECT_THAT(NearLosers(result, {}, 3, kind), ElementsAre(6, 5, 2));
+  EXPECT_THAT(NearLosers(result, {}, 9, kind), ElementsAre(6, 5, 4, 2, 1));
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "oneapi/tbb/parallel_for.h"
-#include "oneapi/tbb/task_arena.h"
 #include "src/base/check.h"
 #include "src/forecast/forecast.h"
 
@@ -20,19 +18,25 @@ std::string ValueOf(const PlanSpace& space, std::int64_t plan, const std::string
 
 }  // namespace
 
-Result<Sensitivity> SensitivityOf(
-    const PlanSpace& space, const SearchProblem& problem, const Goal& goal,
-    const SearchOptions& options, const SearchResult& result,
+tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
+    const PlanSpace& space, Answers& answers, const Goal& goal, const SearchOptions& options,
+    const SearchResult& result, const std::function<Screened(std::int64_t)>& screen,
     const std::function<Result<scenario::Scenario>(std::int64_t)>& load) {
   STEPCAST_CHECK(!result.best.empty(), "there is a winner");
+  const auto wrong = [](const Diagnostics& faults) {
+    return tl::unexpected(SensitivityFault{faults, ""});
+  };
+  const auto failed = [](const std::string& failure) {
+    return tl::unexpected(SensitivityFault{{}, failure});
+  };
   const std::int64_t winner = result.best.front();
   Sensitivity sensitivity;
   const auto scenario = load(winner);
-  if (!scenario) return tl::unexpected(scenario.error());
+  if (!scenario) return wrong(scenario.error());
   const auto run = forecast::Simulate(*scenario);
-  if (!run) return tl::unexpected(run.error());
+  if (!run) return wrong(run.error());
   auto faster = forecast::WhatIfFaster(*scenario, *run, 1 + kMore);
-  if (!faster) return tl::unexpected(faster.error());
+  if (!faster) return wrong(faster.error());
   sensitivity.faster = std::move(*faster);
   std::stable_sort(sensitivity.faster.begin(), sensitivity.faster.end(),
                    [](const forecast::WhatIf& a, const forecast::WhatIf& b) {
@@ -45,36 +49,38 @@ Result<Sensitivity> SensitivityOf(
   single.best = 1;
   single.pareto = false;
   single.progress = nullptr;
-  const SearchResult with_more = Search(problem, roomier, single, &result);
-  if (!with_more.best.empty() && with_more.best.front() != winner) {
-    sensitivity.with_more_memory = with_more.best.front();
-    sensitivity.more_memory_outcome = with_more.outcomes.at(with_more.best.front());
+  const auto with_more = Search(answers, roomier, single, &result);
+  if (!with_more) return failed(with_more.error());
+  if (!with_more->best.empty() && with_more->best.front() != winner) {
+    sensitivity.with_more_memory = with_more->best.front();
+    sensitivity.more_memory_outcome = with_more->outcomes.at(with_more->best.front());
   }
 
-  const auto neighbours = space.NeighboursOf(winner);
-  sensitivity.notches.resize(neighbours.size());
-  oneapi::tbb::task_arena arena(options.threads > 0 ? options.threads
-                                                    : oneapi::tbb::task_arena::automatic);
-  arena.execute([&] {
-    oneapi::tbb::parallel_for(std::size_t{0}, neighbours.size(), [&](std::size_t i) {
-      const PlanSpace::Neighbour& neighbour = neighbours[i];
-      Notch& notch = sensitivity.notches[i];
-      notch.key = neighbour.key;
-      notch.from = ValueOf(space, winner, neighbour.key);
-      notch.to = neighbour.value;
-      const auto known = result.outcomes.find(neighbour.plan);
-      if (known != result.outcomes.end()) {
-        notch.outcome = known->second;
-      } else if (const Screened screened = problem.screen(neighbour.plan);
-                 !screened.illegal_code.empty()) {
-        notch.illegal_message = screened.illegal_message;
-        return;
-      } else {
-        notch.outcome = problem.simulate(neighbour.plan);
-      }
+  std::vector<std::int64_t> unknown;  // plans of notches that were not simulated
+  std::vector<std::size_t> asked_by;  // which
+  for (const PlanSpace::Neighbour& neighbour : space.NeighboursOf(winner)) {
+    Notch& notch = sensitivity.notches.emplace_back();
+    notch.key = neighbour.key;
+    notch.from = ValueOf(space, winner, neighbour.key);
+    notch.to = neighbour.value;
+    const auto known = result.outcomes.find(neighbour.plan);
+    if (known != result.outcomes.end()) {
+      notch.outcome = known->second;
       notch.illegal_message = notch.outcome.illegal_message;
-    });
-  });
+    } else if (const Screened screened = screen(neighbour.plan); !screened.illegal_code.empty()) {
+      notch.illegal_message = screened.illegal_message;
+    } else {
+      unknown.push_back(neighbour.plan);
+      asked_by.push_back(sensitivity.notches.size() - 1);
+    }
+  }
+  const auto outcomes = answers.Simulate(unknown);
+  if (!outcomes) return failed(outcomes.error());
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    Notch& notch = sensitivity.notches[asked_by[i]];
+    notch.outcome = (*outcomes)[i];
+    notch.illegal_message = notch.outcome.illegal_message;
+  }
   return sensitivity;
 }
 

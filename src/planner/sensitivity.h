@@ -8,8 +8,12 @@
 
 #include "src/base/diagnostic.h"
 #include "src/forecast/what_if.h"
+#include "src/planner/answers.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
+#include "src/planner/search_problem.h"
+#include "src/scenario/scenario.h"
+#include "tl/expected.hpp"
 
 // What would change the answer: a little more of each resource, or one step along each setting.
 namespace stepcast::planner {
@@ -33,10 +37,15 @@ struct Sensitivity {
 
 inline constexpr double kMore = 0.1;
 
-// `load` gives a plan's scenario. Errors: as forecast::Simulate.
-Result<Sensitivity> SensitivityOf(
-    const PlanSpace& space, const SearchProblem& problem, const Goal& goal,
-    const SearchOptions& options, const SearchResult& result,
+// `screen` and `load` give a plan's first bound and its scenario. Errors: as forecast::Simulate,
+// and as Answers (`failure`).
+struct SensitivityFault {
+  Diagnostics wrong_input;  // empty: a failure
+  std::string failure;
+};
+tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
+    const PlanSpace& space, Answers& answers, const Goal& goal, const SearchOptions& options,
+    const SearchResult& result, const std::function<Screened(std::int64_t)>& screen,
     const std::function<Result<scenario::Scenario>(std::int64_t)>& load);
 
 }  // namespace stepcast::planner

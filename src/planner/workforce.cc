@@ -110,14 +110,82 @@ Attempt<Entries> ToEntries(const Letter& letter) {
 
 constexpr std::chrono::microseconds kPatience(1000);
 
+// The threads of rank 0. They stay from run to run, and what they know with them (thread_local).
+class OwnCrew {
+ public:
+  explicit OwnCrew(int threads) {
+    threads_.reserve(static_cast<std::size_t>(threads));
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { TakePart(); });
+    }
+  }
+
+  ~OwnCrew() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Every thread calls it once; it must stay until Join.
+  void Begin(const std::function<void()>& part) {
+    {
+      const std::lock_guard lock(mutex_);
+      part_ = &part;
+      working_ = threads_.size();
+      ++run_;
+    }
+    changed_.notify_all();
+  }
+
+  // Returns when all threads are through, with what one of them has thrown.
+  void Join() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return working_ == 0; });
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+
+ private:
+  void TakePart() {
+    std::unique_lock lock(mutex_);
+    for (std::int64_t run = 0;;) {
+      changed_.wait(lock, [&] { return ending_ || run_ != run; });
+      if (ending_) return;
+      run = run_;
+      const std::function<void()>& part = *part_;
+      lock.unlock();
+      std::exception_ptr thrown;
+      try {
+        part();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+      if (thrown) thrown_ = thrown;
+      if (--working_ == 0) changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* part_ = nullptr;  // guarded by mutex_
+  std::size_t working_ = 0;                      // likewise
+  std::int64_t run_ = 0;                         // likewise
+  std::exception_ptr thrown_;                    // likewise
+  bool ending_ = false;                          // likewise
+  std::vector<std::thread> threads_;
+};
+
 // At rank 0.
 class RankForce final : public Workforce {
  public:
   RankForce(Mailbox& mailbox, Work work, int threads)
       : mailbox_(mailbox),
         work_(std::move(work)),
-        threads_(Threads(threads)),
-        wishes_(static_cast<std::size_t>(mailbox.ranks()), 0) {
+        wishes_(static_cast<std::size_t>(mailbox.ranks()), 0),
+        crew_(Threads(threads)) {
     STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 hands out the work");
   }
 
@@ -144,30 +212,23 @@ class RankForce final : public Workforce {
       ++finished;
       if (!enough_ && !list.done(index, std::move(result))) enough_ = true;
     };
-
-    std::exception_ptr thrown;
-    std::vector<std::thread> threads;
-    threads.reserve(static_cast<std::size_t>(threads_));
-    for (int i = 0; i < threads_; ++i) {
-      threads.emplace_back([&] {
-        try {
-          for (std::int64_t index = 0; !enough_ && (index = next_++) < list.count;) {
-            report(index, work_(list.item(index)));
-          }
-        } catch (...) {
-          const std::lock_guard lock(reporting);
-          thrown = std::current_exception();
-          enough_ = true;
+    const std::function<void()> part = [&] {
+      try {
+        for (std::int64_t index = 0; !enough_ && (index = next_++) < list.count;) {
+          report(index, work_(list.item(index)));
         }
-      });
-    }
+      } catch (...) {
+        enough_ = true;
+        throw;
+      }
+    };
+    crew_.Begin(part);
     Attempt<void> served = ServeOthers(list, report, [&] {
       const std::lock_guard lock(reporting);
       return enough_ || finished == list.count;
     });
     if (!served) enough_ = true;
-    for (std::thread& thread : threads) thread.join();
-    if (thrown) std::rethrow_exception(thrown);
+    crew_.Join();
     return served;
   }
 
@@ -218,11 +279,11 @@ class RankForce final : public Workforce {
 
   Mailbox& mailbox_;
   const Work work_;
-  const int threads_;
   std::vector<std::int64_t> wishes_;  // by rank: items asked for and not yet given
   std::int64_t first_ = 0;  // items of earlier runs, so that numbers never mean two things
   std::atomic<std::int64_t> next_{0};
   std::atomic<bool> enough_{false};
+  OwnCrew crew_;  // ends before what it works on
 };
 
 // The threads of another rank: items in, results out.

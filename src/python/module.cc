@@ -1,5 +1,6 @@
 // import stepcast: the C++ library (src/stepcast.h) with Python's values.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,8 +155,9 @@ py::object Sweep(const py::object& scenario, const py::dict& vary, const py::dic
 
 py::object Plan(const py::object& scenario, const std::string& target, const std::string& framework,
                 const py::dict& vary, const std::vector<std::string>& fix, const py::dict& set,
-                const std::string& deadline, const std::string& tokens, double price,
-                bool fewer_nodes, int best, int why, const std::string& emit, bool force) {
+                const std::string& deadline, const std::string& tokens, std::optional<double> price,
+                const std::string& headroom, bool fewer_nodes, int best, int why,
+                const std::string& emit, bool force) {
   const library::Input input = InputOf(scenario, set);
   library::PlanQuestion question;
   question.target = target;
@@ -165,6 +167,7 @@ py::object Plan(const py::object& scenario, const std::string& target, const std
   question.deadline = deadline;
   question.tokens = tokens;
   question.price = price;
+  question.headroom = headroom;
   question.fewer_nodes = fewer_nodes;
   question.best = best;
   question.why = why;
@@ -207,8 +210,9 @@ PYBIND11_MODULE(stepcast, module) {
       "and their values: a list, or text as --vary takes it.");
   module.def("plan", &Plan, "scenario"_a, py::kw_only(), "target"_a = "step_time",
              "framework"_a = "", "vary"_a = py::dict(), "fix"_a = std::vector<std::string>(),
-             "set"_a = py::dict(), "deadline"_a = "", "tokens"_a = "", "price"_a = 0.0,
-             "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
+             "set"_a = py::dict(), "deadline"_a = "", "tokens"_a = "", "price"_a = py::none(),
+             "headroom"_a = "", "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "",
+             "force"_a = false,
              "The best plans: the document of `stepcast plan --json`; arguments are its options.\n"
              "`emit` names a folder for the best one.");
   module.def("compare", &Compare, "a"_a, "b"_a = py::none(), "set_a"_a = py::dict(),

@@ -86,6 +86,10 @@ class AnswersTest(unittest.TestCase):
                              best["step_time_s"])
         with self.assertRaises(stepcast.InputError):
             stepcast.plan(DDP, target="beauty")
+        with self.assertRaises(stepcast.InputError):
+            stepcast.plan(DDP, price=0)
+        # Of 80 GB no plan leaves 99 %.
+        self.assertEqual(stepcast.plan(DDP, vary=vary, headroom="99%")["best"], [])
 
     def test_memory_compare_explain(self):
         self.assertEqual(without_times(stepcast.memory(DDP, max_micro_batch=True)),

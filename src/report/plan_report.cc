@@ -103,7 +103,8 @@ std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool 
       cells.push_back(Decimal(Money(goal, row), goal.tokens > 0 ? 0 : 4));
     }
     if (lacking) {
-      cells.push_back(row.outcome.fits ? "time" : fmt::format("{}", FormatBytes(row.outcome.over)));
+      const Bytes lacks = row.outcome.over + HeadroomOf(goal, row.facts);
+      cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : "time");
     }
     cells.push_back(OtherSettings(row));
     table.AddRow(std::move(cells));
@@ -111,12 +112,61 @@ std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool 
   return table.ToString();
 }
 
+std::string Others(std::int64_t count) {
+  return count == 1 ? "1 other plan is" : fmt::format("{} other plans are", Grouped(count));
+}
+
+// What is to be known of plans in a table beside their figures.
+std::string NotesOn(const std::vector<PlanRow>& rows) {
+  std::string out;
+  int rank = 0;
+  for (const PlanRow& row : rows) {
+    ++rank;
+    if (row.outcome.flushes > 0) {
+      out += fmt::format(
+          "{} fits only because the allocator gives back what it has cached ({} {}): the device is "
+          "full\n",
+          rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
+    }
+    if (row.as_good == 0) continue;
+    std::vector<std::string> settings;
+    for (const auto& [key, values] : row.no_difference) {
+      settings.push_back(fmt::format("{} {}", ShortKey(key), fmt::join(values, " or ")));
+    }
+    out +=
+        fmt::format("{} as good as {}: {}\n", Others(row.as_good), rank, fmt::join(settings, ", "));
+  }
+  return out;
+}
+
+// What the best leaves free.
+std::string HeadroomText(const PlanRow& row) {
+  constexpr double kLittle = 0.02, kHundred = 100;
+  const Bytes free = Bytes(0) - row.outcome.over;
+  const double part =
+      static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
+  std::string out = fmt::format("1 leaves {} of each device free, {} %", FormatBytes(free),
+                                Decimal(kHundred * part, 1));
+  if (part < kLittle) {
+    out += ": that is little, a forecast is not that exact; --headroom 5% asks for more";
+  }
+  return out + "\n";
+}
+
+// Why a plan of that memory will not do; empty: it will.
+std::string LackText(const Goal& goal, const planner::PlanFacts& facts, bool fits, Bytes over,
+                     const char* at_least) {
+  if (!fits) return fmt::format("does not fit: lacks{} {}", at_least, FormatBytes(over));
+  if (over + HeadroomOf(goal, facts) <= Bytes(0)) return "";
+  return fmt::format("leaves{} {} free", *at_least == '\0' ? " only" : " at most",
+                     FormatBytes(Bytes(0) - over));
+}
+
 std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.simulated) {
     if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;
-    if (!row.outcome.fits) {
-      return fmt::format("does not fit: lacks {}", FormatBytes(row.outcome.over));
-    }
+    const std::string lack = LackText(goal, row.facts, row.outcome.fits, row.outcome.over, "");
+    if (!lack.empty()) return lack;
     if (goal.deadline &&
         TrainingSeconds(goal, row.facts, row.outcome.step_time) > goal.deadline->seconds()) {
       return "too slow for the deadline";
@@ -124,7 +174,7 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
     return "simulated, and not among the best";
   }
   if (row.fate == Fate::kDoesNotFit) {
-    return fmt::format("does not fit: lacks at least {}", FormatBytes(row.bound.over));
+    return LackText(goal, row.facts, row.bound.fits, row.bound.over, " at least");
   }
   if (row.fate == Fate::kTooSlow) return "too slow for the deadline, by its bound";
   return row.fate == Fate::kDominated ? "dominated, by its bound" : "bound";
@@ -216,9 +266,8 @@ std::string SensitivityText(const PlanReport& report) {
                     exists ? Signed(Change(notch.outcome.step_time, winner.step_time)) : "-",
                     exists ? In(unit, notch.outcome.memory) : "-",
                     !exists ? notch.illegal_message
-                    : notch.outcome.fits
-                        ? ""
-                        : fmt::format("does not fit: lacks {}", FormatBytes(notch.outcome.over))});
+                            : LackText(report.goal, report.best.front().facts, notch.outcome.fits,
+                                       notch.outcome.over, "")});
   }
   return out + "\n" + notches.ToString();
 }
@@ -235,6 +284,10 @@ std::string CountsText(const PlanReport& report) {
   table.AddRule();
   table.AddRow({Grouped(report.space), "all"});
   std::string out = table.ToString();
+  if (result.shared > 0) {
+    out += fmt::format("{} of the simulated {} the program, and so the forecast, of another\n",
+                       Grouped(result.shared), result.shared == 1 ? "has" : "have");
+  }
   if (result.illegal.empty()) return out;
   Table illegal({{"plans"}, {"cannot exist, for example", Align::kLeft}});
   for (const auto& [code, reason] : result.illegal) {
@@ -248,18 +301,28 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
   Json set = Json::object();
   for (const auto& [key, value] : row.settings) set[key] = value;
   const planner::Outcome& outcome = row.outcome;
+  const std::string lack = LackText(goal, row.facts, outcome.fits, outcome.over, "");
   const bool feasible = !goal.deadline || TrainingSeconds(goal, row.facts, outcome.step_time) <=
                                               goal.deadline->seconds();
   Json json{{"set", std::move(set)},
             {"status", outcome.fits ? "ok" : "does_not_fit"},
-            {"reason", outcome.fits ? (feasible ? "" : "too slow for the deadline")
-                                    : fmt::format("needs {} more than the device has",
-                                                  FormatBytes(outcome.over))},
+            {"reason", !outcome.fits   ? fmt::format("needs {} more than the device has",
+                                                     FormatBytes(outcome.over))
+                       : !lack.empty() ? lack
+                       : feasible      ? ""
+                                       : "too slow for the deadline"},
             {"step_time_s", JsonSeconds(outcome.step_time)},
             {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
             {"peak_bytes", outcome.memory.count()},
             {"fits", outcome.fits},
+            {"free_bytes", std::max<std::int64_t>(0, -outcome.over.count())},
+            {"allocator_flushes", outcome.flushes},
             {"gpus", row.facts.gpus}};
+  if (row.as_good > 0) {
+    Json settings = Json::object();
+    for (const auto& [key, values] : row.no_difference) settings[key] = values;
+    json["as_good"] = {{"plans", row.as_good}, {"settings", std::move(settings)}};
+  }
   if (goal.tokens > 0) json["training_s"] = TrainingSeconds(goal, row.facts, outcome.step_time);
   if (goal.gpu_hour_price > 0) {
     json["money_per_million_tokens"] = CostOfMillionTokens(goal, row.facts, outcome.step_time);
@@ -345,21 +408,33 @@ std::string PlanText(const PlanReport& report) {
         fmt::format("       {} tokens within {}\n", Grouped(static_cast<std::int64_t>(goal.tokens)),
                     Duration(goal.deadline->seconds()));
   }
-  out += fmt::format("space  {} plans, {} looked at closely, {} simulated; the answer is exact\n\n",
-                     Grouped(report.space), Grouped(report.result->sharpened),
-                     Grouped(static_cast<std::int64_t>(report.result->outcomes.size())));
+  if (goal.headroom_part > 0) {
+    constexpr double kHundred = 100;
+    out += fmt::format("       {} % of each device free\n",
+                       fmt::format("{:g}", kHundred * goal.headroom_part));
+  } else if (goal.headroom > Bytes(0)) {
+    out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
+  }
+  out += fmt::format(
+      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n\n",
+      Grouped(report.space), report.space == 1 ? "plan" : "plans",
+      Grouped(report.result->sharpened),
+      Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared));
   if (report.best.empty()) {
     const bool legal = report.result->Count(Fate::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"
            : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
-                           : "no plan fits; those that lack least:\n\n";
+           : HeadroomOf(goal, report.result->facts.front()) > Bytes(0)
+               ? "no plan leaves that much of its devices free; those that lack least:\n\n"
+               : "no plan fits; those that lack least:\n\n";
     if (!report.nearest.empty()) out += PlansTable(goal, report.nearest, true);
     return out + "\n" + CountsText(report);
   }
-  out += "best\n" + PlansTable(goal, report.best, false) + "\n";
+  out += "best\n" + PlansTable(goal, report.best, false) + NotesOn(report.best) +
+         HeadroomText(report.best.front()) + "\n";
   if (!report.pareto.empty()) {
     out += "no plan has a shorter step, less memory and fewer GPUs than one of these\n" +
-           PlansTable(goal, report.pareto, false) + "\n";
+           PlansTable(goal, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   if (report.sensitivity) out += SensitivityText(report) + "\n";
   if (!report.losers.empty()) {
@@ -435,20 +510,22 @@ std::string PlanJson(const PlanReport& report) {
          {"step_time_s", JsonSeconds(simulated ? row.outcome.step_time : row.bound.step_time)},
          {"peak_bytes", (simulated ? row.outcome.memory : row.bound.memory).count()}});
   }
-  return Text(Json{{"stepcast", 1},
-                   {"scenario", report.name},
-                   {"target", Name(report.goal.target)},
-                   {"best", RowsJson(report.goal, report.best)},
-                   {"pareto", RowsJson(report.goal, report.pareto)},
-                   {"nearest", RowsJson(report.goal, report.nearest)},
-                   {"pruned", std::move(pruned)},
-                   {"illegal", std::move(illegal)},
-                   {"losers", std::move(losers)},
-                   {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
-                   {"space", report.space},
-                   {"simulated", static_cast<std::int64_t>(result.outcomes.size())},
-                   {"exact", true},
-                   {"run", {{"seconds", report.seconds}}}});
+  return Text(Json{
+      {"stepcast", 1},
+      {"scenario", report.name},
+      {"target", Name(report.goal.target)},
+      {"headroom", {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
+      {"best", RowsJson(report.goal, report.best)},
+      {"pareto", RowsJson(report.goal, report.pareto)},
+      {"nearest", RowsJson(report.goal, report.nearest)},
+      {"pruned", std::move(pruned)},
+      {"illegal", std::move(illegal)},
+      {"losers", std::move(losers)},
+      {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
+      {"space", report.space},
+      {"simulated", static_cast<std::int64_t>(result.outcomes.size()) - result.shared},
+      {"exact", true},
+      {"run", {{"seconds", report.seconds}}}});
 }
 
 }  // namespace stepcast::report

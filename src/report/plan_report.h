@@ -23,6 +23,10 @@ struct PlanRow {
   bool simulated = true;
   planner::Fate fate = planner::Fate::kSimulated;
   planner::Bound bound;
+  // Of a ranked plan: how many others are as good (planner::AsGood), and the settings that tell
+  // them from it, with all values that make no difference, its own first.
+  std::int64_t as_good = 0;
+  std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
 
 struct PlanReport {

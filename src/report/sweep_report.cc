@@ -25,10 +25,12 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
 }
 
 std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
-  std::string out = fmt::format("{} combinations: {} ok, {} do not fit, {} illegal\n",
-                                Grouped(grid.rows()), Grouped(Count(rows, RowStatus::kOk)),
-                                Grouped(Count(rows, RowStatus::kDoesNotFit)),
-                                Grouped(Count(rows, RowStatus::kIllegal)));
+  const std::int64_t too_large = Count(rows, RowStatus::kDoesNotFit);
+  std::string out =
+      fmt::format("{} {}: {} ok, {} {} not fit, {} illegal\n", Grouped(grid.rows()),
+                  grid.rows() == 1 ? "combination" : "combinations",
+                  Grouped(Count(rows, RowStatus::kOk)), Grouped(too_large),
+                  too_large == 1 ? "does" : "do", Grouped(Count(rows, RowStatus::kIllegal)));
   const std::optional<std::int64_t> best = Fastest(rows);
   if (!best) return out;
   out += "shortest step: " + FormatTime(rows[static_cast<std::size_t>(*best)].step_time);

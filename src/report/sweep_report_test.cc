@@ -44,7 +44,7 @@ TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
                 "0 B                        illegal             -             -         -  "
                 "no \"0 B\" here, sorry; second\n"
                 "\n"
-                "3 combinations: 1 ok, 1 do not fit, 1 illegal\n"
+                "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
                 "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
 }
 

@@ -1,0 +1,182 @@
+#include "src/planner/answers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/planner/evaluations.h"
+#include "src/runtime/byte_stream.h"
+
+namespace stepcast::planner {
+namespace {
+
+using runtime::ByteReader;
+using runtime::ByteWriter;
+
+enum class Question : std::uint8_t { kScreen, kSharpen, kSimulate };
+
+// First bounds take microseconds: so many plans are one piece of work.
+constexpr std::int64_t kBlock = 64;
+
+std::string ItemOf(Question question, std::int64_t plan) {
+  ByteWriter writer;
+  writer.Number(static_cast<std::uint64_t>(question));
+  writer.Signed(plan);
+  return writer.Take();
+}
+
+void Write(const Screened& screened, ByteWriter& writer) {
+  writer.Text(screened.illegal_code);
+  writer.Text(screened.illegal_message);
+  writer.Signed(screened.facts.gpus);
+  writer.Signed(screened.facts.tokens);
+  writer.Signed(screened.facts.capacity.count());
+  writer.Number(screened.same_as_another ? 1 : 0);
+  writer.Text(screened.program);
+  writer.Signed(screened.bound.step_time.picoseconds());
+  writer.Signed(screened.bound.memory.count());
+  writer.Number(screened.bound.fits ? 1 : 0);
+  writer.Number(screened.bound.fits_host ? 1 : 0);
+  writer.Signed(screened.bound.over.count());
+}
+
+void Read(ByteReader& reader, Screened& screened) {
+  screened.illegal_code = reader.Text();
+  screened.illegal_message = reader.Text();
+  screened.facts.gpus = reader.Signed();
+  screened.facts.tokens = reader.Signed();
+  screened.facts.capacity = Bytes(reader.Signed());
+  screened.same_as_another = reader.Number() != 0;
+  screened.program = reader.Text();
+  screened.bound.step_time = Picoseconds(reader.Signed());
+  screened.bound.memory = Bytes(reader.Signed());
+  screened.bound.fits = reader.Number() != 0;
+  screened.bound.fits_host = reader.Number() != 0;
+  screened.bound.over = Bytes(reader.Signed());
+}
+
+void Write(const Outcome& outcome, ByteWriter& writer) {
+  writer.Text(outcome.illegal_message);
+  writer.Signed(outcome.step_time.picoseconds());
+  writer.Number(std::bit_cast<std::uint64_t>(outcome.tokens_per_second_per_gpu));
+  writer.Signed(outcome.memory.count());
+  writer.Number(outcome.fits ? 1 : 0);
+  writer.Number(outcome.fits_host ? 1 : 0);
+  writer.Signed(outcome.over.count());
+  writer.Signed(outcome.flushes);
+}
+
+void Read(ByteReader& reader, Outcome& outcome) {
+  outcome.illegal_message = reader.Text();
+  outcome.step_time = Picoseconds(reader.Signed());
+  outcome.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
+  outcome.memory = Bytes(reader.Signed());
+  outcome.fits = reader.Number() != 0;
+  outcome.fits_host = reader.Number() != 0;
+  outcome.over = Bytes(reader.Signed());
+  outcome.flushes = static_cast<int>(reader.Signed());
+}
+
+tl::unexpected<std::string> Unreadable() {
+  return tl::unexpected(
+      std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
+}
+
+}  // namespace
+
+Work WorkOf(const SearchProblem& problem) {
+  return [&problem](const std::string& item) {
+    ByteReader reader(item);
+    const auto question = static_cast<Question>(reader.Number());
+    const std::int64_t plan = reader.Signed();
+    ByteWriter writer;
+    switch (question) {
+      case Question::kScreen:
+        for (std::int64_t p = plan; p < std::min(plan + kBlock, problem.plans); ++p) {
+          Write(problem.screen(p), writer);
+        }
+        break;
+      case Question::kSharpen:
+        Write(problem.sharpen(plan), writer);
+        break;
+      case Question::kSimulate:
+        Write(problem.simulate(plan), writer);
+        break;
+    }
+    return writer.Take();
+  };
+}
+
+Answers::Answers(std::int64_t plans, Workforce& workforce, ResultStore* store,
+                 std::function<std::string(std::int64_t)> key)
+    : plans_(plans), workforce_(workforce), store_(store), key_(std::move(key)) {
+  STEPCAST_CHECK(store == nullptr || key_, "a store needs keys");
+}
+
+tl::expected<void, std::string> Answers::Screen(
+    const std::function<void(std::int64_t, Screened)>& done) {
+  bool readable = true;
+  const auto run = workforce_.Run(
+      {.count = (plans_ + kBlock - 1) / kBlock,
+       .item = [](std::int64_t block) { return ItemOf(Question::kScreen, block * kBlock); },
+       .done =
+           [&](std::int64_t block, const std::string& result) {
+             ByteReader reader(result);
+             for (std::int64_t p = block * kBlock; p < std::min((block + 1) * kBlock, plans_);
+                  ++p) {
+               Screened screened;
+               Read(reader, screened);
+               done(p, std::move(screened));
+             }
+             readable = !reader.bad() && reader.at_end();
+             return readable;
+           }});
+  if (!run) return tl::unexpected(run.error().message);
+  if (!readable) return Unreadable();
+  return {};
+}
+
+template <typename Answer>
+tl::expected<std::vector<Answer>, std::string> Answers::Ask(
+    const std::vector<std::int64_t>& plans) {
+  constexpr bool kForecast = std::is_same_v<Answer, Outcome>;
+  constexpr Question kQuestion = kForecast ? Question::kSimulate : Question::kSharpen;
+  std::vector<Answer> answers(plans.size());
+  if (plans.empty()) return answers;
+  const auto plan = [&](std::int64_t index) { return plans[static_cast<std::size_t>(index)]; };
+  bool readable = true;
+  EvaluationList list{.count = static_cast<std::int64_t>(plans.size()),
+                      .item = [&](std::int64_t index) { return ItemOf(kQuestion, plan(index)); },
+                      .done =
+                          [&](std::int64_t index, const std::string& result) {
+                            ByteReader reader(result);
+                            Read(reader, answers[static_cast<std::size_t>(index)]);
+                            readable = !reader.bad() && reader.at_end();
+                            return readable;
+                          },
+                      .begun = {}};
+  if (store_ != nullptr) {
+    list.key = [&](std::int64_t index) {
+      return (kForecast ? "forecast\n" : "bound\n") + key_(plan(index));
+    };
+  }
+  const auto evaluated = Evaluate(list, workforce_, store_);
+  if (!evaluated) return tl::unexpected(evaluated.error());
+  if (!readable) return Unreadable();
+  return answers;
+}
+
+tl::expected<std::vector<Screened>, std::string> Answers::Sharpen(
+    const std::vector<std::int64_t>& plans) {
+  return Ask<Screened>(plans);
+}
+
+tl::expected<std::vector<Outcome>, std::string> Answers::Simulate(
+    const std::vector<std::int64_t>& plans) {
+  return Ask<Outcome>(plans);
+}
+
+}  // namespace stepcast::planner

@@ -1,0 +1,311 @@
+// `stepcast plan --store` and plan over ranks from end to end: however a search ends, the same
+// command goes on where it was, and what it prints in the end is what one process prints without
+// any store. Times are not looked at: the machine may be busy.
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/cli/shell.h"
+
+namespace stepcast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr const char* kBinary = "src/cli/stepcast";
+
+// Collectives message by message on 32 ranks: a forecast takes some ten milliseconds, and prices of
+// collectives are no bounds, so that many plans are forecast.
+constexpr const char* kScenario = R"(stepcast: 1
+name: Messages of 32 ranks
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 12, parameters: [400000, 2000], forward: 1 ms, backward: 2 ms,
+       activation: 16 MiB}
+  optimizer_step: 1 ms
+cluster:
+  topology: {kind: flat, devices: 32, memory: 1 GiB, link: {latency: 20 us, bandwidth: 2 GB/s}}
+  network: message
+training: {sequence_length: 128, micro_batch_size: 1, global_batch_size: 128, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference, bucket_size: 1 MiB}
+)";
+
+class PlanStoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const given = std::getenv("TEST_TMPDIR");
+    folder_ = fmt::format("{}/plan.{}.{}", given == nullptr ? "/tmp" : given, ::getpid(),
+                          testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    store_ = folder_ + "/results.sqlite";
+    std::ofstream(folder_ + "/scenario.yaml") << kScenario;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Command(const std::string& rest) const {
+    return fmt::format("{} plan '{}/scenario.yaml' --csv {}", kBinary, folder_, rest);
+  }
+  std::string Stored(const std::string& rest) const {
+    return Command(fmt::format("--store '{}' {}", store_, rest));
+  }
+  // What there is without a store and without interruption.
+  std::string Undisturbed() const {
+    static std::string output;  // for all tests
+    if (!output.empty()) return output;
+    const ShellResult result = Shell(Command(""));
+    EXPECT_EQ(result.status, 0) << result.messages;
+    EXPECT_FALSE(result.output.empty());
+    output = result.output;
+    return output;
+  }
+
+  // How many results the store has; none where it is not one yet. Also that it is sound.
+  std::int64_t Kept() const {
+    if (!std::filesystem::exists(store_)) return 0;
+    sqlite3* connection = nullptr;
+    EXPECT_EQ(sqlite3_open_v2(store_.c_str(), &connection, SQLITE_OPEN_READWRITE, nullptr),
+              SQLITE_OK);
+    const auto ask = [&](const char* query) -> std::string {
+      sqlite3_stmt* statement = nullptr;
+      if (sqlite3_prepare_v2(connection, query, -1, &statement, nullptr) != SQLITE_OK) return "";
+      std::string answer;
+      if (sqlite3_step(statement) == SQLITE_ROW) {
+        answer = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+      }
+      sqlite3_finalize(statement);
+      return answer;
+    };
+    EXPECT_EQ(ask("PRAGMA integrity_check"), "ok");
+    const std::string tables = ask("SELECT count(*) FROM sqlite_master WHERE name = 'results'");
+    const std::string kept = tables == "1" ? ask("SELECT count(*) FROM results") : "0";
+    sqlite3_close(connection);
+    return kept.empty() ? -1 : std::stoll(kept);
+  }
+
+  // Starts a command that ends with the signal of `kill`, or by itself.
+  pid_t Start(const std::string& command) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl("/bin/sh", "sh", "-c",
+              fmt::format("exec {} >'{}/out' 2>'{}/err'", command, folder_, folder_).c_str(),
+              static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    return child;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_ + "/" + name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  // Waits until the store has results, or a minute.
+  void AwaitResults() const {
+    for (int i = 0; i < 600; ++i) {
+      std::error_code error;
+      // The log of a store that has results is larger than what makes one.
+      const auto size = std::filesystem::file_size(store_ + "-wal", error);
+      if (!error && size > std::uintmax_t{40} * 1024) return;
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+  }
+
+  static std::string Mpirun(int ranks) {
+    return fmt::format(
+        "mpirun --oversubscribe --allow-run-as-root --mca mpi_yield_when_idle 1 "
+        "--mca btl self,vader,tcp -n {} ",
+        ranks);
+  }
+  static bool NoMpirun() { return std::system("command -v mpirun >/dev/null") != 0; }
+
+  std::string folder_, store_;
+};
+
+TEST_F(PlanStoreTest, KilledTenTimesNothingIsLost) {
+  const std::string undisturbed = Undisturbed();
+  std::mt19937 random(10);
+  std::int64_t kept = 0;
+  int kills = 0;
+  int whole = 0;  // searches that came to their end before they were killed
+  while (kills < 10) {
+    const pid_t run = Start(Stored(fmt::format("--threads {}", 1 + kills % 3)));
+    // From before anything is read to the middle of the work.
+    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 250)(random)));
+    ::kill(run, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(run, &status, 0), run);
+    if (WIFEXITED(status)) {
+      ASSERT_EQ(WEXITSTATUS(status), 0) << Read("err");
+      EXPECT_EQ(Read("out"), undisturbed);
+      std::filesystem::remove(store_);
+      kept = 0;
+      ASSERT_LT(++whole, 100);
+      continue;
+    }
+    ++kills;
+    EXPECT_EQ(Read("out"), "");
+    // Looking makes the store whole again, which the next run should have to do by itself.
+    if (kills % 4 != 0) continue;
+    const std::int64_t now = Kept();
+    EXPECT_GE(now, kept);
+    kept = now;
+  }
+  const ShellResult rest = Shell(Stored("--threads 2"));
+  EXPECT_EQ(rest.status, 0) << rest.messages;
+  EXPECT_EQ(rest.output, undisturbed);
+}
+
+TEST_F(PlanStoreTest, TheSameFromAStoreAndOnAnyNumberOfThreads) {
+  const std::string undisturbed = Undisturbed();
+  EXPECT_EQ(Shell(Command("--threads 1")).output, undisturbed);
+  EXPECT_EQ(Shell(Command("--threads 5")).output, undisturbed);
+  const ShellResult first = Shell(Stored(""));
+  EXPECT_EQ(first.output, undisturbed);
+  const std::int64_t kept = Kept();
+  EXPECT_GT(kept, 0);
+  const ShellResult again = Shell(Stored(""));
+  EXPECT_EQ(again.output, undisturbed);
+  EXPECT_THAT(again.messages, HasSubstr(fmt::format("{} bounds and forecasts were in", kept)));
+  EXPECT_EQ(Kept(), kept);  // nothing was worked out
+  // Another goal and other values use what is there, too.
+  const std::string other = "--target memory --vary data_parallel.zero_stage=all --headroom 10%";
+  const ShellResult of_store = Shell(Stored(other));
+  EXPECT_EQ(of_store.status, 0) << of_store.messages;
+  EXPECT_EQ(of_store.output, Shell(Command(other)).output);
+}
+
+TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
+  const std::string undisturbed = Undisturbed();
+  const pid_t run = Start(Stored("--threads 1"));
+  AwaitResults();
+  ::kill(run, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(Read("out"), "");
+  EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
+  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" bounds and forecasts are kept in '{}': the same "
+                                                 "command goes on from there",
+                                                 store_)));
+  EXPECT_EQ(Shell(Stored("")).output, undisturbed);
+}
+
+TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
+  const pid_t run = Start(Stored("--threads 1"));
+  AwaitResults();
+  const ShellResult second = Shell(Stored(""));
+  ::kill(run, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  if (WIFEXITED(status)) GTEST_SKIP() << "the first was done before the second began";
+  EXPECT_EQ(second.status, 1);
+  EXPECT_EQ(second.output, "");
+  EXPECT_THAT(second.messages, HasSubstr("is in use by another process"));
+  EXPECT_EQ(Shell(Stored("")).output, Undisturbed());
+}
+
+TEST_F(PlanStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
+  // 48 KiB, as the shell counts.
+  const ShellResult full = Shell("ulimit -f 96; " + Stored(""));
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.output, "");
+  EXPECT_THAT(full.messages, HasSubstr("stepcast: cannot write the store '"));
+  EXPECT_THAT(full.messages, HasSubstr("File too large"));
+  EXPECT_THAT(full.messages, HasSubstr("bounds and forecasts are kept in"));
+  EXPECT_GT(Kept(), 0);
+  EXPECT_EQ(Shell(Stored("")).output, Undisturbed());
+}
+
+TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
+  ASSERT_EQ(Shell(Stored("")).status, 0);
+  const auto refused = [&](const std::string& command, const std::string& message) {
+    const ShellResult result = Shell(command);
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_EQ(result.output, "") << command;
+    EXPECT_THAT(result.messages, HasSubstr(message)) << command;
+  };
+  refused(Stored("--set training.sequence_length=64"),
+          "--set was '' and is 'training.sequence_length=64'");
+  refused(fmt::format("{} sweep '{}/scenario.yaml' --vary data_parallel.overlap=all --store '{}'",
+                      kBinary, folder_, store_),
+          "the command was 'plan' and is 'sweep'");
+  // A comment changes nothing, but nobody can know that without reading.
+  std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
+  refused(Stored(""), "scenario.yaml has changed");
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(store_.c_str(), &connection), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(connection, "PRAGMA user_version=2", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(connection);
+  refused(Stored(""), "reads version 1 of the store's format, not 2");
+  refused(Command("--store /none/results.sqlite"), "the store cannot be written");
+  // What a wrong scenario gives is no store for the right one.
+  const std::string other = folder_ + "/other.sqlite";
+  refused(Command(fmt::format("--set training.surprise=1 --store '{}'", other)), "surprise");
+  EXPECT_FALSE(std::filesystem::exists(other));
+}
+
+TEST_F(PlanStoreTest, RanksPrintWhatOneProcessPrints) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const std::string undisturbed = Undisturbed();
+  const ShellResult three = Shell(Mpirun(3) + Command(""));
+  EXPECT_EQ(three.status, 0) << three.messages;
+  EXPECT_EQ(three.output, undisturbed);
+  const ShellResult stored = Shell(Mpirun(2) + Stored(""));
+  EXPECT_EQ(stored.status, 0) << stored.messages;
+  EXPECT_EQ(stored.output, undisturbed);
+  EXPECT_GT(Kept(), 0);
+  EXPECT_EQ(Shell(Stored("")).output, undisturbed);
+  const ShellResult wrong = Shell(Mpirun(2) + Command("--vary nonsense=1"));
+  EXPECT_EQ(wrong.status, 2) << wrong.messages;
+  EXPECT_EQ(wrong.output, "");
+  EXPECT_THAT(wrong.messages, HasSubstr("unknown key"));
+}
+
+TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const std::string undisturbed = Undisturbed();
+  const pid_t run = Start(fmt::format(
+      "{} sh -c 'echo $$ > \"$0/new.$OMPI_COMM_WORLD_RANK\"; "
+      "mv \"$0/new.$OMPI_COMM_WORLD_RANK\" \"$0/pid.$OMPI_COMM_WORLD_RANK\"; exec \"$@\"' '{}' {}",
+      Mpirun(3), folder_, Stored("--threads 1")));
+  AwaitResults();
+  const bool killed = Shell(fmt::format("kill -KILL $(cat '{}/pid.1')", folder_)).status == 0;
+  int status = 0;
+  ASSERT_EQ(::waitpid(run, &status, 0), run);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (!killed || WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
+  EXPECT_EQ(Read("out"), "");
+  EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
+  // Ranks say now and then what they do: this one may not have come to it.
+  EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
+  EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are kept in '"));
+  const std::int64_t kept = Kept();
+  EXPECT_GT(kept, 0);
+  const ShellResult rest = Shell(Stored(""));
+  EXPECT_EQ(rest.status, 0) << rest.messages;
+  EXPECT_EQ(rest.output, undisturbed);
+  EXPECT_THAT(rest.messages, HasSubstr(fmt::format("{} bounds and forecasts were in", kept)));
+}
+
+}  // namespace
+}  // namespace stepcast::cli
