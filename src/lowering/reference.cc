@@ -87,6 +87,7 @@ class Reference final : public Technique {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
+        paces_host_(PacesHost(step, stage_)),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
         written_type_(plan::WrittenGradientType(plan_.training)),
@@ -124,11 +125,11 @@ class Reference final : public Technique {
     // What the device copies for the host before the first layer uses memory, too, that a gather
     // may get.
     const bool copies = plan_.training.data_loading || plan_.training.checkpoint_saving;
-    if (sharded_parameters_ && copies) builder_.Record(step_.compute(), layer_done_);
+    if (sharded_parameters_ && copies) LayerDone();
   }
 
   void BeforeForward(int layer) override {
-    builder_.HostWait(layer_done_);
+    AwaitLayer();
     if (sharded_parameters_) {
       const int unit = units_.of_layer[layer];
       if (units_.units[unit].layers.front() == layer) Gather(forward_order_, unit);
@@ -142,19 +143,19 @@ class Reference final : public Technique {
       const int unit = units_.of_layer[layer];
       if (units_.units[unit].layers.back() == layer) Reshard(unit);
     }
-    builder_.Record(step_.compute(), layer_done_);
+    LayerDone();
   }
 
   void BeforeBackward(int layer) override {
     in_backward_ = true;
-    builder_.HostWait(layer_done_);
+    AwaitLayer();
     if (!sharded_parameters_) return;
     const int unit = units_.of_layer[layer];
     if (units_.units[unit].layers.back() == layer) Gather(backward_order_, unit);
   }
 
   void AfterBackward(int layer) override {
-    builder_.Record(step_.compute(), layer_done_);
+    LayerDone();
     if (!sharded_parameters_) return;
     const int unit = units_.of_layer[layer];
     if (units_.units[unit].layers.front() == layer) Free(parameters_[unit]);
@@ -164,7 +165,7 @@ class Reference final : public Technique {
     for (const int bucket : deferred_) Reduce(bucket);
     // Without overlap nothing is computed while gradients are reduced.
     for (const int bucket : deferred_) builder_.Wait(step_.compute(), buckets_[bucket].reduced);
-    if (!deferred_.empty()) builder_.Record(step_.compute(), layer_done_);
+    if (!deferred_.empty()) LayerDone();
     deferred_.clear();
   }
 
@@ -239,10 +240,24 @@ class Reference final : public Technique {
       }
     }
     builder_.Record(step_.compute(), update_done_);
-    builder_.Record(step_.compute(), layer_done_);
+    LayerDone();
   }
 
  private:
+  // The host issues a layer when the one before it is done, so that memory is taken when it is
+  // used. Where all of it is the compute stream's, only the order counts.
+  static bool PacesHost(const TrainingStep& step, int stage) {
+    const plan::Training& training = step.plan().training;
+    return !step.bare() || stage > 1 || training.data_loading || training.checkpoint_saving ||
+           training.activation_offload || training.host_waits != plan::HostWaits::kNever;
+  }
+  void LayerDone() {
+    if (paces_host_) builder_.Record(step_.compute(), layer_done_);
+  }
+  void AwaitLayer() {
+    if (paces_host_) builder_.HostWait(layer_done_);
+  }
+
   program::Elements ParameterPlace(int tensor, const Piece& piece) const {
     return At(parameters_[parameter_place_[tensor].group].full, piece.parameter,
               plan_.training.parameter_dtype);
@@ -870,6 +885,7 @@ class Reference final : public Technique {
   const ProcessGroups groups_;
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
+  const bool paces_host_;
   const bool keeps_full_gradients_;
   const DataType written_type_;  // of what backward writes
   GradientClipping clipping_;

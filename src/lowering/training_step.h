@@ -69,6 +69,7 @@ class TrainingStep {
   const std::vector<model::LayerWork>& works() const { return works_; }
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   int rank() const { return options_.rank; }
+  bool bare() const { return options_.bare; }
   ProgramBuilder& builder() { return builder_; }
   // The number of ranks that share one copy of the states.
   Amount shard_ranks() { return builder_.ShardRanks(plan().data_parallel.shard_group_size); }
