@@ -22,7 +22,7 @@ struct SharedResources::Later {
 
 std::uint32_t SharedResources::Share(double share) {
   STEPCAST_CHECK(share >= 0 && share <= 1, "a share is a part of a whole");
-  return static_cast<std::uint32_t>(std::floor(share * kWhole));
+  return static_cast<std::uint32_t>(share * kWhole);  // rounds down, for it is not negative
 }
 
 void SharedResources::Reset(std::uint32_t resources, std::uint32_t activities) {

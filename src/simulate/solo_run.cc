@@ -378,6 +378,10 @@ void SoloRun::RunAhead(std::uint32_t s) {
                                                           }) -
                                          first);
     }
+    std::array<SharedWork, Companies::kMostBeside> waiting{};  // done until then
+    for (std::size_t i = 0; i < count && start > now_; ++i) {
+      waiting[i] = SharedResources::Done(start - now_, under_way_[sharers_[i]].rate);
+    }
     // After so many of them the others still go on, and nothing else has happened. Mostly that is
     // so for all of them or for few.
     Offsets offsets;
@@ -388,9 +392,7 @@ void SoloRun::RunAhead(std::uint32_t s) {
       const SharedWork* const before = offsets.done + item.place * count;
       const SharedWork* const done = before + operations * count;
       for (std::size_t i = 0; i < count; ++i) {
-        const SharedWork waiting =
-            SharedResources::Done(start - now_, under_way_[sharers_[i]].rate);
-        if (waiting + (done[places[i]] - before[places[i]]) >= left[i]) return false;
+        if (waiting[i] + (done[places[i]] - before[places[i]]) >= left[i]) return false;
       }
       return true;
     };
@@ -406,8 +408,7 @@ void SoloRun::RunAhead(std::uint32_t s) {
     if (chunk == 0) break;
     const SharedWork* const before = offsets.done + item.place * count;
     for (std::size_t i = 0; i < count; ++i) {
-      left[i] -= SharedResources::Done(start - now_, under_way_[sharers_[i]].rate) +
-                 (before[chunk * count + places[i]] - before[places[i]]);
+      left[i] -= waiting[i] + (before[chunk * count + places[i]] - before[places[i]]);
     }
     if (issued > now_) {
       held_up_by_issue_ = std::max(held_up_by_issue_, issued);
