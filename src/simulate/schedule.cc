@@ -12,6 +12,7 @@ using program::Instruction;
 using program::Opcode;
 
 void Schedule::Build(const program::Program& program, const cost::Prices& prices, bool links) {
+  demands_.clear();
   AddCosts(program, prices, links);
   issue_kernel_ = prices.issue_kernel;
   issue_copy_ = prices.issue_copy;
@@ -139,19 +140,35 @@ void Schedule::AddCosts(const program::Program& program, const cost::Prices& pri
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size(),
                  "everything in a program has its price");
-  uses.clear();
-  profiles.assign(1, 0);
-  profile_table_.assign(1024, kNone);
-  costs.clear();
-  collective_costs.clear();
-  for (const cost::Demand& demand : prices.kernels) AddCost(demand, true, costs);
-  for (const cost::Demand& demand : prices.copies) AddCost(demand, true, costs);
-  for (const cost::CollectivePrice& price : prices.collectives) {
-    AddCost(price.demand, links, collective_costs);
+  const std::size_t count =
+      prices.kernels.size() + prices.copies.size() + prices.collectives.size();
+  if (demands_.size() != count || links != links_ || profiles.size() > kMostProfiles) {
+    uses.clear();
+    profiles.assign(1, 0);
+    profile_table_.assign(1024, kNone);
+    demands_.assign(count, {.latency = Time::Max()});
+    costs.resize(prices.kernels.size() + prices.copies.size());
+    collective_costs.resize(prices.collectives.size());
+    links_ = links;
   }
+  std::size_t i = 0;
+  const auto set = [&](const cost::Demand& demand, bool on_links, Cost& cost) {
+    cost::Demand& before = demands_[i++];
+    if (before.latency == demand.latency && before.work == demand.work &&
+        before.share == demand.share) {
+      return;
+    }
+    before = demand;
+    cost = CostOf(demand, on_links);
+  };
+  Cost* cost = costs.data();
+  for (const cost::Demand& demand : prices.kernels) set(demand, true, *cost++);
+  for (const cost::Demand& demand : prices.copies) set(demand, true, *cost++);
+  cost = collective_costs.data();
+  for (const cost::CollectivePrice& price : prices.collectives) set(price.demand, links, *cost++);
 }
 
-void Schedule::AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to) {
+Cost Schedule::CostOf(const cost::Demand& demand, bool links) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost;
   cost.latency = demand.latency;
@@ -171,7 +188,7 @@ void Schedule::AddCost(const cost::Demand& demand, bool links, std::vector<Cost>
   if (count > 0) cost.profile = ProfileOf({own.data(), count});
   cost.first_use = profiles[cost.profile];
   cost.use_count = count;
-  to.push_back(cost);
+  return cost;
 }
 
 std::uint32_t Schedule::ProfileOf(std::span<const engine::SharedResources::Use> own) {

@@ -143,12 +143,18 @@ struct Schedule {
  private:
   void AddCosts(const program::Program& program, const cost::Prices& prices, bool links);
   std::uint32_t ProfileOf(std::span<const engine::SharedResources::Use> own);
-  void AddCost(const cost::Demand& demand, bool links, std::vector<Cost>& to);
+  Cost CostOf(const cost::Demand& demand, bool links);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);
   void FindChains();
   std::uint32_t ChainOf(std::span<const Item> operations);
+
+  // What `costs` and `collective_costs` were made of. Where a row of a sweep has the same, they
+  // stay; of profiles that nobody has any more so many may be left.
+  static constexpr std::size_t kMostProfiles = 192;
+  std::vector<cost::Demand> demands_;
+  bool links_ = true;
 
   // Only while building.
   program::WaitTargets wait_targets_;
