@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -121,18 +120,6 @@ class SharedResources {
   }
   // Settled.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  Work Left(Activity activity, Time now) const {
-    const Running& running = activities_[activity];
-    const Work done = Done(now - running.since, running.rate);
-    return running.remaining - std::min(done, running.remaining);
-  }
-  // From `now` on the activity goes on at its rate with so much work left. Settled.
-  void Proceed(Activity activity, Time now, Work left) {
-    Running& running = activities_[activity];
-    running.remaining = left;
-    running.since = now;
-    running.end = now + TimeFor(left, running.rate);
-  }
 
   // The activities that Settle found started, and the others whose end it changed.
   std::span<const Activity> moved() const { return moved_; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
@@ -562,7 +561,7 @@ void SoloRun::StartCollective(std::uint32_t s, std::uint32_t c) {
   Happen(runner);
 }
 
-// For until then, and then, no event comes and nobody has anything to do.
+// Up to `time`, and then, no event comes, and nobody stands in line.
 bool SoloRun::NothingHappensUntil(Time time) {
   if (looked_at_ < ready_.size()) return false;
   if (unsettled_) Settle();
