@@ -30,6 +30,7 @@
 #include "src/cli/memory_command.h"
 #include "src/cli/model_import_command.h"
 #include "src/cli/outcome.h"
+#include "src/cli/output_paths.h"
 #include "src/cli/plan_command.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/simulate_command.h"
@@ -1121,6 +1122,32 @@ Outcome RunPlan(PlanOptions& options) {
   return Plan(options);
 }
 
+// What holds for options of every command: none has an empty value, as an unset variable of a
+// script leaves it, and what is written is not what is read.
+Diagnostics WrongValues(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  Diagnostics faults;
+  std::vector<NamedPath> inputs, outputs;
+  for (const CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_positional() ? option->get_name(true) : option->get_name();
+    for (const std::string& value : option->results()) {
+      if (value.empty()) {
+        faults.push_back(WrongUse("command.wrong-use",
+                                  fmt::format("the value of {} is empty", name),
+                                  "leave the option out, or give it a value"));
+      } else if (option->get_positional()) {
+        inputs.push_back({name, value});
+      } else if (name == "--report" || name == "--trace" || name == "--store") {
+        outputs.push_back({name, value});
+      }
+    }
+  }
+  const Diagnostics same = CheckOutputPaths(inputs, outputs);
+  faults.insert(faults.end(), same.begin(), same.end());
+  return faults;
+}
+
 Outcome Run(std::vector<std::string> arguments) {
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
@@ -1150,6 +1177,7 @@ Outcome Run(std::vector<std::string> arguments) {
     return WrongInput(
         {WrongUse("command.wrong-use", error.what(), fmt::format("see {} --help", page))});
   }
+  if (const Diagnostics faults = WrongValues(app); !faults.empty()) return WrongInput(faults);
   if (app.got_subcommand("simulate")) {
     std::optional<bool> forced;
     if (request.timeline || request.no_timeline) forced = request.timeline;
