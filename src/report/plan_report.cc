@@ -124,8 +124,8 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "{} fits only because the allocator gives cached memory back to the device ({} {}), which "
-          "then stands still\n",
+          "{} fits only because the allocator gives cached memory back ({} {} in the steps "
+          "that were simulated); the time that takes is not counted\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.as_good == 0) continue;

@@ -105,6 +105,15 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
       "fits: 61 GiB of 80 GiB are left\n");
 }
 
+TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
+  forecast::Forecast forecast = Forecast();
+  EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left");
+  forecast.memory.allocator_flushes = 2;
+  EXPECT_EQ(Verdict(forecast.memory),
+            "fits: 61 GiB of 80 GiB are left, once the allocator has given cached memory back; the "
+            "time that takes is not counted");
+}
+
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
   scenario::Scenario scenario = Scenario();
   const auto plan_line = [&] {

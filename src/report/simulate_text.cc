@@ -18,7 +18,11 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
   }
   const Bytes left = memory.capacity - memory.reserved - memory.outside;
   if (memory.fits) {
-    return fmt::format("fits: {} of {} are left", FormatBytes(left), FormatBytes(memory.capacity));
+    return fmt::format("fits: {} of {} are left{}", FormatBytes(left), FormatBytes(memory.capacity),
+                       memory.allocator_flushes == 0
+                           ? ""
+                           : ", once the allocator has given cached memory back; the time that "
+                             "takes is not counted");
   }
   return fmt::format("does not fit: {} more than the device's {}",
                      FormatBytes(Bytes(-left.count())), FormatBytes(memory.capacity));
