@@ -23,9 +23,9 @@ struct LowerOptions {
   bool data_flow = false;
   // model::BuildWork of the scenario, where it is known already.
   const std::vector<model::LayerWork>* works = nullptr;
-  // Leaves out what no time and no size depends on: names of buffers, events and labels, the uses of
-  // buffers on the stream that they belong to, and waits of a host that costs nothing for what it
-  // only allocates. Not with a data flow.
+  // Leaves out what no time and no size depends on: names of buffers, events and labels, the uses
+  // of buffers on the stream that they belong to, and waits of a host that costs nothing for what
+  // it only allocates. Not with a data flow.
   bool bare = false;
   // Not null: how sizes follow from numbers of ranks is written down there, if the plan's technique
   // knows (ProgramSizes::complete). Empty before.
