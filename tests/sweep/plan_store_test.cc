@@ -5,14 +5,11 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -21,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/cli/shell.h"
+#include "tests/sweep/store_test.h"
 
 namespace stepcast::cli {
 namespace {
@@ -49,7 +47,7 @@ training: {sequence_length: 128, micro_batch_size: 1, global_batch_size: 128, pr
 data_parallel: {zero_stage: 0, framework: reference, bucket_size: 1 MiB}
 )";
 
-class PlanStoreTest : public testing::Test {
+class PlanStoreTest : public StoreTest {
  protected:
   void SetUp() override {
     const char* const given = std::getenv("TEST_TMPDIR");
@@ -77,65 +75,6 @@ class PlanStoreTest : public testing::Test {
     output = result.output;
     return output;
   }
-
-  // How many results the store has; none where it is not one yet. Also that it is sound.
-  std::int64_t Kept() const {
-    if (!std::filesystem::exists(store_)) return 0;
-    sqlite3* connection = nullptr;
-    EXPECT_EQ(sqlite3_open_v2(store_.c_str(), &connection, SQLITE_OPEN_READWRITE, nullptr),
-              SQLITE_OK);
-    const auto ask = [&](const char* query) -> std::string {
-      sqlite3_stmt* statement = nullptr;
-      if (sqlite3_prepare_v2(connection, query, -1, &statement, nullptr) != SQLITE_OK) return "";
-      std::string answer;
-      if (sqlite3_step(statement) == SQLITE_ROW) {
-        answer = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-      }
-      sqlite3_finalize(statement);
-      return answer;
-    };
-    EXPECT_EQ(ask("PRAGMA integrity_check"), "ok");
-    const std::string tables = ask("SELECT count(*) FROM sqlite_master WHERE name = 'results'");
-    const std::string kept = tables == "1" ? ask("SELECT count(*) FROM results") : "0";
-    sqlite3_close(connection);
-    return kept.empty() ? -1 : std::stoll(kept);
-  }
-
-  // Starts a command that ends with the signal of `kill`, or by itself.
-  pid_t Start(const std::string& command) const {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::execl("/bin/sh", "sh", "-c",
-              fmt::format("exec {} >'{}/out' 2>'{}/err'", command, folder_, folder_).c_str(),
-              static_cast<char*>(nullptr));
-      ::_exit(127);
-    }
-    return child;
-  }
-  std::string Read(const std::string& name) const {
-    std::ifstream file(folder_ + "/" + name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-  // Waits until the store has results, or a minute.
-  void AwaitResults() const {
-    for (int i = 0; i < 600; ++i) {
-      std::error_code error;
-      // The log of a store that has results is larger than what makes one.
-      const auto size = std::filesystem::file_size(store_ + "-wal", error);
-      if (!error && size > std::uintmax_t{40} * 1024) return;
-      std::this_thread::sleep_for(milliseconds(100));
-    }
-  }
-
-  static std::string Mpirun(int ranks) {
-    return fmt::format(
-        "mpirun --oversubscribe --allow-run-as-root --mca mpi_yield_when_idle 1 "
-        "--mca btl self,vader,tcp -n {} ",
-        ranks);
-  }
-  static bool NoMpirun() { return std::system("command -v mpirun >/dev/null") != 0; }
-
-  std::string folder_, store_;
 };
 
 TEST_F(PlanStoreTest, KilledTenTimesNothingIsLost) {
