@@ -120,6 +120,9 @@ constexpr const char* kMemoryFooter =
     "larger\n"
     "ones need more than there is.\n"
     "\n"
+    "Exits 3 when the scenario does not fit; with --max-micro-batch, when not even one sequence\n"
+    "does at the scenario's stage.\n"
+    "\n"
     "Example:\n"
     "  stepcast memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch\n"
     "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
@@ -170,6 +173,10 @@ constexpr const char* kSweepFooter =
     "  5 MiB..100 MiB x2    5, 10, 20, 40 and 80 MiB\n"
     "  1..9 +2              1, 3, 5, 7, 9: each the one before plus 2\n"
     "  all                  every value of a key that has few: words, true and false\n"
+    "  null                 the key's default, as if the scenario did not have it\n"
+    "\n"
+    "A value that no combination could have, such as a misspelled word, ends the command before\n"
+    "it begins (exit status 2). Combinations that rules refuse are rows.\n"
     "\n"
     "With --store the results go into FILE as they come. After an interruption of any kind the\n"
     "same command goes on from there, and prints what it would have printed without one. A store\n"
@@ -199,7 +206,8 @@ constexpr const char* kPlanAbout =
 
 constexpr const char* kPlanFooter =
     "Targets:\n"
-    "  step_time   the shortest step\n"
+    "  step_time   the shortest step; where --vary gives steps unequal numbers of tokens, the\n"
+    "              least time for a token\n"
     "  throughput  the most tokens per second and GPU\n"
     "  gpus        the fewest GPUs that meet --deadline with --tokens\n"
     "  cost        the least money for a token, at --price for a GPU hour\n"
@@ -211,7 +219,8 @@ constexpr const char* kPlanFooter =
     "\n"
     "--vary replaces the values of a setting, or adds one (VALUES as for sweep); --fix keeps it "
     "as\n"
-    "the scenario has it, or at its default. --framework all is all but reference, whose kernels "
+    "the scenario has it, or at its default. What a framework does not have is searched without,\n"
+    "and said on stderr. --framework all is all but reference, whose kernels "
     "cost nothing to "
     "start,\n"
     "and internevo.\n"
@@ -609,7 +618,9 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       ->take_all();
   command.add_flag("--fewer-nodes", plan.fewer_nodes,
                    "Try powers of two of nodes, up to the cluster's (target gpus always does)");
-  command.add_option("--deadline", plan.deadline, "How long the training may take: '30 d', '12 h'")
+  command
+      .add_option("--deadline", plan.deadline,
+                  "How long the training may take, up to 100 d: '30 d', '12 h'")
       ->type_name("TIME");
   command.add_option("--tokens", plan.tokens, "How many tokens the training sees: 300e9")
       ->type_name("N");
@@ -617,7 +628,8 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       ->type_name("MONEY");
   command
       .add_option("--headroom", plan.headroom,
-                  "Memory that must stay free on each device (none): '4 GiB', '5%'")
+                  "Memory that must stay free on each device, beside what the plan needs (none): "
+                  "'4 GiB', '5%'")
       ->type_name("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   command.add_option("--best", plan.best, "How many plans to rank (5)")

@@ -27,6 +27,13 @@ std::string Decimal(double number, int digits) {
   return WithSeparators(fmt::format("{:.{}f}", number, digits));
 }
 
+std::string Signed(double number, int digits) {
+  const double half = 0.5 * std::pow(10.0, -digits);
+  if (std::abs(number) < half) return Decimal(0, digits);
+  const std::string text = Decimal(number, digits);
+  return number > 0 ? "+" + text : text;
+}
+
 std::string Milliseconds(Time time) {
   constexpr int kMostDigits = 9;  // a picosecond
   const double number = static_cast<double>(time.picoseconds()) / 1e9;
