@@ -13,7 +13,7 @@ namespace stepcast::report {
 // "8,030,261,248"
 std::string Grouped(std::int64_t number);
 
-// "1,234.57" with `digits` after the point, rounded to nearest.
+// "1,234.57" with `digits` after the point, rounded to nearest; what rounds to zero has no sign.
 std::string Decimal(double number, int digits);
 
 // The same with its sign, "+1.50"; what rounds to zero has none.

@@ -54,6 +54,8 @@ TEST(NumberTextTest, NothingHasNoSign) {
   EXPECT_EQ(Signed(0, 2), "0.00");
   EXPECT_EQ(Signed(-0.0049, 2), "0.00");
   EXPECT_EQ(Signed(-0.0051, 2), "-0.01");
+  EXPECT_EQ(Decimal(-0.0049, 2), "0.00");
+  EXPECT_EQ(Decimal(-0.4, 0), "0");
 }
 
 TEST(NumberTextTest, PercentOfNothingHasNoMeaning) {
