@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"

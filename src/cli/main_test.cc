@@ -286,6 +286,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
       "execute " + toy + " --backend host --trace " + Path("no/trace.json"),
       "validate " + toy + " --backend host --report " + Path("no/page.html"),
       "validate " + toy + " --backend host --trace " + Path("no/trace.json"),
+      "validate published --report " + Path("no/page.html"),
   };
   for (const std::string& command : commands) {
     const ShellResult result = Run(command);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
 
 namespace stepcast::cli {
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/trace_file.h"
 
 namespace stepcast::cli {
