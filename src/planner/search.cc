@@ -30,9 +30,6 @@ struct Pace {
   friend bool operator<(const Pace& a, const Pace& b) {
     return Wide{a.time} * b.tokens < Wide{b.time} * a.tokens;
   }
-  friend bool operator==(const Pace& a, const Pace& b) {
-    return Wide{a.time} * b.tokens == Wide{b.time} * a.tokens;
-  }
 };
 
 Pace PaceOf(const PlanFacts& facts, Time step_time) {
