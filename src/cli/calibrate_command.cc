@@ -27,6 +27,7 @@
 #include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
+#include "src/cli/output_failure.h"
 #include "src/cli/stopwatch.h"
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
@@ -228,7 +229,7 @@ std::optional<Outcome> Unwritable(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const auto file = report::OutputFile::Create(path);
   if (file) return std::nullopt;
-  return Failed(file.error());
+  return CannotCreate(path, file.error());
 }
 
 std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::string& host) {

@@ -139,7 +139,7 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
 TEST_F(CalibrateCommandTest, SaysAtOnceThatAFileCannotBeWritten) {
   const ShellResult result = Run(fmt::format(
       "calibrate --backend host --quick --ranks 2 --output {}", Path("nowhere/profile.yaml")));
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_THAT(result.messages, HasSubstr("nowhere/profile.yaml"));
   EXPECT_TRUE(Files().empty());

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
@@ -14,14 +17,26 @@ namespace stepcast::cli {
 Outcome Compare(const CompareOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
-  const auto load = [&](const std::string& file, const std::vector<std::string>& own) {
+  const auto load = [&](const std::string& file, const std::vector<std::string>& own,
+                        const char* option) {
     std::vector<std::string> set = options.set;
     set.insert(set.end(), own.begin(), own.end());
-    return scenario::Load(file, set, cache);
+    auto scenario = scenario::Load(file, set, cache);
+    if (scenario) return scenario;
+    // Mistakes in what one of the two has of its own are of that option.
+    Diagnostics faults = std::move(scenario.error());
+    for (Diagnostic& fault : faults) {
+      for (const std::string& text : own) {
+        if (fault.location.file == "--set " + text) {
+          fault.location.file = fmt::format("{} {}", option, text);
+        }
+      }
+    }
+    return Result<scenario::Scenario>(tl::unexpected(std::move(faults)));
   };
   const std::string& second = options.b.empty() ? options.a : options.b;
-  const auto a = load(options.a, options.set_a);
-  const auto b = load(second, options.set_b);
+  const auto a = load(options.a, options.set_a, "--set-a");
+  const auto b = load(second, options.set_b, "--set-b");
   // The mistakes of both, but once where they are the same.
   Diagnostics faults;
   if (!a) faults = a.error();

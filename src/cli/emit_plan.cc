@@ -1,17 +1,30 @@
 #include "src/cli/emit_plan.h"
 
 #include "src/emit/emit.h"
+#include "src/emit/folder.h"
 
 namespace stepcast::cli {
+
+namespace {
+
+Outcome OutcomeOf(const emit::FolderFailure& failure) {
+  return failure.diagnostics.empty() ? Failed(failure.reason) : WrongInput(failure.diagnostics);
+}
+
+}  // namespace
+
+std::optional<Outcome> CheckEmit(const EmitOptions& options) {
+  if (options.folder.empty()) return std::nullopt;
+  const auto good = emit::CheckFolder(options.folder, options.force);
+  if (!good) return OutcomeOf(good.error());
+  return std::nullopt;
+}
 
 std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::string& source,
                                 const EmitOptions& options, std::string& messages) {
   if (options.folder.empty()) return std::nullopt;
   const auto emission = emit::Emit(scenario, source, options.folder, options.force);
-  if (!emission) {
-    if (!emission.error().diagnostics.empty()) return WrongInput(emission.error().diagnostics);
-    return Failed(emission.error().reason);
-  }
+  if (!emission) return OutcomeOf(emission.error());
   messages += emit::Describe(*emission, options.folder);
   return std::nullopt;
 }

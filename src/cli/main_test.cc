@@ -203,9 +203,9 @@ TEST_F(MainTest, ATraceIsWholeOrNotThere) {
   EXPECT_TRUE(json::parse(Read(Path("trace.json"))).contains("traceEvents"));
 
   const ShellResult nowhere = Run(simulate + Path("no/trace.json"));
-  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_EQ(nowhere.status, 2);
   EXPECT_EQ(nowhere.output, "");
-  EXPECT_THAT(nowhere.messages, HasSubstr("No such file or directory"));
+  EXPECT_THAT(nowhere.messages, HasSubstr("the folder to write into does not exist"));
 
   const ShellResult full = Run(simulate + "/dev/full");
   EXPECT_EQ(full.status, 1);
@@ -257,7 +257,7 @@ TEST_F(MainTest, TracesByRankStandInAFolder) {
   EXPECT_EQ(trace.at("distributedInfo").at("rank"), 0);
   // A folder that cannot be made.
   const ShellResult result = Run("simulate " + Path("toy.yaml") + " --trace-dir /dev/null/traces");
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.messages, HasSubstr("/dev/null/traces"));
 }
 
@@ -265,10 +265,118 @@ TEST_F(MainTest, AReportIsWholeOrNotThere) {
   const std::string simulate = "simulate " + Path("toy.yaml") + " --report ";
   ASSERT_EQ(Run(simulate + Path("page.html")).status, 0);
   EXPECT_THAT(Read(Path("page.html")), testing::EndsWith("</html>\n"));
-  EXPECT_EQ(Run(simulate + Path("no/page.html")).status, 1);
+  EXPECT_EQ(Run(simulate + Path("no/page.html")).status, 2);
   EXPECT_EQ(Run(simulate + "''").status, 2);
   EXPECT_EQ(Run(simulate + Path("other.html") + " --program").status, 2);
   EXPECT_THAT(Files(), testing::ElementsAre("page.html", "toy.yaml"));
+}
+
+// Wherever a command writes to: known before the work, the same answer, and a hint.
+TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
+  const std::string toy = Path("toy.yaml");
+  const std::vector<std::string> commands = {
+      "simulate " + toy + " --report " + Path("no/page.html"),
+      "simulate " + toy + " --trace " + Path("no/trace.json"),
+      "simulate " + toy + " --emit " + Path("no/plan"),
+      "sweep " + toy + " --vary training.micro_batch_size=1 --report " + Path("no/page.html"),
+      "sweep " + toy + " --vary training.micro_batch_size=1 --store " + Path("no/store"),
+      "plan " + toy + " --report " + Path("no/page.html"),
+      "plan " + toy + " --emit " + Path("no/plan"),
+      "plan " + toy + " --store " + Path("no/store"),
+      "execute " + toy + " --backend host --trace " + Path("no/trace.json"),
+      "validate " + toy + " --backend host --report " + Path("no/page.html"),
+      "validate " + toy + " --backend host --trace " + Path("no/trace.json"),
+      "validate published --report " + Path("no/page.html"),
+  };
+  for (const std::string& command : commands) {
+    const ShellResult result = Run(command);
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_EQ(result.output, "") << command;
+    EXPECT_THAT(result.messages, HasSubstr("hint: ")) << command;
+  }
+  // A plan replaces its folder: not the one that the shell is in.
+  fs::create_directory(Path("here"));
+  const ShellResult here = Shell(fmt::format(
+      "binary=$PWD/{} && cd {} && $binary simulate {} --emit .", kBinary, Path("here"), toy));
+  EXPECT_EQ(here.status, 2);
+  EXPECT_THAT(here.messages, HasSubstr("the command runs in this folder"));
+  EXPECT_THAT(Files(), testing::ElementsAre("here", "toy.yaml"));
+}
+
+TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
+  const ShellResult result =
+      Run("compare " + Path("toy.yaml") +
+          " --set-a training.micro_batch_size=x --set-b training.micro_batch_sise=8");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.messages, HasSubstr("--set-a training.micro_batch_size=x: error["));
+  EXPECT_THAT(result.messages, HasSubstr("--set-b training.micro_batch_sise=8: error["));
+}
+
+TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--headroom '100 GiB'", "a device has 1 GiB: '100 GiB'"},
+      {"--deadline 200d --tokens 1e9", "a deadline is at most 100 d: '200d'"},
+      {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
+      {"--framework ddp --vary data_parallel.prefetch=1",
+       "no framework of the space has this setting: 'data_parallel.prefetch'"},
+      {"--framework ddp --vary data_parallel.zero_stage=3",
+       "no framework of the space has ZeRO stage 3"},
+      {"--vary 'data_parallel.bucket_size=1 MiB,foo'", "bytes need a number and a unit: 'foo'"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const ShellResult result = Run("plan " + Path("toy.yaml") + " " + arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+    EXPECT_THAT(result.messages, HasSubstr(message)) << arguments;
+    EXPECT_THAT(result.messages, HasSubstr("hint: ")) << arguments;
+  }
+}
+
+// What became of the plans is said of each of them; what some frameworks lack is said.
+TEST_F(MainTest, PlanAccountsForEveryPlan) {
+  const std::string plan = "plan " + Path("toy.yaml") +
+                           " --framework ddp,fsdp2 --vary data_parallel.prefetch=1,null --best 1 ";
+  const ShellResult result = Run(plan + "--json");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  EXPECT_THAT(result.messages, HasSubstr("--vary data_parallel.prefetch: ddp does not have"));
+  const json document = json::parse(result.output);
+  EXPECT_EQ(document.at("notes").size(), 1U);
+  std::int64_t plans = 0;
+  for (const json& part : document.at("became")) plans += part.at("count").get<std::int64_t>();
+  EXPECT_EQ(plans, document.at("space"));
+  const json& best = document.at("best").at(0);
+  EXPECT_EQ(best.at("capacity_bytes").get<std::int64_t>() -
+                best.at("reserved_bytes").get<std::int64_t>() -
+                best.at("outside_bytes").get<std::int64_t>(),
+            best.at("free_bytes"));
+  // What is missing includes what is to stay free, in all that says so.
+  const json lacking = json::parse(Run(plan + "--headroom 99.9% --json").output);
+  const json& nearest = lacking.at("nearest").at(0);
+  EXPECT_EQ(nearest.at("lacks_bytes").get<std::int64_t>(),
+            static_cast<std::int64_t>(0.999 * (1 << 30) + 0.5) -
+                nearest.at("free_bytes").get<std::int64_t>());
+  EXPECT_THAT(nearest.at("reason").get<std::string>(), HasSubstr("headroom included"));
+}
+
+// A step of four micro-batches has four times the tokens of one and costs less than four times as
+// much, for the update comes once: it is the better plan, though its step is longer.
+TEST_F(MainTest, PlansOfUnequalTokensAreComparedByTokens) {
+  const ShellResult result = Run(
+      "plan " + Path("toy.yaml") +
+      " --vary training.gradient_accumulation=1,4 --fix data_parallel.zero_stage --json --best 1");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  const json document = json::parse(result.output);
+  EXPECT_EQ(document.at("compared_by"), "time_per_token");
+  EXPECT_EQ(document.at("best").at(0).at("set").at("training.gradient_accumulation"), "4");
+  EXPECT_EQ(document.at("best").at(0).at("tokens"), 4 * 4 * 128);
+}
+
+TEST_F(MainTest, NoMicroBatchThatFitsIsANo) {
+  const std::string memory =
+      "memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch --set model=models/";
+  EXPECT_EQ(Run(memory + "gpt3-175b.yaml").status, 3);
+  // Its own micro-batch does not fit, and smaller ones do.
+  EXPECT_EQ(Run(memory + "gpt2.yaml --set training.micro_batch_size=1000").status, 0);
 }
 
 TEST_F(MainTest, ATerminalGetsATimelineAndAPipeDoesNot) {
@@ -323,15 +431,16 @@ TEST_F(MainTest, AnInterruptEndsWith130AndALine) {
 TEST_F(MainTest, SweepRowsEqualSimulate) {
   const ShellResult swept =
       Run("sweep " + Path("toy.yaml") +
-          " --vary data_parallel.zero_stage=0,3 --vary 'data_parallel.bucket_size=0 B,25 MiB,1'"
-          " --json");
+          " --vary data_parallel.zero_stage=0,3 --vary 'data_parallel.bucket_size=0 B,25 MiB'"
+          " --vary data_parallel.framework=reference,ddp --json");
   ASSERT_EQ(swept.status, 0) << swept.messages;
   const json rows = json::parse(swept.output).at("rows");
-  ASSERT_EQ(rows.size(), 6U);
-  EXPECT_EQ(rows.at(1).at("set").dump(),
-            R"({"data_parallel.bucket_size":"25 MiB","data_parallel.zero_stage":"0"})");
-  EXPECT_EQ(rows.at(2).at("status"), "illegal");  // a size without a unit
-  EXPECT_THAT(rows.at(2).at("reason").get<std::string>(), HasSubstr("unit"));
+  ASSERT_EQ(rows.size(), 8U);
+  EXPECT_EQ(rows.at(2).at("set").dump(),
+            R"({"data_parallel.bucket_size":"25 MiB","data_parallel.framework":"reference",)"
+            R"("data_parallel.zero_stage":"0"})");
+  EXPECT_EQ(rows.at(5).at("status"), "illegal");  // ddp at stage 3
+  EXPECT_THAT(rows.at(5).at("reason").get<std::string>(), HasSubstr("zero_stage 3"));
   for (const json& row : rows) {
     if (row.at("status") == "illegal") continue;
     std::string command = "simulate " + Path("toy.yaml") + " --json";
@@ -363,6 +472,12 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
        "--vary 'training.sequence_length=1..10000 +1' "
        "--vary 'training.gradient_accumulation=1..10000 +1'",
        "1000000000000 combinations are more than the 1000000"},
+      {"--vary data_parallel.zero_stage=0,foo",
+       "--vary data_parallel.zero_stage=foo: error[input.not-an-integer]"},
+      {"--vary 'data_parallel.bucket_size=1,1 MiB'", "bytes need a unit: '1'"},
+      {"--vary data_parallel.framework=ddp,dpp", "did you mean 'ddp'?"},
+      {"--vary model=none.yaml", "names a file that does not exist: 'none.yaml'"},
+      {"--vary data_parallel.bucket_sise=null", "did you mean 'bucket_size'?"},
       {"--vary training.precision=bf16 --store /none/x.sqlite", "the store cannot be written"},
       {"--vary training.precision=bf16 --store ''", "the name of a file is due"},
       {"--vary training.precision=bf16 --threads 0", "--threads"},
@@ -373,6 +488,32 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
     EXPECT_EQ(result.output, "") << arguments;
     EXPECT_THAT(result.messages, HasSubstr(message)) << arguments;
   }
+}
+
+// null is the default, whether or not the scenario has the key, first or last; a value that another
+// one makes right is none of its own.
+TEST_F(MainTest, SweepTakesDefaultsAndWhatAnotherKeyAllows) {
+  const auto rows = [&](const std::string& arguments) {
+    const ShellResult result = Run("sweep " + Path("toy.yaml") + " --json " + arguments);
+    EXPECT_EQ(result.status, 0) << result.messages;
+    return json::parse(result.output).at("rows");
+  };
+  for (const char* values : {"null,1 MiB", "1 MiB,null"}) {
+    for (const json& row : rows(fmt::format("--vary 'data_parallel.bucket_size={}'", values))) {
+      EXPECT_EQ(row.at("status"), "ok") << row.dump();
+    }
+  }
+  const json own = json::parse(Run("simulate " + Path("toy.yaml") + " --json").output);
+  EXPECT_EQ(rows("--vary data_parallel.bucket_size=null").at(0).at("step_time_s"),
+            own.at("step_time_s"));
+  // Only a flat cluster has devices.
+  const json topologies = rows(
+      "--set model=models/gpt2.yaml"
+      " --vary 'cluster={topology: topologies/dgx-h100.yaml, nodes: 1},{topology: {kind: flat, "
+      "devices: 4, memory: 80 GiB, gpu: h100-sxm, link: {latency: 5 us, bandwidth: 25 GB/s}}}'"
+      " --vary cluster.topology.devices=8");
+  EXPECT_EQ(topologies.at(0).at("status"), "illegal");
+  EXPECT_EQ(topologies.at(1).at("status"), "ok");
 }
 
 // The critical path is the whole step; what is named at the peak is the whole peak.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/cli/output_failure.h"
 #include "src/report/output_file.h"
 
 namespace stepcast::cli {
@@ -13,7 +14,7 @@ Outcome PutText(const std::string& file, std::string text) {
     return outcome;
   }
   auto output = report::OutputFile::Create(file);
-  if (!output) return Failed(output.error());
+  if (!output) return CannotCreate(file, output.error());
   if (const auto written = output->Write(text); !written) return Failed(written.error());
   if (const auto done = output->Commit(); !done) return Failed(done.error());
   return outcome;

@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "src/cli/output_failure.h"
+
 namespace stepcast::cli {
 
 std::optional<Outcome> PageFile::Create(const std::string& path) {
   if (path.empty()) return std::nullopt;
   auto file = report::OutputFile::Create(path);
-  if (!file) return Failed(file.error());
+  if (!file) return CannotCreate(path, file.error());
   file_.emplace(std::move(*file));
   return std::nullopt;
 }

@@ -19,6 +19,7 @@
 #include "src/cli/run_facts.h"
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/varied.h"
 #include "src/cli/warnings.h"
 #include "src/planner/answers.h"
 #include "src/planner/evaluations.h"
@@ -33,7 +34,6 @@
 #include "src/report/plan_page.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_view.h"
-#include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 
@@ -62,8 +62,8 @@ std::optional<double> PositiveNumber(std::string_view text) {
   return number;
 }
 
-// Times of trainings, which have units that steps have not.
-std::optional<Time> LongTime(std::string_view text) {
+// Times of trainings, which have units that steps have not, in seconds.
+std::optional<double> LongTime(std::string_view text) {
   const std::pair<std::string_view, double> units[] = {
       {"d", 86'400.0}, {"h", 3'600.0}, {"min", 60.0}, {"s", 1.0}};
   for (const auto& [unit, seconds] : units) {
@@ -71,9 +71,8 @@ std::optional<Time> LongTime(std::string_view text) {
     std::string_view number = text.substr(0, text.size() - unit.size());
     while (number.ends_with(' ')) number.remove_suffix(1);
     const auto value = PositiveNumber(number);
-    constexpr double kMostSeconds = 100 * 86'400.0;  // what the clock holds
-    if (!value || *value * seconds > kMostSeconds) return std::nullopt;
-    return Picoseconds(std::llround(*value * seconds * 1e12));
+    if (!value) return std::nullopt;
+    return *value * seconds;
   }
   return std::nullopt;
 }
@@ -129,13 +128,21 @@ Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
     }
   }
   if (!options.deadline.empty()) {
-    goal.deadline = LongTime(options.deadline);
-    if (!goal.deadline) {
+    constexpr double kMostSeconds = 100 * 86'400.0;  // what the clock holds
+    const auto seconds = LongTime(options.deadline);
+    if (!seconds) {
+      faults.push_back(Fault("--deadline", options.deadline,
+                             fmt::format("this is no time: {}", Quoted(options.deadline)),
+                             "write for example '30 d' or '12 h'; at most 100 d"));
+    } else if (*seconds > kMostSeconds) {
       faults.push_back(
           Fault("--deadline", options.deadline,
-                fmt::format("this is no time up to 100 d: {}", Quoted(options.deadline)),
-                "write for example '30 d' or '12 h'"));
-    } else if (options.tokens.empty()) {
+                fmt::format("a deadline is at most 100 d: {}", Quoted(options.deadline)),
+                "give a part of the training: half the time for half the --tokens"));
+    } else {
+      goal.deadline = Picoseconds(std::llround(*seconds * 1e12));
+    }
+    if (options.tokens.empty()) {
       faults.push_back(Fault("--deadline", options.deadline,
                              "nothing says how long the training is", "add --tokens 300e9"));
     }
@@ -193,7 +200,7 @@ std::string SetOption(const std::string& key, const std::string& value) {
 class PlanSearch {
  public:
   explicit PlanSearch(const PlanOptions& options)
-      : options_(options), variants_([this] {
+      : options_(options), varied_(options_.scenario, options_.set, cache_), variants_([this] {
           return std::make_unique<scenario::Variants>(options_.scenario, options_.set, cache_);
         }) {}
 
@@ -206,9 +213,9 @@ class PlanSearch {
     space_options.frameworks = ReadFrameworks(options_.framework, faults);
     space_options.nodes = options_.fewer_nodes || goal_.target == Target::kGpus;
     space_options.fix = options_.fix;
-    space_options.has_key = [this](const std::string& key) { return HasKey(key); };
+    space_options.has_key = [this](const std::string& key) { return varied_.HasKey(key); };
     for (const std::string& text : options_.vary) {
-      auto axis = ReadAxis(text);
+      auto axis = varied_.ReadAxis(text);
       if (axis) {
         space_options.vary.push_back(std::move(*axis));
       } else {
@@ -219,7 +226,18 @@ class PlanSearch {
     auto base = scenario::Load(options_.scenario, options_.set, cache_);
     if (!base) return WrongInput(base.error());
     base_ = std::move(*base);
-    faults = WrongValues(space_options.vary);
+    faults = varied_.WrongValues(space_options.vary);
+    const bool other_devices = std::any_of(
+        space_options.vary.begin(), space_options.vary.end(), [](const planner::SweepAxis& axis) {
+          return axis.key == "cluster" || axis.key.starts_with("cluster.topology");
+        });
+    const Bytes capacity = base_->cluster->device_memory();
+    if (goal_.headroom >= capacity && !other_devices) {
+      faults.push_back(Fault(
+          "--headroom", options_.headroom,
+          fmt::format("a device has {}: {}", FormatBytes(capacity), Quoted(options_.headroom)),
+          "give less than that, or a part of it: '5%'"));
+    }
     if (!faults.empty()) return WrongInput(faults);
     auto space = PlanSpace::Around(*base_, space_options);
     if (!space) return WrongInput(space.error());
@@ -258,6 +276,7 @@ class PlanSearch {
   ::stepcast::cli::Outcome Run(planner::Workforce& workforce) {
     PageFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
+    if (auto fault = CheckEmit(options_.emit)) return *std::move(fault);
     std::unique_ptr<planner::ResultStore> store;
     std::optional<KeptNote> note;
     std::int64_t known = 0;
@@ -324,6 +343,7 @@ class PlanSearch {
       }
       report.sensitivity = std::move(*sensitivity);
     }
+    report.notes = space_->notes();
     report.seconds = stopwatch_.Seconds();
     if (auto failed = page.Write([&] {
           const auto name = [&](std::int64_t plan) { return NameOf(plan); };
@@ -337,7 +357,8 @@ class PlanSearch {
     outcome.output = options_.json  ? report::PlanJson(report)
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
-    outcome.messages = Warnings(*base_);
+    for (const std::string& note : report.notes) outcome.messages += note + "\n";
+    outcome.messages += Warnings(*base_);
     if (!options_.emit.folder.empty()) {
       if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
     }
@@ -357,24 +378,6 @@ class PlanSearch {
     return EmitPlan(*best, options_.scenario, options_.emit, messages);
   }
 
-  // "KEY=all" is every value that the key has.
-  Result<planner::SweepAxis> ReadAxis(const std::string& text) {
-    auto axis = planner::ParseSweepAxis(text);
-    if (!axis || !axis->all) return axis;
-    auto values = scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
-    if (!values) {
-      Diagnostics faults = std::move(values.error());
-      for (Diagnostic& fault : faults) {
-        if (fault.location.file == "--set " + SetOption(axis->key, "all")) {
-          fault.location.file = fmt::format("--vary {}", SetOption(axis->key, "all"));
-        }
-      }
-      return tl::unexpected(std::move(faults));
-    }
-    axis->values = std::move(*values);
-    return axis;
-  }
-
   // What a store knows a plan by.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
 
@@ -383,13 +386,30 @@ class PlanSearch {
     const auto found = result.as_good.find(row.plan);
     if (found == result.as_good.end()) return;
     row.as_good = static_cast<std::int64_t>(found->second.size());
-    for (const auto& [key, value] : row.settings) {
-      std::vector<std::string> values = {value};
-      for (const std::int64_t plan : found->second) {
-        for (const auto& [other_key, other] : space_->Settings(plan)) {
-          if (other_key == key && std::find(values.begin(), values.end(), other) == values.end()) {
-            values.push_back(other);
-          }
+    // A key that is left out has its default.
+    const auto value_in = [](const Settings& settings, const std::string& key) {
+      const auto setting = std::find_if(settings.begin(), settings.end(),
+                                        [&](const auto& one) { return one.first == key; });
+      return setting == settings.end() ? std::string(kTakenOut) : setting->second;
+    };
+    std::vector<Settings> alike;
+    std::vector<std::string> keys;
+    const auto note_keys = [&](const Settings& settings) {
+      for (const auto& [key, value] : settings) {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      }
+    };
+    note_keys(row.settings);
+    for (const std::int64_t plan : found->second) {
+      alike.push_back(space_->Settings(plan));
+      note_keys(alike.back());
+    }
+    for (const std::string& key : keys) {
+      std::vector<std::string> values = {value_in(row.settings, key)};
+      for (const Settings& settings : alike) {
+        std::string value = value_in(settings, key);
+        if (std::find(values.begin(), values.end(), value) == values.end()) {
+          values.push_back(std::move(value));
         }
       }
       if (values.size() > 1) row.no_difference.emplace_back(key, std::move(values));
@@ -422,37 +442,6 @@ class PlanSearch {
     return **scenario;
   }
 
-  // Only a key that is there can be taken out.
-  bool HasKey(const std::string& key) {
-    std::vector<std::string> set = options_.set;
-    set.push_back(SetOption(key, "null"));
-    const auto scenario = scenario::Load(options_.scenario, set, cache_);
-    return scenario || std::none_of(scenario.error().begin(), scenario.error().end(),
-                                    [](const Diagnostic& fault) {
-                                      return fault.code.starts_with("override.");
-                                    });
-  }
-
-  // Values that no other setting makes right: unknown keys, words and units.
-  Diagnostics WrongValues(const std::vector<planner::SweepAxis>& vary) {
-    Diagnostics faults;
-    for (const planner::SweepAxis& axis : vary) {
-      for (const std::string& value : axis.values) {
-        std::vector<std::string> set = options_.set;
-        set.push_back(SetOption(axis.key, value));
-        const auto scenario = scenario::Load(options_.scenario, set, cache_);
-        if (scenario) continue;
-        for (Diagnostic fault : scenario.error()) {
-          if (fault.location.file != "--set " + set.back()) continue;
-          if (!fault.code.starts_with("input.") && !fault.code.starts_with("override.")) continue;
-          fault.location.file = fmt::format("--vary {}", set.back());
-          faults.push_back(std::move(fault));
-        }
-      }
-    }
-    return faults;
-  }
-
   report::PlanRow Row(const planner::SearchResult& result, std::int64_t plan) {
     const auto at = static_cast<std::size_t>(plan);
     report::PlanRow row;
@@ -478,6 +467,7 @@ class PlanSearch {
   const PlanOptions& options_;
   const Stopwatch stopwatch_;
   scenario::InputCache cache_;
+  Varied varied_;
   planner::PerThread<scenario::Variants> variants_;
   Goal goal_;
   std::optional<scenario::Scenario> base_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/cli/output_failure.h"
 #include "src/cli/page_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_folder.h"
@@ -62,10 +63,11 @@ Outcome Simulate(const SimulateOptions& options) {
   std::optional<report::OutputFile> trace;
   if (!options.trace.empty()) {
     auto file = report::OutputFile::Create(options.trace);
-    if (!file) return Failed(file.error());
+    if (!file) return CannotCreate(options.trace, file.error());
     trace.emplace(std::move(*file));
   }
 
+  if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
   TraceFolder traces;
   if (auto failed = traces.Create(options.trace_dir)) return *failed;
   PageFile page;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "src/cli/run_facts.h"
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/varied.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/evaluations.h"
@@ -28,7 +30,6 @@
 #include "src/planner/workforce.h"
 #include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
-#include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 
@@ -42,13 +43,7 @@ std::string OptionOf(const std::pair<std::string, std::string>& setting) {
   return option.append(setting.second);
 }
 
-std::vector<std::string> Overrides(const SweepOptions& options, const planner::Settings& settings) {
-  std::vector<std::string> set = options.set;
-  for (const auto& setting : settings) set.push_back(OptionOf(setting));
-  return set;
-}
-
-std::string Varied(const std::pair<std::string, std::string>& setting) {
+std::string OptionThatVaries(const std::pair<std::string, std::string>& setting) {
   return fmt::format("--vary {}={}", setting.first, setting.second);
 }
 
@@ -57,33 +52,15 @@ Diagnostics WithVaried(Diagnostics faults, const planner::Settings& settings) {
   for (Diagnostic& fault : faults) {
     for (const auto& setting : settings) {
       if (fault.location.file == fmt::format("--set {}={}", setting.first, setting.second)) {
-        fault.location.file = Varied(setting);
+        fault.location.file = OptionThatVaries(setting);
       }
     }
   }
   return faults;
 }
 
-// Keys that no value makes right: unknown ones, and a path through something that is no mapping.
-Diagnostics KeyFaults(const Diagnostics& faults, const planner::Settings& settings) {
-  Diagnostics result;
-  std::copy_if(
-      faults.begin(), faults.end(), std::back_inserter(result), [&](const Diagnostic& fault) {
-        return (fault.code == "input.unknown-key" || fault.code.starts_with("override.")) &&
-               std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
-                 return fault.location.file == Varied(setting);
-               });
-      });
-  return result;
-}
-
 bool SameMessage(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.message == b.message;
-}
-
-// What stands behind --set in a mistake of a reader that was asked for all values of a key.
-Diagnostics OfVary(Diagnostics faults, const std::string& key) {
-  return WithVaried(std::move(faults), {{key, "all"}});
 }
 
 // A plain number, or one with a unit of letters: nothing that names a file.
@@ -98,18 +75,14 @@ class Run {
  public:
   explicit Run(const SweepOptions& options)
       : options_(options),
+        varied_(options_.scenario, options_.set, cache_),
         workers_([this] { return std::make_unique<Worker>(options_, cache_); }) {}
 
   // Reads what all rows have in common. An outcome is the end.
   std::optional<Outcome> Prepare() {
     const FilesRead files;
     if (auto made = MakeGrid(); !made) return WrongInput(made.error());
-    const planner::Settings row = grid_->Row(0);
-    first_ = scenario::Load(options_.scenario, Overrides(options_, row), cache_);
-    if (!*first_) {
-      const Diagnostics faults = KeyFaults(WithVaried(first_->error(), row), row);
-      if (!faults.empty()) return WrongInput(faults);
-    }
+    first_ = scenario::Load(options_.scenario, Overrides(grid_->Row(0)), cache_);
     ReadOtherFiles();
     files_ = files.digests();
     return std::nullopt;
@@ -131,7 +104,9 @@ class Run {
   Result<forecast::Forecast> Forecast(const planner::Settings& settings) {
     Worker& worker = workers_.Own();
     worker.overrides.clear();
-    for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
+    for (const auto& setting : settings) {
+      if (!IsAtItsDefault(setting)) worker.overrides.push_back(OptionOf(setting));
+    }
     const auto scenario = worker.variants.Load(worker.overrides);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     auto forecast = worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
@@ -192,6 +167,19 @@ class Run {
     std::vector<std::string> overrides;  // of the row
   };
 
+  // The key is not in the scenario and is to be taken out.
+  bool IsAtItsDefault(const std::pair<std::string, std::string>& setting) const {
+    return setting.second == kTakenOut && at_their_defaults_.contains(setting.first);
+  }
+
+  std::vector<std::string> Overrides(const planner::Settings& settings) const {
+    std::vector<std::string> set = options_.set;
+    for (const auto& setting : settings) {
+      if (!IsAtItsDefault(setting)) set.push_back(OptionOf(setting));
+    }
+    return set;
+  }
+
   std::string Combinations() const {
     return fmt::format("{} combination{}", grid_->rows(), grid_->rows() == 1 ? "" : "s");
   }
@@ -203,25 +191,20 @@ class Run {
       faults.insert(faults.end(), more.begin(), more.end());
     };
     for (const std::string& text : options_.vary) {
-      auto axis = planner::ParseSweepAxis(text);
-      if (!axis) {
+      auto axis = varied_.ReadAxis(text);
+      if (axis) {
+        axes.push_back(std::move(*axis));
+      } else {
         add(std::move(axis.error()));
-        continue;
       }
-      if (axis->all) {
-        auto values = scenario::ValuesOf(axis->key, options_.scenario, options_.set, cache_);
-        if (!values) {
-          add(OfVary(std::move(values.error()), axis->key));
-          continue;
-        }
-        axis->values = std::move(*values);
-      }
-      axes.push_back(std::move(*axis));
     }
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     auto grid = planner::SweepGrid::Of(std::move(axes));
     if (!grid) return tl::unexpected(std::move(grid.error()));
     grid_ = std::move(*grid);
+    faults = varied_.WrongValues(grid_->axes());
+    if (!faults.empty()) return tl::unexpected(std::move(faults));
+    at_their_defaults_ = varied_.AtTheirDefaults(grid_->axes());
     return {};
   }
 
@@ -237,8 +220,7 @@ class Run {
       }
       for (const std::string& value : axis.values) {
         if (IsANumber(value)) continue;
-        static_cast<void>(
-            scenario::Load(options_.scenario, Overrides(options_, {{key, value}}), cache_));
+        static_cast<void>(scenario::Load(options_.scenario, Overrides({{key, value}}), cache_));
       }
     }
   }
@@ -284,7 +266,9 @@ class Run {
   const SweepOptions& options_;
   const Stopwatch stopwatch_;
   scenario::InputCache cache_;
+  Varied varied_;
   std::optional<planner::SweepGrid> grid_;
+  std::set<std::string> at_their_defaults_;  // keys that null leaves out
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;

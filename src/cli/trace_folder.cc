@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
 #include "src/cli/trace_file.h"
 
 namespace stepcast::cli {
@@ -13,10 +14,16 @@ std::optional<Outcome> TraceFolder::Create(const std::string& path) {
   if (path.empty()) return std::nullopt;
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
-  if (!std::filesystem::is_directory(path, error)) {
-    return Failed(fmt::format("cannot write traces to {}: it is no folder", path));
+  // What is in the way is a file, and so a slip in the name.
+  if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
+      (!error && !std::filesystem::is_directory(path, error))) {
+    return WrongInput(
+        {{"file.exists",
+          {path, 0, 0},
+          fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
+          "name another folder"}});
   }
+  if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
   return std::nullopt;
 }
 

@@ -1,13 +1,15 @@
 #include "src/cli/validate_published_command.h"
 
 #include "src/cli/document_section.h"
-#include "src/cli/output_text.h"
+#include "src/cli/page_file.h"
 #include "src/report/published_accuracy.h"
 #include "src/validate/published.h"
 
 namespace stepcast::cli {
 
 Outcome ValidatePublished(const ValidatePublishedOptions& options) {
+  PageFile page;
+  if (auto failed = page.Create(options.html)) return *failed;
   const auto accuracy = validate::ComparePublished(options.source);
   if (!accuracy) return WrongInput(accuracy.error());
   if (!options.update.empty()) {
@@ -16,9 +18,8 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
       return *failed;
     }
   }
-  if (!options.html.empty()) {
-    Outcome written = PutText(options.html, report::PublishedAccuracyHtml(*accuracy));
-    if (written.status != kDone) return written;
+  if (auto failed = page.Write([&] { return report::PublishedAccuracyHtml(*accuracy); })) {
+    return *failed;
   }
   Outcome outcome;
   outcome.status = accuracy->MeetsAims() ? kDone : kAnswerIsNo;

@@ -1,6 +1,7 @@
 #include "src/emit/folder.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,6 +29,16 @@ FolderFailure Exists(const std::string& path, std::string message, std::string h
   return {{{"file.exists", {path, 0, 0}, std::move(message), std::move(hint)}}, ""};
 }
 
+// Whether the process runs in the folder, or in one below it.
+bool HoldsWorkingFolder(const std::string& path) {
+  std::error_code error;
+  for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
+    if (fs::equivalent(folder, path, error)) return true;
+    if (folder == folder.parent_path()) break;
+  }
+  return false;
+}
+
 // What is in the way at `path`; nothing: it may be written.
 std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   std::error_code error;
@@ -35,24 +46,36 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   if (status.type() == fs::file_type::not_found) {
     const fs::path parent = fs::absolute(fs::path(path)).parent_path();
     if (fs::is_directory(parent, error)) return std::nullopt;
-    return FolderFailure{
-        {{"file.not-found",
-          {path, 0, 0},
-          fmt::format("the folder to write into does not exist: {}", Quoted(parent.string())),
-          "make it first, or name another"}},
-        ""};
+    return FolderFailure{{{"file.not-found",
+                           {path, 0, 0},
+                           fmt::format("the folder to write into does not exist: {}",
+                                       Quoted(parent.string(), "'", PATH_MAX)),
+                           "make it first, or name another"}},
+                         ""};
   }
   if (status.type() != fs::file_type::directory) {
-    return Exists(path, "there is something of this name, and it is not a folder",
+    return Exists(path,
+                  fmt::format("there is something of this name, and it is no folder: {}",
+                              Quoted(path, "'", PATH_MAX)),
                   "name another folder");
+  }
+  // The folder is replaced as a whole: whoever stands in it would not see what was written.
+  if (HoldsWorkingFolder(path)) {
+    return Exists(path,
+                  fmt::format("the command runs in this folder, which would be replaced: {}",
+                              Quoted(path, "'", PATH_MAX)),
+                  "name a folder of its own, which need not exist");
   }
   if (fs::is_empty(path, error)) return std::nullopt;
   if (!force) {
-    return Exists(path, "the folder exists and is not empty",
-                  "name another folder, or replace the plan in this one with --force");
+    return Exists(
+        path, fmt::format("the folder exists and is not empty: {}", Quoted(path, "'", PATH_MAX)),
+        "name another folder, or replace the plan in this one with --force");
   }
   if (!fs::exists(fs::path(path) / "plan.json", error)) {
-    return Exists(path, "the folder holds no plan.json, so it is not replaced",
+    return Exists(path,
+                  fmt::format("the folder holds no plan.json, so it is not replaced: {}",
+                              Quoted(path, "'", PATH_MAX)),
                   "name another folder, or remove this one");
   }
   return std::nullopt;
@@ -118,13 +141,18 @@ class Temporary {
 
 }  // namespace
 
-tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
-                                              const std::vector<File>& files, bool force) {
+tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force) {
   if (path.empty()) {
     return tl::unexpected(
         FolderFailure{{{"file.not-found", {"''", 0, 0}, "the name of a folder is due", ""}}, ""});
   }
   if (auto fault = InTheWay(path, force)) return tl::unexpected(*std::move(fault));
+  return {};
+}
+
+tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
+                                              const std::vector<File>& files, bool force) {
+  if (auto good = CheckFolder(path, force); !good) return tl::unexpected(std::move(good.error()));
   const SignalsHeldBack held_back;
   std::error_code error;
   // A link to a folder stays one.

@@ -27,4 +27,7 @@ struct FolderFailure {
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 
+// Whether it could, as far as can be seen before there is anything to write.
+tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force);
+
 }  // namespace stepcast::emit

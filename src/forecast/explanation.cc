@@ -199,9 +199,35 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
+// As people count: layer 2 before layer 10.
+struct ByNumber {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    std::size_t i = 0, j = 0;
+    while (i < a.size() && j < b.size()) {
+      if (!digit(a[i]) || !digit(b[j])) {
+        if (a[i] != b[j]) return a[i] < b[j];
+        ++i, ++j;
+        continue;
+      }
+      while (i + 1 < a.size() && a[i] == '0' && digit(a[i + 1])) ++i;
+      while (j + 1 < b.size() && b[j] == '0' && digit(b[j + 1])) ++j;
+      const std::size_t end_a = std::min(a.find_first_not_of("0123456789", i), a.size());
+      const std::size_t end_b = std::min(b.find_first_not_of("0123456789", j), b.size());
+      if (end_a - i != end_b - j) return end_a - i < end_b - j;
+      const int order = a.compare(i, end_a - i, b, j, end_b - j);
+      if (order != 0) return order < 0;
+      i = end_a;
+      j = end_b;
+    }
+    if (i < a.size() || j < b.size()) return j < b.size();
+    return a < b;  // but for leading zeros the same
+  }
+};
+
 void ExplainMemory(const Run& run, Explanation& explanation) {
   std::map<std::pair<std::string, program::Category>, PeakContent> contents;
-  std::map<std::string, Bytes> layers;
+  std::map<std::string, Bytes, ByNumber> layers;
   for (const program::Index index : BuffersAtPeak(run.program, run.timeline)) {
     const program::Buffer& buffer = run.program.buffers[index];
     if (buffer.size == Bytes(0)) continue;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/scenario/load.h"
 
@@ -76,6 +78,28 @@ TEST(Explain, MemoryAtThePeakAddsUp) {
   EXPECT_EQ(contents, explained->forecast.memory.peak);
   EXPECT_EQ(layers, explained->forecast.memory.peak);
   EXPECT_GT(contents, Bytes(0));
+}
+
+// Twelve layers that have as much at the peak stand in the order of their numbers.
+TEST(Explain, LayersThatAreAlikeAreInTheOrderOfTheirNumbers) {
+  scenario::InputCache cache;
+  const auto scenario =
+      scenario::Load("scenarios/gpt2-ddp/scenario.yaml", {"training.micro_batch_size=4"}, cache);
+  ASSERT_TRUE(scenario.has_value());
+  const auto explained = Explain(*scenario);
+  ASSERT_TRUE(explained.has_value());
+  std::vector<std::string> names;
+  for (const LayerMemory& layer : explained->layers) {
+    const std::string_view block = "transformer.h.";
+    if (layer.layer.starts_with(block) &&
+        layer.layer.find_first_not_of("0123456789", block.size()) == std::string::npos) {
+      names.push_back(layer.layer);
+    }
+  }
+  ASSERT_EQ(names.size(), 12u);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(names[i], "transformer.h." + std::to_string(i));
+  }
 }
 
 }  // namespace

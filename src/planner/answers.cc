@@ -38,6 +38,7 @@ void Write(const Screened& screened, ByteWriter& writer) {
   writer.Text(screened.program);
   writer.Signed(screened.bound.step_time.picoseconds());
   writer.Signed(screened.bound.memory.count());
+  writer.Signed(screened.bound.needed.count());
   writer.Number(screened.bound.fits ? 1 : 0);
   writer.Number(screened.bound.fits_host ? 1 : 0);
   writer.Signed(screened.bound.over.count());
@@ -53,6 +54,7 @@ void Read(ByteReader& reader, Screened& screened) {
   screened.program = reader.Text();
   screened.bound.step_time = Picoseconds(reader.Signed());
   screened.bound.memory = Bytes(reader.Signed());
+  screened.bound.needed = Bytes(reader.Signed());
   screened.bound.fits = reader.Number() != 0;
   screened.bound.fits_host = reader.Number() != 0;
   screened.bound.over = Bytes(reader.Signed());
@@ -63,6 +65,8 @@ void Write(const Outcome& outcome, ByteWriter& writer) {
   writer.Signed(outcome.step_time.picoseconds());
   writer.Number(std::bit_cast<std::uint64_t>(outcome.tokens_per_second_per_gpu));
   writer.Signed(outcome.memory.count());
+  writer.Signed(outcome.reserved.count());
+  writer.Signed(outcome.outside.count());
   writer.Number(outcome.fits ? 1 : 0);
   writer.Number(outcome.fits_host ? 1 : 0);
   writer.Signed(outcome.over.count());
@@ -74,6 +78,8 @@ void Read(ByteReader& reader, Outcome& outcome) {
   outcome.step_time = Picoseconds(reader.Signed());
   outcome.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
   outcome.memory = Bytes(reader.Signed());
+  outcome.reserved = Bytes(reader.Signed());
+  outcome.outside = Bytes(reader.Signed());
   outcome.fits = reader.Number() != 0;
   outcome.fits_host = reader.Number() != 0;
   outcome.over = Bytes(reader.Signed());

@@ -157,7 +157,8 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
       outside += i == 0 ? costs->first_communicator : costs->next_communicator;
     }
   }
-  bound.over = bound.memory + outside - scenario.cluster->device_memory();
+  bound.needed = bound.memory + outside;
+  bound.over = bound.needed - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
   if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {

@@ -18,6 +18,7 @@ namespace stepcast::planner {
 struct Bound {
   Time step_time{};       // the forecast's is no less
   Bytes memory{};         // nor its peak
+  Bytes needed{};         // nor what it reserves and has outside of the allocator
   bool fits = true;       // false: the forecast says that it does not fit
   bool fits_host = true;  // as far as it is the devices that lack memory
   // It needs at least so much more than there is; negative: at most so much stays free.

@@ -73,6 +73,8 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   outcome.step_time = forecast->step_time;
   outcome.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
   outcome.memory = memory.peak;
+  outcome.reserved = memory.reserved;
+  outcome.outside = memory.outside;
   outcome.fits = memory.fits;
   outcome.fits_host = memory.fits_host();
   outcome.over = memory.reserved + memory.outside - memory.capacity;

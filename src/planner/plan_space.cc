@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/model/model.h"
@@ -250,6 +251,8 @@ class Builder {
     CheckOptions();
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     const std::vector<Framework> frameworks = Frameworks();
+    CheckWhoHasWhat(frameworks);
+    if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     for (const std::int64_t nodes : nodes_) {
       around_.devices = nodes * around_.per_node;
       for (const Framework framework : frameworks) {
@@ -260,6 +263,7 @@ class Builder {
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     return std::move(parts_);
   }
+  std::vector<std::string> TakeNotes() { return std::move(notes_); }
 
  private:
   const char* NodesKey() const { return around_.flat ? kDevices : kNodes; }
@@ -278,6 +282,11 @@ class Builder {
     std::set<std::string> seen;
     for (const SweepAxis& axis : options_.vary) {
       const std::string option = fmt::format("--vary {}", axis.key);
+      if (axis.key == kFramework && !options_.frameworks.empty()) {
+        faults_.push_back(Fault("planner.framework", option,
+                                "frameworks are given twice, by --framework and by --vary",
+                                "leave one of the two out"));
+      }
       if (!seen.insert(axis.key).second) {
         faults_.push_back(Fault("planner.vary", option,
                                 fmt::format("a key varies twice: {}", Quoted(axis.key)),
@@ -293,6 +302,79 @@ class Builder {
                                 "search once for each: --set training.global_batch_size=..."));
       }
     }
+  }
+
+  // Which settings and stages that were asked for are of no effect for which frameworks.
+  void CheckWhoHasWhat(const std::vector<Framework>& frameworks) {
+    std::set<Framework> seen;
+    for (const Framework framework : frameworks) {
+      if (seen.insert(framework).second) continue;
+      faults_.push_back(
+          Fault("planner.framework", "--framework",
+                fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
+                "leave one of them out"));
+    }
+    for (const SweepAxis& axis : options_.vary) {
+      if (axis.key == kFramework || axis.key == kStage) continue;
+      const auto has = [&](Framework framework) { return IsFor(framework, axis.key); };
+      const std::string option = fmt::format("--vary {}", axis.key);
+      CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
+      NoteWhoLacks(frameworks, has, option, "this setting: {} plans are searched without it");
+    }
+    CheckStages(frameworks);
+  }
+
+  void CheckStages(const std::vector<Framework>& frameworks) {
+    const SweepAxis* given = Given(kStage);
+    std::string option = fmt::format("--fix {}", kStage);
+    std::vector<std::string> values;
+    if (given != nullptr) {
+      option = fmt::format("--vary {}", kStage);
+      if (!given->all) values = given->values;
+    } else if (Fixed(kStage)) {
+      values = {fmt::format("{}", base().zero_stage)};
+    }
+    for (const std::string& value : values) {
+      const auto has = [&](Framework framework) {
+        const std::vector<int> stages = StagesOf(framework);
+        return std::any_of(stages.begin(), stages.end(),
+                           [&](int stage) { return value == fmt::format("{}", stage); });
+      };
+      CheckSomeHave(frameworks, has, option, fmt::format("ZeRO stage {}", value));
+    }
+    NoteWhoLacks(
+        frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
+        "such a stage: {} plans are left out");
+  }
+
+  template <typename Has>
+  void CheckSomeHave(const std::vector<Framework>& frameworks, const Has& has, std::string option,
+                     const std::string& what) {
+    if (std::any_of(frameworks.begin(), frameworks.end(), has)) return;
+    std::vector<const char*> others;
+    for (const Framework framework : kFrameworks) {
+      if (has(framework)) others.push_back(plan::Name(framework));
+    }
+    faults_.push_back(Fault("planner.vary", std::move(option),
+                            fmt::format("no framework of the space has {}", what),
+                            others.empty() ? "leave it out"
+                                           : fmt::format("leave it out, or choose from those that "
+                                                         "have it: --framework {}",
+                                                         fmt::join(others, ","))));
+  }
+
+  template <typename Has>
+  void NoteWhoLacks(const std::vector<Framework>& frameworks, const Has& has,
+                    const std::string& option, const char* what) {
+    std::vector<const char*> lacking;
+    for (const Framework framework : frameworks) {
+      if (!has(framework)) lacking.push_back(plan::Name(framework));
+    }
+    if (lacking.empty() || lacking.size() == frameworks.size()) return;
+    const bool one = lacking.size() == 1;
+    notes_.push_back(fmt::format("{}: {} {} not have {}", option, fmt::join(lacking, ", "),
+                                 one ? "does" : "do",
+                                 fmt::format(fmt::runtime(what), one ? "its" : "their")));
   }
 
   std::vector<Framework> Frameworks() {
@@ -414,15 +496,18 @@ class Builder {
   std::vector<std::int64_t> nodes_;
   std::set<std::string> known_;  // keys that vary by default
   std::vector<PlanPart> parts_;
+  std::vector<std::string> notes_;
   Diagnostics faults_;
 };
 
 }  // namespace
 
 Result<PlanSpace> PlanSpace::Around(const Scenario& scenario, const SpaceOptions& options) {
-  auto parts = Builder(scenario, options).Run();
+  Builder builder(scenario, options);
+  auto parts = builder.Run();
   if (!parts) return tl::unexpected(std::move(parts.error()));
   PlanSpace space;
+  space.notes_ = builder.TakeNotes();
   double plans = 0;
   for (PlanPart& part : *parts) {
     double product = 1;

@@ -40,11 +40,15 @@ class PlanSpace {
 
   // The space around a scenario. Its global batch holds for all plans, unless
   // training.gradient_accumulation varies. Errors: planner.fix (no such axis), planner.vary (a key
-  // twice, or one that cannot), planner.space (more than kMostPlans, or none).
+  // twice, one that cannot vary, one or a ZeRO stage that no framework of the space has),
+  // planner.framework (one twice), planner.space (more than kMostPlans, or none).
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
   const std::vector<PlanPart>& parts() const { return parts_; }
+  // What was asked for and holds for some frameworks alone, a sentence each: settings and ZeRO
+  // stages that others of the space do not have.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Overrides of the scenario, in the order in which they are to be applied. The value `null` takes
   // a key out, so that its default holds.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
@@ -63,6 +67,7 @@ class PlanSpace {
   const PlanPart& PartOf(std::int64_t plan) const;
 
   std::vector<PlanPart> parts_;
+  std::vector<std::string> notes_;
   std::int64_t size_ = 0;
 };
 

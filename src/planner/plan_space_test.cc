@@ -146,12 +146,58 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
   EXPECT_EQ(Space().error()[0].message, "there is no such framework: 'zdp'");
 
-  options_.vary = {{"data_parallel.zero_stage", {"0"}}};
-  EXPECT_EQ(Space().error()[0].message, "no plan is left");
+  options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
+  space = Space();
+  ASSERT_FALSE(space.has_value());
+  EXPECT_EQ(space.error()[0].message, "no framework of the space has ZeRO stage 0");
+  EXPECT_EQ(space.error()[0].hint,
+            "leave it out, or choose from those that have it: --framework "
+            "reference,ddp,deepspeed,megatron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 30'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
   EXPECT_EQ(Space().error()[0].message, "more than 2000000 plans: 8100000");
+}
+
+// What only some frameworks have is noted; what none has cannot be meant.
+TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
+  options_.vary = {{"data_parallel.prefetch", {"1", "2"}}, {"training.micro_batch_size", {"1"}}};
+  options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2};
+  auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  EXPECT_THAT(
+      space->notes(),
+      ElementsAre("--vary data_parallel.prefetch: ddp does not have this setting: its plans "
+                  "are searched without it"));
+
+  options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
+  space = Space();
+  ASSERT_FALSE(space.has_value());
+  EXPECT_EQ(space.error()[0].message,
+            "no framework of the space has this setting: 'data_parallel.prefetch'");
+  EXPECT_EQ(space.error()[0].hint,
+            "leave it out, or choose from those that have it: --framework reference,fsdp2");
+
+  // Stage 3 is the scenario's.
+  options_.vary = {};
+  options_.fix = {"data_parallel.zero_stage"};
+  options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron,
+                         plan::Framework::kFsdp2};
+  space = Space();
+  ASSERT_TRUE(space.has_value());
+  EXPECT_THAT(space->notes(),
+              ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not have such a stage: "
+                          "their plans are left out"));
+
+  options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
+  space = Space();
+  ASSERT_FALSE(space.has_value());
+  EXPECT_EQ(space.error()[0].message, "a framework is named twice: 'fsdp2'");
+
+  options_.frameworks = {plan::Framework::kFsdp2};
+  options_.fix = {};
+  options_.vary = {{"data_parallel.framework", {"fsdp1"}}};
+  EXPECT_EQ(Space().error()[0].code, "planner.framework");
 }
 
 }  // namespace

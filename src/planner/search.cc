@@ -19,26 +19,45 @@ namespace {
 // does not depend on the threads.
 constexpr std::size_t kRound = 16;
 
+// Time for a token, as an exact fraction. Among plans of as many tokens a step its order is that of
+// their step times.
+struct Pace {
+  std::int64_t time = 0;  // of a step, picoseconds
+  std::int64_t tokens = 1;
+
+  double value() const { return static_cast<double>(time) / static_cast<double>(tokens); }
+  __extension__ using Wide = __int128;
+  friend bool operator<(const Pace& a, const Pace& b) {
+    return Wide{a.time} * b.tokens < Wide{b.time} * a.tokens;
+  }
+};
+
+Pace PaceOf(const PlanFacts& facts, Time step_time) {
+  return {step_time.picoseconds(), std::max<std::int64_t>(1, facts.tokens)};
+}
+
 struct Score {
   double first = 0;
-  std::int64_t time = 0, memory = 0;
+  Pace pace{};
+  std::int64_t memory = 0;
   std::int64_t plan = 0;
 
-  auto Tie() const { return std::tie(first, time, memory, plan); }
+  auto Tie() const { return std::tie(first, pace, memory, plan); }
   friend bool operator<(const Score& a, const Score& b) { return a.Tie() < b.Tie(); }
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
 struct Point {
-  std::int64_t time = 0, memory = 0, gpus = 0;
+  Pace pace{};
+  std::int64_t memory = 0, gpus = 0;
   std::int64_t plan = 0;
 };
 
 // `a` is at least as good in everything, and better in something or the first of equals. What
 // dominates a bound dominates whatever is no better than the bound.
 bool Dominates(const Point& a, const Point& b) {
-  if (a.time > b.time || a.memory > b.memory || a.gpus > b.gpus) return false;
-  return a.time < b.time || a.memory < b.memory || a.gpus < b.gpus || a.plan < b.plan;
+  if (b.pace < a.pace || a.memory > b.memory || a.gpus > b.gpus) return false;
+  return a.pace < b.pace || a.memory < b.memory || a.gpus < b.gpus || a.plan < b.plan;
 }
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
@@ -48,7 +67,7 @@ double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
 
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
               Bytes memory) {
-  Score score{.time = step_time.picoseconds(), .memory = memory.count(), .plan = plan};
+  Score score{.pace = PaceOf(facts, step_time), .memory = memory.count(), .plan = plan};
   switch (goal.target) {
     case Target::kStepTime:
       break;
@@ -126,20 +145,13 @@ class Searcher {
     result_.bounds.resize(plans);
     result_.sharp.assign(plans, false);
     std::int64_t done = 0;
-    std::map<std::string, std::int64_t> first;  // plan of the example
     return answers_.Screen([&](std::int64_t plan, Screened screened) {
       result_.facts[At(plan)] = screened.facts;
       result_.bounds[At(plan)] = screened.bound;
       if (screened.same_as_another) result_.fates[At(plan)] = Fate::kSame;
       if (!screened.illegal_code.empty()) {
         result_.fates[At(plan)] = Fate::kIllegal;
-        IllegalReason& reason = result_.illegal[screened.illegal_code];
-        ++reason.count;
-        const auto [example, added] = first.emplace(screened.illegal_code, plan);
-        if (added || plan < example->second) {
-          example->second = plan;
-          reason.example = std::move(screened.illegal_message);
-        }
+        result_.illegal[screened.illegal_code].Add(screened.illegal_message);
       }
       constexpr std::int64_t kPause = 64;
       if (++done % kPause == 0 && options_.progress) options_.progress(done, 0);
@@ -186,14 +198,14 @@ class Searcher {
     if (want == Want::kGoal) return ScoreOf(plan, bound.step_time, bound.memory);
     const Bytes lacks = bound.over + HeadroomOf(goal_, result_.facts[At(plan)]);
     return {.first = static_cast<double>(lacks.count()),
-            .time = bound.step_time.picoseconds(),
+            .pace = PaceOf(result_.facts[At(plan)], bound.step_time),
             .memory = bound.memory.count(),
             .plan = plan};
   }
   Point PointOfBound(std::int64_t plan) const {
     const Bound& bound = result_.bounds[At(plan)];
-    return {bound.step_time.picoseconds(), bound.memory.count(), result_.facts[At(plan)].gpus,
-            plan};
+    const PlanFacts& facts = result_.facts[At(plan)];
+    return {PaceOf(facts, bound.step_time), bound.memory.count(), facts.gpus, plan};
   }
 
   bool Feasible(std::int64_t plan, const Outcome& outcome) const {
@@ -275,8 +287,7 @@ class Searcher {
         Screened& sharper = stage->sharper[i];
         TakeSharper(plan, sharper);
         if (!sharper.illegal_code.empty()) {
-          IllegalReason& reason = result_.illegal[sharper.illegal_code];
-          if (reason.count++ == 0) reason.example = std::move(sharper.illegal_message);
+          result_.illegal[sharper.illegal_code].Add(sharper.illegal_message);
           End(plan, Fate::kIllegal);
         }
         continue;
@@ -285,8 +296,8 @@ class Searcher {
       Outcome& outcome = stage->outcomes[i];
       if (Feasible(plan, outcome)) {
         ranked_.insert(ScoreOf(plan, outcome.step_time, outcome.memory));
-        AddToFront({outcome.step_time.picoseconds(), outcome.memory.count(),
-                    result_.facts[At(plan)].gpus, plan});
+        const PlanFacts& facts = result_.facts[At(plan)];
+        AddToFront({PaceOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan});
       }
       result_.outcomes.emplace(plan, std::move(outcome));
     }
@@ -393,9 +404,9 @@ class Searcher {
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
-      return Entry(static_cast<double>(point.time) * static_cast<double>(point.memory) *
-                       static_cast<double>(point.gpus),
-                   plan);
+      return Entry(
+          point.pace.value() * static_cast<double>(point.memory) * static_cast<double>(point.gpus),
+          plan);
     };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
@@ -417,7 +428,7 @@ class Searcher {
       }
     }
     std::sort(front_.begin(), front_.end(), [](const Point& a, const Point& b) {
-      return std::tie(a.gpus, a.time, a.memory) < std::tie(b.gpus, b.time, b.memory);
+      return std::tie(a.gpus, a.pace, a.memory) < std::tie(b.gpus, b.pace, b.memory);
     });
     for (const Point& point : front_) result_.pareto.push_back(point.plan);
     return {};
@@ -428,8 +439,8 @@ class Searcher {
     if (ranked_.empty()) return;
     const std::int64_t winner = ranked_.begin()->plan;
     const Outcome& outcome = result_.outcomes.at(winner);
-    const Point best{outcome.step_time.picoseconds(), outcome.memory.count(),
-                     result_.facts[At(winner)].gpus, winner};
+    const PlanFacts& facts = result_.facts[At(winner)];
+    const Point best{PaceOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, winner};
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (!pending_[At(plan)]) continue;
       const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
@@ -508,7 +519,7 @@ class Searcher {
   Score Lack(std::int64_t plan, const Outcome& outcome) const {
     const Bytes lacks = outcome.over + HeadroomOf(goal_, result_.facts[At(plan)]);
     return {.first = static_cast<double>(lacks.count()),
-            .time = outcome.step_time.picoseconds(),
+            .pace = PaceOf(result_.facts[At(plan)], outcome.step_time),
             .memory = outcome.memory.count(),
             .plan = plan};
   }
@@ -568,6 +579,16 @@ const char* Name(Fate fate) {
 
 std::int64_t SearchResult::Count(Fate fate) const {
   return std::count(fates.begin(), fates.end(), fate);
+}
+
+bool SearchResult::UnequalTokens() const {
+  std::int64_t tokens = 0;
+  for (std::size_t plan = 0; plan < fates.size(); ++plan) {
+    if (fates[plan] == Fate::kIllegal) continue;
+    if (tokens == 0) tokens = facts[plan].tokens;
+    if (facts[plan].tokens != tokens) return true;
+  }
+  return false;
 }
 
 double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time) {

@@ -18,9 +18,9 @@
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
-  kStepTime,    // the shortest step
+  kStepTime,    // the shortest step; where plans have unequal tokens a step, for a token
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs, then the shortest step
+  kGpus,        // the fewest GPUs, then as kStepTime
   kCost,        // the least money for a token
   kMemory,      // the lowest peak
 };
@@ -65,9 +65,15 @@ enum class Fate : std::uint8_t {
 inline constexpr int kFates = 7;
 const char* Name(Fate fate);  // "illegal", "does_not_fit", "too_slow", ...
 
+// Plans that cannot exist by what says so, in the words of their first mistakes.
 struct IllegalReason {
   std::int64_t count = 0;
-  std::string example;
+  std::map<std::string, std::int64_t> messages;  // how many plans have each
+
+  void Add(const std::string& message) {
+    ++count;
+    ++messages[message];
+  }
 };
 
 struct SearchResult {
@@ -78,8 +84,9 @@ struct SearchResult {
   std::vector<std::int64_t> best;
   // By ranked plan: those that were left out for it, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> as_good;
-  // By GPUs, then step time. No plan that fits (and meets the deadline) is at least as good in step
-  // time, memory and GPUs; of equal ones the first. Exact. Empty if not asked for.
+  // By GPUs, then step time (for a token). No plan that fits (and meets the deadline) is at least
+  // as good in step time (for a token), memory and GPUs; of equal ones the first. Exact. Empty if
+  // not asked for.
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
@@ -95,14 +102,18 @@ struct SearchResult {
   std::int64_t sharpened = 0;                    // whose programs were looked at
 
   std::int64_t Count(Fate fate) const;
+  // Whether steps of some plans have more tokens than those of others: step times alone then say
+  // little, and whatever is ranked or compared by time is so by that of a token.
+  bool UnequalTokens() const;
 };
 
 // How many plans are looked at for the best, in ranking order, if many of them are as good as one
 // before them; more if more are asked for.
 inline constexpr int kMostRanked = 64;
 
-// A plan of the same kind whose step takes as long to within 0.05 %, and that needs no less memory
-// to within 1 %: what tells it from `plan`, which is ranked before it, makes no difference.
+// A plan of the same kind (and tokens) whose step takes as long to within 0.05 %, and that needs no
+// less memory to within 1 %: what tells it from `plan`, which is ranked before it, makes no
+// difference.
 bool AsGood(const Outcome& plan, const Outcome& other);
 
 // The same on any number of threads and ranks. `known`: what an earlier search of the same plans,

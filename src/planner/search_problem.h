@@ -36,7 +36,9 @@ struct Outcome {
   std::string illegal_message{};  // only a price said that it cannot exist; empty else
   Time step_time{};
   double tokens_per_second_per_gpu = 0;
-  Bytes memory{};  // the peak
+  Bytes memory{};  // the peak of what the allocator hands out
+  // What decides whether it fits: what the allocator holds, and what is beside it.
+  Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
   // How much more it needs than there is; where it fits: negative, so much of the device stays

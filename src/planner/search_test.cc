@@ -32,8 +32,16 @@ bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) 
          TrainingSeconds(goal, facts, outcome.step_time) <= goal.deadline->seconds();
 }
 
-// By definition, plan against plan: what is better under the goal, then a shorter step, then less
-// memory, then the lower number.
+// Time for a token, in units in which it is a whole number: 4,096 divides by every number of tokens
+// here.
+std::int64_t PaceOf(const PlanFacts& facts, Time step_time) {
+  constexpr std::int64_t kTokens = 4096;
+  RC_ASSERT(kTokens % facts.tokens == 0);
+  return step_time.picoseconds() * (kTokens / facts.tokens);
+}
+
+// By definition, plan against plan: what is better under the goal, then less time for a token, then
+// less memory, then the lower number.
 std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal) {
   using Key = std::tuple<double, std::int64_t, std::int64_t, std::int64_t>;
   std::vector<Key> keys;
@@ -52,7 +60,8 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
     } else if (goal.target == Target::kMemory) {
       first = static_cast<double>(outcome.memory.count());
     }
-    keys.emplace_back(first, outcome.step_time.picoseconds(), outcome.memory.count(), plan);
+    keys.emplace_back(first, PaceOf(screened.facts, outcome.step_time), outcome.memory.count(),
+                      plan);
   }
   std::sort(keys.begin(), keys.end());
   std::vector<std::int64_t> plans;
@@ -64,13 +73,14 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   struct Point {
     std::int64_t plan = 0;
     std::int64_t gpus = 0;
-    Time time;
+    std::int64_t time = 0;  // for a token
     Bytes memory;
   };
   std::vector<Point> points;
   for (const std::int64_t plan : Ranked(problem, goal)) {
     const Outcome outcome = problem.simulate(plan);
-    points.push_back({plan, problem.screen(plan).facts.gpus, outcome.step_time, outcome.memory});
+    const PlanFacts facts = problem.screen(plan).facts;
+    points.push_back({plan, facts.gpus, PaceOf(facts, outcome.step_time), outcome.memory});
   }
   std::vector<Point> front;
   for (const Point& point : points) {
@@ -114,6 +124,9 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   RC_ASSERT(result.best == best);
   RC_ASSERT(result.pareto == front);
   // Everything is accounted for, and what was simulated is what it is.
+  std::int64_t all = 0;
+  for (int fate = 0; fate < kFates; ++fate) all += result.Count(static_cast<Fate>(fate));
+  RC_ASSERT(all == problem.plans);
   RC_ASSERT(result.Count(Fate::kSimulated) >= static_cast<std::int64_t>(best.size()));
   for (const std::int64_t plan : best) {
     RC_ASSERT(result.outcomes.at(plan).step_time == problem.simulate(plan).step_time);
@@ -245,6 +258,10 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
     options.nodes = *rc::gen::arbitrary<bool>();
     options.fix = {"data_parallel.zero_stage"};
     options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    // Then steps of plans have unequal tokens.
+    if (*rc::gen::inRange(0, 3) == 0) {
+      options.vary = {{"training.gradient_accumulation", {"1", "2", "4"}}};
+    }
     const auto space = PlanSpace::Around(*base, options);
     RC_ASSERT(space.has_value());
     // At most so many, from any place.
@@ -339,6 +356,48 @@ TEST(SearchTest, WithoutAnAnswerNamesWhatComesNearest) {
   const SearchResult result = Search(problem, {}, {.best = 2});
   EXPECT_THAT(result.best, ElementsAre());
   EXPECT_THAT(result.nearest, ElementsAre(1, 0));
+}
+
+// A step of plan 1 takes longer and has twice as many tokens: it is the better one, and plan 0 is
+// not on the front, whose memory is the same.
+TEST(SearchTest, StepsOfUnequalTokensAreComparedByTimeForAToken) {
+  const auto bounds = [](std::int64_t plan) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = plan == 0 ? 64 : 128, .capacity = Bytes(100)};
+    screened.bound = {.step_time = Seconds(1)};
+    return screened;
+  };
+  const SearchProblem problem{
+      .plans = 2, .screen = bounds, .sharpen = bounds, .simulate = [](std::int64_t plan) {
+        return Outcome{.step_time = Seconds(plan == 0 ? 4 : 7), .memory = Bytes(1), .fits = true};
+      }};
+  const SearchResult result = Search(problem, {}, {.best = 2});
+  EXPECT_TRUE(result.UnequalTokens());
+  EXPECT_THAT(result.best, ElementsAre(1, 0));
+  EXPECT_THAT(result.pareto, ElementsAre(1));
+}
+
+// Every reason is kept with its number, whatever code it shares.
+TEST(SearchTest, CountsPlansThatCannotExistByReason) {
+  const auto bounds = [](std::int64_t plan) {
+    Screened screened;
+    screened.facts = {.gpus = 8, .tokens = 64, .capacity = Bytes(100)};
+    if (plan > 0) {
+      screened.illegal_code = "plan.batch";
+      screened.illegal_message = plan == 1 ? "no multiple of 3" : "no multiple of 5";
+    }
+    return screened;
+  };
+  const SearchProblem problem{
+      .plans = 4, .screen = bounds, .sharpen = bounds, .simulate = [](std::int64_t) {
+        return Outcome{.step_time = Seconds(1), .memory = Bytes(1), .fits = true};
+      }};
+  const SearchResult result = Search(problem, {}, {.best = 1});
+  ASSERT_EQ(result.illegal.size(), 1U);
+  EXPECT_EQ(result.illegal.at("plan.batch").count, 3);
+  EXPECT_THAT(
+      result.illegal.at("plan.batch").messages,
+      ElementsAre(testing::Pair("no multiple of 3", 1), testing::Pair("no multiple of 5", 2)));
 }
 
 // All fit, none meets the deadline: the fastest come nearest.

@@ -103,6 +103,29 @@ std::string Text(const Amount& amount) {
   return text + "." + part;
 }
 
+// What a range with these ends could be; the smaller one first.
+std::string StepHint(std::string_view first, std::string_view last) {
+  const auto from = ReadAmount(first), to = ReadAmount(last);
+  if (from && to && from->kind == to->kind) {
+    Amount a = *from, b = *to;
+    if (Align({&a, &b}) && b.count < a.count) std::swap(first, last);
+  }
+  const bool plain = from && from->kind == Kind::kPlain;
+  return fmt::format("write '{0}..{1} x2' to double from value to value, or '{0}..{1} +{2}' to add",
+                     first, last, plain ? std::string_view("1") : first);
+}
+
+// Where a range from there may end, three doublings on.
+std::string EndHint(std::string_view first, const char* otherwise) {
+  auto last = ReadAmount(first);
+  constexpr std::int64_t kTimes = 8;
+  if (!last || last->count == 0 || __builtin_mul_overflow(last->count, kTimes, &last->count)) {
+    return otherwise;
+  }
+  return fmt::format("say where it ends and how it gets there, for example '{}..{} x2'", first,
+                     Text(*last));
+}
+
 }  // namespace
 
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text) {
@@ -118,17 +141,27 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   const std::string_view first = Trimmed(text.substr(0, dots));
   const std::string_view rest = text.substr(dots + 2);
   if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
-    return fault("sweep.bad-range", "a range has two ends", kForms);
+    return fault("sweep.bad-range", "a range has two ends",
+                 fmt::format("say where it begins, for example '1{}'", text));
   }
   if (!LooksLikeAQuantity(first)) return std::nullopt;
 
   const std::size_t operation = rest.find_first_of("x+");
   const std::string_view last = Trimmed(rest.substr(0, operation));
-  if (last.empty()) return fault("sweep.bad-range", "a range has two ends", kForms);
+  if (last.empty()) {
+    return fault("sweep.bad-range", "a range has two ends", EndHint(first, kForms));
+  }
+  const bool has_step =
+      operation != std::string_view::npos && !Trimmed(rest.substr(operation + 1)).empty();
+  if (!has_step && ReadAmount(last)) {
+    return fault("sweep.bad-range", "a range needs its step", StepHint(first, last));
+  }
   if (operation == std::string_view::npos) {
-    return fault(
-        "sweep.bad-range", "a range needs its step",
-        fmt::format("write '{0} x2' to double from value to value, or '{0} +1' to add", text));
+    return fault("sweep.bad-range",
+                 fmt::format("a range ends with a number or a quantity, then x and a factor or + "
+                             "and a step, and {} is none",
+                             Quoted(last)),
+                 kForms);
   }
   const bool multiplies = rest[operation] == 'x';
   auto from = ReadAmount(first);
@@ -149,7 +182,7 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
                  "give all of them units, or none");
   }
   if (multiplies && (step->kind != Kind::kPlain || step->decimals > 0 || step->count < 2)) {
-    return fault("sweep.bad-range", "a factor is a whole number from 2", kForms);
+    return fault("sweep.bad-range", "a factor is a whole number from 2", StepHint(first, last));
   }
   if (!multiplies && step->count == 0) {
     return fault("sweep.bad-range", "a step of nothing leads nowhere", kForms);
@@ -159,7 +192,8 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   }
   if (from->count > to->count) {
     return fault("sweep.empty-range", "the range is empty, for its first end is the larger one",
-                 "write the smaller end first");
+                 fmt::format("write the smaller end first: '{}..{} {}'", last, first,
+                             rest.substr(operation)));
   }
   if (multiplies && from->count == 0) {
     return fault(

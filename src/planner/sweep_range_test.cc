@@ -69,7 +69,11 @@ TEST(SweepRangeTest, MistakesAreNamed) {
       {"1 MiB..8 MiB +2", "the ends and the step of a range are of one kind"},
       {"1 MiB..8 us x2", "the ends of a range are of one kind"},
       {"1 XiB..8 XiB +1 XiB", "'1 XiB' is none"},
-      {"1..8 +", "'' is none"},
+      {"1..8 +", "a range needs its step"},
+      {"1..8x", "a range needs its step"},
+      {"8..1", "a range needs its step"},
+      {"1..64 *2", "'64 *2' is none"},
+      {"1..64 -2", "'64 -2' is none"},
       {"01..8 x2", "'01' is none"},
       {"1..1000001 +1", "the range has 1000001 values"},
       {"1..1000000000000 +1", "the range has 1000000000000 values"},
@@ -84,6 +88,21 @@ TEST(SweepRangeTest, MistakesAreNamed) {
   }
   // The most that a sweep may have is allowed.
   EXPECT_EQ(Values("1..1000000 +1").size(), 1'000'000U);
+}
+
+// A hint is a range that can be written instead.
+TEST(SweepRangeTest, HintsSayWhatToWrite) {
+  const auto hint = [](const char* text) { return ReadRange(text)->error().hint; };
+  EXPECT_EQ(hint("1..8"), "write '1..8 x2' to double from value to value, or '1..8 +1' to add");
+  EXPECT_EQ(hint("8..1"), "write '1..8 x2' to double from value to value, or '1..8 +1' to add");
+  EXPECT_EQ(hint("1..64 x1"),
+            "write '1..64 x2' to double from value to value, or '1..64 +1' to add");
+  EXPECT_EQ(hint("1 MiB..8 MiB"),
+            "write '1 MiB..8 MiB x2' to double from value to value, or '1 MiB..8 MiB +1 MiB' to "
+            "add");
+  EXPECT_EQ(hint("64..1 x2"), "write the smaller end first: '1..64 x2'");
+  EXPECT_EQ(hint("2.."), "say where it ends and how it gets there, for example '2..16 x2'");
+  EXPECT_EQ(hint("..64 x2"), "say where it begins, for example '1..64 x2'");
 }
 
 // From the first end on, each the one before plus the step, and the next would be beyond the last.

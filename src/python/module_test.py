@@ -65,11 +65,13 @@ class AnswersTest(unittest.TestCase):
             stepcast.simulate(DDP, set={"training.micro_batch_size": 500})["memory"]["fits"])
 
     def test_sweep(self):
-        rows = stepcast.sweep(DDP, {"training.micro_batch_size": [1, 2, 0],
+        rows = stepcast.sweep(DDP, {"data_parallel.zero_stage": [0, 3],
                                     "data_parallel.bucket_size": "1 MiB,25 MiB"})["rows"]
-        self.assertEqual(rows, document("sweep", DDP, "--vary", "training.micro_batch_size=1,2,0",
+        self.assertEqual(rows, document("sweep", DDP, "--vary", "data_parallel.zero_stage=0,3",
                                         "--vary", "data_parallel.bucket_size=1 MiB,25 MiB")["rows"])
-        self.assertEqual([row["status"] for row in rows], ["ok"] * 4 + ["illegal"] * 2)
+        self.assertEqual([row["status"] for row in rows], ["ok"] * 2 + ["illegal"] * 2)
+        with self.assertRaises(stepcast.InputError):
+            stepcast.sweep(DDP, {"training.micro_batch_size": [1, 0]})
 
     def test_plan(self):
         vary = {"training.micro_batch_size": [1, 2], "data_parallel.bucket_size": "5 MiB,25 MiB"}

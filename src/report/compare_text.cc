@@ -25,7 +25,7 @@ std::string Change(double a, double b) {
   if (a == 0) return "-";
   const double per_cent = 100 * (b - a) / a;
   if (std::abs(per_cent) >= 1000) return per_cent > 0 ? ">1,000" : "<-1,000";
-  return fmt::format("{:+.1f}", per_cent);
+  return Signed(per_cent, 1);
 }
 
 std::string Signed(Time time) {

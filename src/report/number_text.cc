@@ -19,12 +19,22 @@ std::string WithSeparators(std::string text) {
   return text;
 }
 
+bool RoundsToZero(double number, int digits) {
+  return std::abs(number) < 0.5 * std::pow(10.0, -digits);
+}
+
 }  // namespace
 
 std::string Grouped(std::int64_t number) { return WithSeparators(fmt::format("{}", number)); }
 
 std::string Decimal(double number, int digits) {
+  if (RoundsToZero(number, digits)) number = 0;  // without a sign
   return WithSeparators(fmt::format("{:.{}f}", number, digits));
+}
+
+std::string Signed(double number, int digits) {
+  const std::string text = Decimal(number, digits);
+  return number > 0 && !RoundsToZero(number, digits) ? "+" + text : text;
 }
 
 std::string Milliseconds(Time time) {

@@ -13,8 +13,11 @@ namespace stepcast::report {
 // "8,030,261,248"
 std::string Grouped(std::int64_t number);
 
-// "1,234.57" with `digits` after the point, rounded to nearest.
+// "1,234.57" with `digits` after the point, rounded to nearest; what rounds to zero has no sign.
 std::string Decimal(double number, int digits);
+
+// The same with its sign, "+1.50"; what rounds to zero has none.
+std::string Signed(double number, int digits);
 
 // Times in milliseconds with three digits after the point; a time that would print as zero and is
 // not gets as many digits as its first significant one needs.

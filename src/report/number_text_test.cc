@@ -48,6 +48,16 @@ TEST(NumberTextTest, BytesInAUnit) {
   EXPECT_EQ(In(UnitFor(Bytes(3)), 2.0), "2");
 }
 
+TEST(NumberTextTest, NothingHasNoSign) {
+  EXPECT_EQ(Signed(1.005, 1), "+1.0");
+  EXPECT_EQ(Signed(-1234.5, 2), "-1,234.50");
+  EXPECT_EQ(Signed(0, 2), "0.00");
+  EXPECT_EQ(Signed(-0.0049, 2), "0.00");
+  EXPECT_EQ(Signed(-0.0051, 2), "-0.01");
+  EXPECT_EQ(Decimal(-0.0049, 2), "0.00");
+  EXPECT_EQ(Decimal(-0.4, 0), "0");
+}
+
 TEST(NumberTextTest, PercentOfNothingHasNoMeaning) {
   EXPECT_EQ(Percent(Microseconds(1), Microseconds(3)), "33.3");
   EXPECT_EQ(Percent(Time(), Time()), "-");

@@ -15,7 +15,7 @@ namespace {
 
 Bytes MostMemory(const std::vector<SearchedPlan>& plans) {
   Bytes most;
-  for (const SearchedPlan& plan : plans) most = std::max(most, plan.peak);
+  for (const SearchedPlan& plan : plans) most = std::max({most, plan.peak, plan.needed});
   return most;
 }
 
@@ -26,12 +26,13 @@ Table BestTable(const SearchView& view) {
                {"GPUs", Align::kRight},
                {"step ms", Align::kRight},
                {"tokens/s/GPU", Align::kRight},
-               {fmt::format("peak {}", unit.name), Align::kRight}});
+               {fmt::format("peak {}", unit.name), Align::kRight},
+               {fmt::format("needs {}", unit.name), Align::kRight}});
   for (std::size_t i = 0; i < view.best.size(); ++i) {
     const SearchedPlan& plan = view.plans[view.best[i]];
     table.AddRow({fmt::format("{}", i + 1), plan.name, Grouped(plan.gpus),
                   Milliseconds(plan.step_time), Decimal(plan.tokens_per_second_per_gpu, 1),
-                  In(unit, plan.peak)});
+                  In(unit, plan.peak), In(unit, plan.needed)});
   }
   return table;
 }
@@ -71,7 +72,7 @@ PageSection SensitivitySection(const SearchView& view) {
   for (const auto& [what, then] : view.sensitivity) {
     constexpr double kHundred = 100;
     table.AddRow({what, Milliseconds(then),
-                  now == Time() ? "-" : fmt::format("{:+.1f}", kHundred * ((then - now) / now))});
+                  now == Time() ? "-" : Signed(kHundred * ((then - now) / now), 1)});
   }
   section.tables.push_back(
       {.caption = "Its step time if one thing were different", .table = std::move(table)});
@@ -101,7 +102,11 @@ std::string PlanPage(const SearchView& view) {
         {.label = "Tokens/s per GPU",
          .value = Decimal(best.tokens_per_second_per_gpu, 1),
          .more = fmt::format("on {} {}", Grouped(best.gpus), best.gpus == 1 ? "GPU" : "GPUs")});
-    page.answer.push_back({.label = "Peak memory", .value = FormatBytes(best.peak)});
+    page.answer.push_back({.label = "Peak memory",
+                           .value = FormatBytes(best.peak),
+                           .more = fmt::format("it needs {} with what the allocator keeps and what "
+                                               "is outside of it",
+                                               FormatBytes(best.needed))});
   }
   page.answer.push_back(
       {.label = "Plans",
@@ -117,11 +122,13 @@ std::string PlanPage(const SearchView& view) {
   if (!view.best.empty() && !view.sensitivity.empty()) {
     page.sections.push_back(SensitivitySection(view));
   }
-  if (!view.lost.empty()) {
-    PageSection section{.heading = "Why the others lost"};
-    Table table({{"reason", Align::kLeft}, {"plans", Align::kRight}});
-    for (const auto& [reason, count] : view.lost) table.AddRow({reason, Grouped(count)});
-    section.tables.push_back({.caption = "Plans by reason", .table = std::move(table)});
+  if (!view.became.empty()) {
+    PageSection section{.heading = "What became of the plans"};
+    Table table({{"plans", Align::kLeft}, {"number", Align::kRight}});
+    for (const auto& [fate, count] : view.became) table.AddRow({fate, Grouped(count)});
+    table.AddRule();
+    table.AddRow({"all", Grouped(view.space)});
+    section.tables.push_back({.caption = "Each plan once", .table = std::move(table)});
     page.sections.push_back(std::move(section));
   }
   return PageHtml(page);

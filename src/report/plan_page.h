@@ -17,6 +17,7 @@ struct SearchedPlan {
   std::int64_t gpus = 0;
   Time step_time{};
   Bytes peak{};
+  Bytes needed{};  // reserved by the allocator and outside of it
   double tokens_per_second_per_gpu = 0;
   bool fits = true;
   bool on_front = false;  // nothing is at least as good in step time, memory and GPUs
@@ -30,13 +31,14 @@ struct SearchView {
   std::int64_t space = 0;                                    // how many plans there are
   std::vector<SearchedPlan> plans{};
   std::vector<std::size_t> best{};  // of `plans`, best first; empty: none fits
-  std::vector<std::pair<std::string, std::int64_t>> lost{};  // why others lost, and how many
+  // What became of the plans, and of how many; together they are all of the space.
+  std::vector<std::pair<std::string, std::int64_t>> became{};
   // What would change the best plan: a heading and rows of what changes and the step time then.
   std::vector<std::pair<std::string, Time>> sensitivity{};
 };
 
 // A search for the best plan as one HTML page: the best, step time against memory of all that were
-// simulated, why the others lost, and what would change the best.
+// simulated, what became of the others, and what would change the best.
 std::string PlanPage(const SearchView& view);
 
 }  // namespace stepcast::report

@@ -29,16 +29,17 @@ SearchView Sample() {
                  .peak = GiB(20),
                  .tokens_per_second_per_gpu = 45}};
   view.best = {0, 1};
-  view.lost = {{"does not fit", 1000}};
+  view.became = {{"does not fit", 1000}, {"simulated", 200}};
   view.sensitivity = {{"links 10 % faster", Milliseconds(95)}};
   return view;
 }
 
-TEST(PlanPageTest, SaysWhatIsBestAndWhyOthersLost) {
+TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   const std::string page = PlanPage(Sample());
   EXPECT_THAT(page, HasSubstr("<b>100 ms</b><span class=\"more\">zero_stage = 3</span>"));
   EXPECT_THAT(page, HasSubstr("<b>1,200</b>"));
   EXPECT_THAT(page, HasSubstr("does not fit</th><td>1,000</td>"));
+  EXPECT_THAT(page, HasSubstr("all</th><td>1,200</td>"));
   // 95 of 100 ms.
   EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
 }

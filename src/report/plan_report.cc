@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -62,20 +63,53 @@ double Money(const Goal& goal, const PlanRow& row) {
   return goal.tokens > 0 ? million * goal.tokens / 1e6 : million;
 }
 
-std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool lacking) {
+// How much memory is missing: what a plan needs and what is to stay free of a device, less what the
+// device has. Everything that is said to be lacking is this.
+Bytes Lacks(const Goal& goal, const planner::PlanFacts& facts, Bytes over) {
+  return over + HeadroomOf(goal, facts);
+}
+
+Bytes Needed(const planner::Outcome& outcome) { return outcome.reserved + outcome.outside; }
+
+// What is shown of a plan in any table.
+struct Shown {
+  Time step_time;
+  Bytes peak, needed;
+};
+Shown ShownOf(const PlanRow& row) {
+  if (!row.simulated) return {row.bound.step_time, row.bound.memory, row.bound.needed};
+  return {row.outcome.step_time, row.outcome.memory, Needed(row.outcome)};
+}
+
+ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
   Bytes most;
-  for (const PlanRow& row : rows) most = std::max(most, row.outcome.memory);
-  const ByteUnit unit = UnitFor(most);
-  std::vector<Column> columns = {{""},
-                                 {"framework", Align::kLeft},
-                                 {"ZeRO"},
-                                 {"GPUs"},
-                                 {"mbs"},
-                                 {"acc"},
-                                 {"recompute", Align::kLeft},
-                                 {"step ms"},
-                                 {"tokens/s/GPU"},
-                                 {fmt::format("peak {}", unit.name)}};
+  for (const PlanRow& row : rows) most = std::max({most, ShownOf(row).peak, ShownOf(row).needed});
+  return UnitFor(most);
+}
+
+constexpr const char* kNeedsText =
+    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of "
+    "the\n"
+    "allocator (context, NCCL), which decides whether a plan fits\n";
+
+double TokensPerSecond(const PlanRow& row) {
+  return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
+}
+
+// `lacking`: of plans that will not do.
+std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& rows, bool lacking) {
+  const Goal& goal = report.goal;
+  const bool unequal_tokens = report.result->UnequalTokens();
+  const ByteUnit unit = UnitOf(rows);
+  std::vector<Column> columns = {{""},    {"framework", Align::kLeft}, {"ZeRO"}, {"GPUs"}, {"mbs"},
+                                 {"acc"}, {"recompute", Align::kLeft}};
+  if (unequal_tokens) columns.push_back({"tokens/step"});
+  columns.push_back({"step ms"});
+  if (unequal_tokens) columns.push_back({"tokens/s"});
+  columns.push_back({"tokens/s/GPU"});
+  columns.push_back({fmt::format("peak {}", unit.name)});
+  columns.push_back({fmt::format("needs {}", unit.name)});
+  if (!lacking) columns.push_back({fmt::format("left {}", unit.name)});
   if (goal.tokens > 0) columns.push_back({"training"});
   if (goal.gpu_hour_price > 0) {
     columns.push_back({goal.tokens > 0 ? "money" : "money/million tokens"});
@@ -92,10 +126,14 @@ std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool 
                                       Grouped(row.facts.gpus),
                                       fmt::format("{}", plan.training.micro_batch_size),
                                       fmt::format("{}", plan.training.gradient_accumulation),
-                                      model::Name(plan.training.activation_checkpointing),
-                                      Milliseconds(row.outcome.step_time),
-                                      Decimal(row.outcome.tokens_per_second_per_gpu, 1),
-                                      In(unit, row.outcome.memory)};
+                                      model::Name(plan.training.activation_checkpointing)};
+    if (unequal_tokens) cells.push_back(Grouped(row.facts.tokens));
+    cells.push_back(Milliseconds(row.outcome.step_time));
+    if (unequal_tokens) cells.push_back(Decimal(TokensPerSecond(row), 0));
+    cells.push_back(Decimal(row.outcome.tokens_per_second_per_gpu, 1));
+    cells.push_back(In(unit, row.outcome.memory));
+    cells.push_back(In(unit, Needed(row.outcome)));
+    if (!lacking) cells.push_back(In(unit, row.facts.capacity - Needed(row.outcome)));
     if (goal.tokens > 0) {
       cells.push_back(Duration(TrainingSeconds(goal, row.facts, row.outcome.step_time)));
     }
@@ -103,7 +141,7 @@ std::string PlansTable(const Goal& goal, const std::vector<PlanRow>& rows, bool 
       cells.push_back(Decimal(Money(goal, row), goal.tokens > 0 ? 0 : 4));
     }
     if (lacking) {
-      const Bytes lacks = row.outcome.over + HeadroomOf(goal, row.facts);
+      const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
       cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : "time");
     }
     cells.push_back(OtherSettings(row));
@@ -124,17 +162,19 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "{} fits only because the allocator gives cached memory back ({} {} in the steps "
+          "plan {} fits only because the allocator gives cached memory back ({} {} in the steps "
           "that were simulated); the time that takes is not counted\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.as_good == 0) continue;
     std::vector<std::string> settings;
     for (const auto& [key, values] : row.no_difference) {
-      settings.push_back(fmt::format("{} {}", ShortKey(key), fmt::join(values, " or ")));
+      std::vector<std::string> words = values;
+      std::replace(words.begin(), words.end(), std::string("null"), std::string("default"));
+      settings.push_back(fmt::format("{} {}", ShortKey(key), fmt::join(words, " or ")));
     }
-    out +=
-        fmt::format("{} as good as {}: {}\n", Others(row.as_good), rank, fmt::join(settings, ", "));
+    out += fmt::format("{} as good as plan {}: {}\n", Others(row.as_good), rank,
+                       fmt::join(settings, ", "));
   }
   return out;
 }
@@ -145,7 +185,7 @@ std::string HeadroomText(const PlanRow& row) {
   const Bytes free = Bytes(0) - row.outcome.over;
   const double part =
       static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
-  std::string out = fmt::format("1 leaves {} of each device free, {} %", FormatBytes(free),
+  std::string out = fmt::format("plan 1 leaves {} of each device free, {} %", FormatBytes(free),
                                 Decimal(kHundred * part, 1));
   if (part < kLittle) {
     out += ": that is little, a forecast is not that exact; --headroom 5% asks for more";
@@ -154,38 +194,42 @@ std::string HeadroomText(const PlanRow& row) {
 }
 
 // Why a plan of that memory will not do; empty: it will.
-std::string LackText(const Goal& goal, const planner::PlanFacts& facts, bool fits, Bytes over,
+std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes needed, Bytes over,
                      const char* at_least) {
-  if (!fits) return fmt::format("does not fit: lacks{} {}", at_least, FormatBytes(over));
-  if (over + HeadroomOf(goal, facts) <= Bytes(0)) return "";
-  return fmt::format("leaves{} {} free", *at_least == '\0' ? " only" : " at most",
-                     FormatBytes(Bytes(0) - over));
+  const Bytes lacks = Lacks(goal, facts, over);
+  if (lacks <= Bytes(0)) return "";
+  if (over > needed - facts.capacity) {  // then it is not the devices that lack most
+    return fmt::format("lacks{} {} of a node's own memory or drives", at_least, FormatBytes(over));
+  }
+  return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),
+                     HeadroomOf(goal, facts) > Bytes(0) ? ", headroom included" : "");
+}
+std::string LackText(const Goal& goal, const planner::PlanFacts& facts,
+                     const planner::Outcome& outcome) {
+  return LackText(goal, facts, Needed(outcome), outcome.over, "");
+}
+
+bool MeetsDeadline(const Goal& goal, const planner::PlanFacts& facts, Time step_time) {
+  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
 }
 
 std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.simulated) {
     if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;
-    const std::string lack = LackText(goal, row.facts, row.outcome.fits, row.outcome.over, "");
+    const std::string lack = LackText(goal, row.facts, row.outcome);
     if (!lack.empty()) return lack;
-    if (goal.deadline &&
-        TrainingSeconds(goal, row.facts, row.outcome.step_time) > goal.deadline->seconds()) {
-      return "too slow for the deadline";
-    }
+    if (!MeetsDeadline(goal, row.facts, row.outcome.step_time)) return "too slow for the deadline";
     return "simulated, and not among the best";
   }
   if (row.fate == Fate::kDoesNotFit) {
-    return LackText(goal, row.facts, row.bound.fits, row.bound.over, " at least");
+    return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");
   }
   if (row.fate == Fate::kTooSlow) return "too slow for the deadline, by its bound";
   return row.fate == Fate::kDominated ? "dominated, by its bound" : "bound";
 }
 
 std::string LosersTable(const Goal& goal, const std::vector<PlanRow>& rows) {
-  Bytes most;
-  for (const PlanRow& row : rows) {
-    most = std::max(most, row.simulated ? row.outcome.memory : row.bound.memory);
-  }
-  const ByteUnit unit = UnitFor(most);
+  const ByteUnit unit = UnitOf(rows);
   Table table({{"framework", Align::kLeft},
                {"ZeRO"},
                {"GPUs"},
@@ -194,25 +238,33 @@ std::string LosersTable(const Goal& goal, const std::vector<PlanRow>& rows) {
                {"recompute", Align::kLeft},
                {"step ms"},
                {fmt::format("peak {}", unit.name)},
+               {fmt::format("needs {}", unit.name)},
                {"why not", Align::kLeft},
                {"settings", Align::kLeft}});
   for (const PlanRow& row : rows) {
     const plan::Plan& plan = row.values;
     const char* least = row.simulated ? "" : ">=";
+    const Shown shown = ShownOf(row);
     table.AddRow({plan::Name(plan.data_parallel.framework),
                   fmt::format("{}", plan.data_parallel.zero_stage), Grouped(row.facts.gpus),
                   fmt::format("{}", plan.training.micro_batch_size),
                   fmt::format("{}", plan.training.gradient_accumulation),
                   model::Name(plan.training.activation_checkpointing),
-                  least + Milliseconds(row.simulated ? row.outcome.step_time : row.bound.step_time),
-                  least + In(unit, row.simulated ? row.outcome.memory : row.bound.memory),
-                  WhyText(goal, row), OtherSettings(row)});
+                  least + Milliseconds(shown.step_time), least + In(unit, shown.peak),
+                  least + In(unit, shown.needed), WhyText(goal, row), OtherSettings(row)});
   }
   return table.ToString();
 }
 
-std::string Signed(double percent) { return fmt::format("{:+.2f}", percent); }
-double Change(Time now, Time before) { return 100 * (now / before - 1); }
+// In per cent.
+double Change(double now, double before) { return 100 * (now / before - 1); }
+double Change(Time now, Time before) { return Change(now.seconds(), before.seconds()); }
+// Of the time for a token.
+double ChangeForAToken(const PlanRow& now, const PlanRow& before) {
+  return Change(TokensPerSecond(before), TokensPerSecond(now));
+}
+
+std::string PerCent(double change) { return Signed(change, 2); }
 
 std::string SensitivityText(const PlanReport& report) {
   const planner::Sensitivity& sensitivity = *report.sensitivity;
@@ -223,14 +275,14 @@ std::string SensitivityText(const PlanReport& report) {
     constexpr double kShown = 0.005;  // per cent
     if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
     faster.AddRow({Name(what_if.lever), Milliseconds(what_if.step_time),
-                   Signed(Change(what_if.step_time, winner.step_time))});
+                   PerCent(Change(what_if.step_time, winner.step_time))});
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
     faster.AddRow({"size of memory: another plan is best", Milliseconds(row.outcome.step_time),
-                   Signed(Change(row.outcome.step_time, winner.step_time))});
+                   PerCent(ChangeForAToken(row, report.best.front()))});
   } else {
-    faster.AddRow({"size of memory", Milliseconds(winner.step_time), Signed(0)});
+    faster.AddRow({"size of memory", Milliseconds(winner.step_time), PerCent(0)});
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
@@ -245,55 +297,112 @@ std::string SensitivityText(const PlanReport& report) {
                        OtherSettings(row).empty() ? "" : ", ", OtherSettings(row));
   }
   if (sensitivity.notches.empty()) return out;
-  Bytes most = winner.memory;
+  Bytes most = Needed(winner);
   for (const planner::Notch& notch : sensitivity.notches) {
-    most = std::max(most, notch.outcome.memory);
+    most = std::max(most, Needed(notch.outcome));
   }
+  // Steps of unequal tokens are compared by tokens per second; notches have the winner's GPUs.
+  const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
   Table notches({{"the best, with", Align::kLeft},
                  {"instead of", Align::kLeft},
                  {"step ms"},
-                 {"change %"},
+                 {unequal_tokens ? "change % for a token" : "change %"},
                  {fmt::format("peak {}", unit.name)},
+                 {fmt::format("needs {}", unit.name)},
                  {"", Align::kLeft}});
   const auto shown = [](const std::string& value) {
     return value == "null" ? std::string("default") : value;
   };
   for (const planner::Notch& notch : sensitivity.notches) {
     const bool exists = notch.illegal_message.empty();
+    if (!exists) {
+      notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
+                      "-", "-", "-", "-", notch.illegal_message});
+      continue;
+    }
+    const double change = unequal_tokens ? Change(winner.tokens_per_second_per_gpu,
+                                                  notch.outcome.tokens_per_second_per_gpu)
+                                         : Change(notch.outcome.step_time, winner.step_time);
     notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
-                    exists ? Milliseconds(notch.outcome.step_time) : "-",
-                    exists ? Signed(Change(notch.outcome.step_time, winner.step_time)) : "-",
-                    exists ? In(unit, notch.outcome.memory) : "-",
-                    !exists ? notch.illegal_message
-                            : LackText(report.goal, report.best.front().facts, notch.outcome.fits,
-                                       notch.outcome.over, "")});
+                    Milliseconds(notch.outcome.step_time), PerCent(change),
+                    In(unit, notch.outcome.memory), In(unit, Needed(notch.outcome)),
+                    LackText(report.goal, report.best.front().facts, notch.outcome)});
   }
   return out + "\n" + notches.ToString();
+}
+
+// Why a plan was not simulated: "cannot exist", "dominated: ..."
+std::string FateText(Fate fate) {
+  switch (fate) {
+    case Fate::kIllegal:
+      return "cannot exist";
+    case Fate::kSame:
+      return "the same as another: a setting does nothing there";
+    case Fate::kDoesNotFit:
+      return "cannot fit: so its bound says";
+    case Fate::kTooSlow:
+      return "cannot meet the deadline: so its bound says";
+    case Fate::kBound:
+      return "cannot be among the best, and the best needs no more memory and GPUs";
+    case Fate::kDominated:
+      return "dominated: another is at least as fast with no more memory and GPUs";
+    case Fate::kSimulated:  // WhatBecame says more of these
+      return "simulated";
+  }
+  return "";
+}
+
+// Reasons for which plans cannot exist, the most frequent first.
+std::vector<std::pair<std::string, std::int64_t>> Sorted(
+    const std::map<std::string, std::int64_t>& reasons) {
+  std::vector<std::pair<std::string, std::int64_t>> sorted(reasons.begin(), reasons.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::string IllegalTable(const planner::SearchResult& result) {
+  std::map<std::string, std::int64_t> reasons;
+  for (const auto& [code, reason] : result.illegal) {
+    for (const auto& [message, count] : reason.messages) reasons[message] += count;
+  }
+  Table table({{"plans"}, {"cannot exist, because", Align::kLeft}});
+  constexpr std::size_t kMost = 12;
+  std::int64_t shown = 0, rest = 0;
+  for (const auto& [message, count] : Sorted(reasons)) {
+    if (static_cast<std::size_t>(++shown) <= kMost) {
+      table.AddRow({Grouped(count), message});
+    } else {
+      rest += count;
+    }
+  }
+  if (rest > 0) {
+    table.AddRow({Grouped(rest), fmt::format("{} more reasons: see --json",
+                                             Grouped(shown - static_cast<std::int64_t>(kMost)))});
+  }
+  return table.ToString();
 }
 
 std::string CountsText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   Table table({{"plans"}, {"what became of them", Align::kLeft}});
-  for (int i = 0; i < planner::kFates; ++i) {
-    const auto fate = static_cast<Fate>(i);
-    if (const std::int64_t count = result.Count(fate); count > 0) {
-      table.AddRow({Grouped(count), FateText(fate)});
-    }
-  }
+  for (const auto& [fate, count] : WhatBecame(report)) table.AddRow({Grouped(count), fate});
   table.AddRule();
   table.AddRow({Grouped(report.space), "all"});
   std::string out = table.ToString();
+  const auto further =
+      static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Fate::kSimulated);
+  if (further > 0) {
+    out += fmt::format("{} of those that bounds left out {} simulated to find the nearest\n",
+                       Grouped(further), further == 1 ? "was" : "were");
+  }
   if (result.shared > 0) {
     out += fmt::format("{} of the simulated {} the program, and so the forecast, of another\n",
                        Grouped(result.shared), result.shared == 1 ? "has" : "have");
   }
   if (result.illegal.empty()) return out;
-  Table illegal({{"plans"}, {"cannot exist, for example", Align::kLeft}});
-  for (const auto& [code, reason] : result.illegal) {
-    illegal.AddRow({Grouped(reason.count), reason.example});
-  }
-  return out + "\n" + illegal.ToString();
+  return out + "\n" + IllegalTable(result);
 }
 
 // What the whole document has of a plan.
@@ -301,23 +410,28 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
   Json set = Json::object();
   for (const auto& [key, value] : row.settings) set[key] = value;
   const planner::Outcome& outcome = row.outcome;
-  const std::string lack = LackText(goal, row.facts, outcome.fits, outcome.over, "");
-  const bool feasible = !goal.deadline || TrainingSeconds(goal, row.facts, outcome.step_time) <=
-                                              goal.deadline->seconds();
-  Json json{{"set", std::move(set)},
-            {"status", outcome.fits ? "ok" : "does_not_fit"},
-            {"reason", !outcome.fits   ? fmt::format("needs {} more than the device has",
-                                                     FormatBytes(outcome.over))
-                       : !lack.empty() ? lack
-                       : feasible      ? ""
-                                       : "too slow for the deadline"},
-            {"step_time_s", JsonSeconds(outcome.step_time)},
-            {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
-            {"peak_bytes", outcome.memory.count()},
-            {"fits", outcome.fits},
-            {"free_bytes", std::max<std::int64_t>(0, -outcome.over.count())},
-            {"allocator_flushes", outcome.flushes},
-            {"gpus", row.facts.gpus}};
+  const std::string lack = LackText(goal, row.facts, outcome);
+  const bool feasible = MeetsDeadline(goal, row.facts, outcome.step_time);
+  Json json{
+      {"set", std::move(set)},
+      {"status", outcome.fits ? "ok" : "does_not_fit"},
+      {"reason", !outcome.fits
+                     ? fmt::format("needs {} more than the device has", FormatBytes(outcome.over))
+                 : !lack.empty() ? lack
+                 : feasible      ? ""
+                                 : "too slow for the deadline"},
+      {"step_time_s", JsonSeconds(outcome.step_time)},
+      {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
+      {"peak_bytes", outcome.memory.count()},
+      {"reserved_bytes", outcome.reserved.count()},
+      {"outside_bytes", outcome.outside.count()},
+      {"capacity_bytes", row.facts.capacity.count()},
+      {"fits", outcome.fits},
+      {"free_bytes", std::max<std::int64_t>(0, -outcome.over.count())},
+      {"lacks_bytes", std::max<std::int64_t>(0, Lacks(goal, row.facts, outcome.over).count())},
+      {"allocator_flushes", outcome.flushes},
+      {"gpus", row.facts.gpus},
+      {"tokens", row.facts.tokens}};
   if (row.as_good > 0) {
     Json settings = Json::object();
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
@@ -364,10 +478,10 @@ Json SensitivityJson(const PlanReport& report) {
 
 }  // namespace
 
-std::string TargetText(const Goal& goal) {
+std::string TargetText(const Goal& goal, bool unequal_tokens) {
   switch (goal.target) {
     case Target::kStepTime:
-      return "the shortest step";
+      return unequal_tokens ? "the least time for a token" : "the shortest step";
     case Target::kThroughput:
       return "the most tokens per second and GPU";
     case Target::kGpus:
@@ -380,29 +494,51 @@ std::string TargetText(const Goal& goal) {
   return "";
 }
 
-std::string FateText(Fate fate) {
-  switch (fate) {
-    case Fate::kIllegal:
-      return "cannot exist";
-    case Fate::kSame:
-      return "the same as another: a setting does nothing there";
-    case Fate::kDoesNotFit:
-      return "cannot fit: so its bound says";
-    case Fate::kTooSlow:
-      return "cannot meet the deadline: so its bound says";
-    case Fate::kBound:
-      return "cannot be among the best, and the best needs no more memory and GPUs";
-    case Fate::kDominated:
-      return "dominated: another is at least as fast with no more memory and GPUs";
-    case Fate::kSimulated:
-      return "simulated";
+std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& report) {
+  const planner::SearchResult& result = *report.result;
+  const Goal& goal = report.goal;
+  std::vector<std::pair<std::string, std::int64_t>> became;
+  for (int i = 0; i < planner::kFates; ++i) {
+    const auto fate = static_cast<Fate>(i);
+    if (fate == Fate::kSimulated) continue;
+    if (const std::int64_t count = result.Count(fate); count > 0) {
+      became.emplace_back(FateText(fate), count);
+    }
   }
-  return "";
+  std::int64_t good = 0, too_large = 0, too_slow = 0, illegal = 0;
+  for (const auto& [plan, outcome] : result.outcomes) {
+    const auto at = static_cast<std::size_t>(plan);
+    if (result.fates[at] != Fate::kSimulated) continue;
+    const planner::PlanFacts& facts = result.facts[at];
+    if (!outcome.illegal_message.empty()) {
+      ++illegal;
+    } else if (!outcome.fits || Lacks(goal, facts, outcome.over) > Bytes(0)) {
+      ++too_large;
+    } else {
+      ++(MeetsDeadline(goal, facts, outcome.step_time) ? good : too_slow);
+    }
+  }
+  const auto add = [&](std::int64_t count, const char* text) {
+    if (count > 0) became.emplace_back(text, count);
+  };
+  add(illegal, "simulated: cannot exist, as only a price says");
+  add(too_large, goal.headroom > Bytes(0) || goal.headroom_part > 0
+                     ? "simulated: do not fit, or leave too little free"
+                     : "simulated: do not fit");
+  add(too_slow, "simulated: miss the deadline");
+  add(good, goal.deadline ? "simulated: fit and meet the deadline" : "simulated: fit");
+  return became;
 }
 
 std::string PlanText(const PlanReport& report) {
   const Goal& goal = report.goal;
-  std::string out = fmt::format("{}\n\ngoal   {}\n", report.name, TargetText(goal));
+  std::string out = fmt::format("{}\n\ngoal   {}\n", report.name,
+                                TargetText(goal, report.result->UnequalTokens()));
+  if (report.result->UnequalTokens()) {
+    out +=
+        "       (steps of some plans have more tokens than those of others, and so train "
+        "differently)\n";
+  }
   if (goal.deadline) {
     out +=
         fmt::format("       {} tokens within {}\n", Grouped(static_cast<std::int64_t>(goal.tokens)),
@@ -427,14 +563,21 @@ std::string PlanText(const PlanReport& report) {
            : HeadroomOf(goal, report.result->facts.front()) > Bytes(0)
                ? "no plan leaves that much of its devices free; those that lack least:\n\n"
                : "no plan fits; those that lack least:\n\n";
-    if (!report.nearest.empty()) out += PlansTable(goal, report.nearest, true);
+    if (!report.nearest.empty()) {
+      out += PlansTable(report, report.nearest, true) + kNeedsText;
+      if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
+        out += "lacks: what is missing for it and for what is to stay free\n";
+      }
+    }
     return out + "\n" + CountsText(report);
   }
-  out += "best\n" + PlansTable(goal, report.best, false) + NotesOn(report.best) +
+  out += "best\n" + PlansTable(report, report.best, false) + kNeedsText + NotesOn(report.best) +
          HeadroomText(report.best.front()) + "\n";
   if (!report.pareto.empty()) {
-    out += "no plan has a shorter step, less memory and fewer GPUs than one of these\n" +
-           PlansTable(goal, report.pareto, false) + NotesOn(report.pareto) + "\n";
+    out +=
+        fmt::format("no plan has {}, less memory and fewer GPUs than one of these\n",
+                    report.result->UnequalTokens() ? "less time for a token" : "a shorter step") +
+        PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   if (report.sensitivity) out += SensitivityText(report) + "\n";
   if (!report.losers.empty()) {
@@ -458,8 +601,8 @@ std::string PlanCsv(const PlanReport& report) {
   note(report.nearest);
   std::vector<std::string> fields = {"list", "rank"};
   fields.insert(fields.end(), keys.begin(), keys.end());
-  for (const char* name :
-       {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits", "gpus"}) {
+  for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
+                           "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens"}) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -477,7 +620,11 @@ std::string PlanCsv(const PlanReport& report) {
       fields.push_back(fmt::format("{}", row.outcome.tokens_per_second_per_gpu));
       fields.push_back(fmt::format("{}", row.outcome.memory.count()));
       fields.emplace_back(row.outcome.fits ? "true" : "false");
-      fields.push_back(fmt::format("{}", row.facts.gpus));
+      for (const std::int64_t number :
+           {row.facts.gpus, row.outcome.reserved.count(), row.outcome.outside.count(),
+            row.facts.capacity.count(), row.facts.tokens}) {
+        fields.push_back(fmt::format("{}", number));
+      }
       out += CsvRecord(fields);
     }
   };
@@ -496,30 +643,42 @@ std::string PlanJson(const PlanReport& report) {
   }
   Json illegal = Json::object();
   for (const auto& [code, reason] : result.illegal) {
-    illegal[code] = {{"count", reason.count}, {"example", reason.example}};
+    Json reasons = Json::array();
+    for (const auto& [message, count] : Sorted(reason.messages)) {
+      reasons.push_back({{"reason", message}, {"count", count}});
+    }
+    illegal[code] = {
+        {"count", reason.count}, {"example", reasons.front().at("reason")}, {"reasons", reasons}};
+  }
+  Json became = Json::array();
+  for (const auto& [what, count] : WhatBecame(report)) {
+    became.push_back({{"what", what}, {"count", count}});
   }
   Json losers = Json::array();
   for (const PlanRow& row : report.losers) {
     Json set = Json::object();
     for (const auto& [key, value] : row.settings) set[key] = value;
-    const bool simulated = row.simulated;
-    losers.push_back(
-        {{"set", std::move(set)},
-         {"reason", WhyText(report.goal, row)},
-         {"simulated", simulated},
-         {"step_time_s", JsonSeconds(simulated ? row.outcome.step_time : row.bound.step_time)},
-         {"peak_bytes", (simulated ? row.outcome.memory : row.bound.memory).count()}});
+    const Shown shown = ShownOf(row);
+    losers.push_back({{"set", std::move(set)},
+                      {"reason", WhyText(report.goal, row)},
+                      {"simulated", row.simulated},
+                      {"step_time_s", JsonSeconds(shown.step_time)},
+                      {"peak_bytes", shown.peak.count()},
+                      {"needed_bytes", shown.needed.count()}});
   }
   return Text(Json{
       {"stepcast", 1},
       {"scenario", report.name},
       {"target", Name(report.goal.target)},
+      {"compared_by", result.UnequalTokens() ? "time_per_token" : "step_time"},
       {"headroom", {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
       {"best", RowsJson(report.goal, report.best)},
       {"pareto", RowsJson(report.goal, report.pareto)},
       {"nearest", RowsJson(report.goal, report.nearest)},
       {"pruned", std::move(pruned)},
       {"illegal", std::move(illegal)},
+      {"became", std::move(became)},
+      {"notes", report.notes},
       {"losers", std::move(losers)},
       {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
       {"space", report.space},

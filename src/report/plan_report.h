@@ -38,13 +38,14 @@ struct PlanReport {
   std::vector<PlanRow> losers;  // where asked for
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
+  std::vector<std::string> notes;  // what was asked for and is of no effect somewhere
   double seconds = 0;
 };
 
-// "the shortest step"
-std::string TargetText(const planner::Goal& goal);
-// Why a plan is not among the best: "cannot exist", "dominated: ..."
-std::string FateText(planner::Fate fate);
+// "the shortest step"; "the least time for a token" where steps have unequal tokens
+std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
+// Every way in which plans ended and how many did, "cannot exist" and so on; together all of them.
+std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& report);
 
 std::string PlanText(const PlanReport& report);
 // The best, the front and the nearest misses, one record each, first field which list.

@@ -14,7 +14,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   SearchView view;
   view.title = report.name;
   view.about = std::move(about);
-  view.goal = TargetText(report.goal);
+  view.goal = TargetText(report.goal, result.UnequalTokens());
   view.space = report.space;
   std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
   for (const auto& [plan, outcome] : result.outcomes) {
@@ -26,6 +26,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
                           .gpus = result.facts[static_cast<std::size_t>(plan)].gpus,
                           .step_time = outcome.step_time,
                           .peak = outcome.memory,
+                          .needed = outcome.reserved + outcome.outside,
                           .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
                           .fits = outcome.fits,
                           .on_front = on_front});
@@ -35,13 +36,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
       view.best.push_back(found->second);
     }
   }
-  using planner::Fate;
-  for (const Fate fate : {Fate::kIllegal, Fate::kSame, Fate::kDoesNotFit, Fate::kTooSlow,
-                          Fate::kBound, Fate::kDominated}) {
-    if (const std::int64_t count = result.Count(fate); count > 0) {
-      view.lost.emplace_back(FateText(fate), count);
-    }
-  }
+  view.became = WhatBecame(report);
   if (!report.sensitivity) return view;
   for (const forecast::WhatIf& faster : report.sensitivity->faster) {
     constexpr double kHundred = 100;

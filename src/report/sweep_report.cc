@@ -24,6 +24,15 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
                        [&](const SweepRow& row) { return row.status == status; });
 }
 
+// " with KEY=VALUE, ..."
+std::string With(const SweepGrid& grid, std::int64_t index) {
+  std::string text;
+  for (const auto& [key, value] : grid.Row(index)) {
+    text += fmt::format("{}{}={}", text.empty() ? " with " : ", ", key, value);
+  }
+  return text;
+}
+
 std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   const std::int64_t too_large = Count(rows, RowStatus::kDoesNotFit);
   std::string out =
@@ -33,13 +42,21 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
                   too_large == 1 ? "does" : "do", Grouped(Count(rows, RowStatus::kIllegal)));
   const std::optional<std::int64_t> best = Fastest(rows);
   if (!best) return out;
-  out += "shortest step: " + FormatTime(rows[static_cast<std::size_t>(*best)].step_time);
-  const char* separator = " with ";
-  for (const auto& [key, value] : grid.Row(*best)) {
-    out += fmt::format("{}{}={}", separator, key, value);
-    separator = ", ";
+  const auto row = [&](std::int64_t index) -> const SweepRow& {
+    return rows[static_cast<std::size_t>(index)];
+  };
+  out += fmt::format("shortest step: {}{}\n", FormatTime(row(*best).step_time), With(grid, *best));
+  // Where steps do not have as much to do, the shortest is not the one that does most.
+  std::int64_t busiest = *best;
+  for (std::int64_t i = 0; i < grid.rows(); ++i) {
+    if (row(i).status == RowStatus::kOk &&
+        row(i).tokens_per_second_per_gpu > row(busiest).tokens_per_second_per_gpu) {
+      busiest = i;
+    }
   }
-  return out + "\n";
+  if (busiest == *best) return out;
+  return out + fmt::format("most tokens/s per GPU: {}{}\n",
+                           Decimal(row(busiest).tokens_per_second_per_gpu, 1), With(grid, busiest));
 }
 
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {

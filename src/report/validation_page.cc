@@ -21,7 +21,7 @@ namespace {
 std::string Error(Time difference, Time measured) {
   if (measured == Time()) return "-";
   constexpr double kHundred = 100;
-  return fmt::format("{:+.1f}", kHundred * (difference / measured));
+  return Signed(kHundred * (difference / measured), 1);
 }
 
 std::string Signed(Time time) {

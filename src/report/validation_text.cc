@@ -24,7 +24,7 @@ std::string Error(double difference, double measured) {
   if (measured == 0) return "-";
   const double per_cent = 100 * difference / measured;
   if (std::abs(per_cent) >= 1000) return per_cent > 0 ? ">1,000" : "<-1,000";
-  return fmt::format("{:+.1f}", per_cent);
+  return Signed(per_cent, 1);
 }
 
 std::string Error(const validate::TimePair& pair) {
@@ -108,9 +108,9 @@ std::string LargestTable(const program::Program& program, const validate::Compar
 
 std::string Verdict(const validate::Comparison& comparison, double within) {
   const double error = comparison.step_error();
-  return fmt::format("step time: forecast {}, measured {}: {:+.1f} %, {} {} %\n",
+  return fmt::format("step time: forecast {}, measured {}: {} %, {} {} %\n",
                      FormatTime(comparison.step.forecast), FormatTime(comparison.step.measured),
-                     100 * error, std::abs(error) <= within ? "within" : "not within",
+                     Signed(100 * error, 1), std::abs(error) <= within ? "within" : "not within",
                      Decimal(100 * within, 1));
 }
 

@@ -51,7 +51,7 @@ training: {sequence_length: 128, micro_batch_size: 1, precision: bf16, optimizer
 data_parallel: {zero_stage: 0, framework: reference, bucket_size: 1 MiB}
 )";
 
-// 4 stages x 5 sizes of buckets, one of them without a unit, x 8 micro-batches.
+// 4 stages x 5 sizes of buckets x 8 micro-batches, one of them larger than any plan's.
 constexpr int kRows = 160;
 
 class SweepStoreTest : public StoreTest {
@@ -69,8 +69,8 @@ class SweepStoreTest : public StoreTest {
   std::string Command(const std::string& rest) const {
     return fmt::format(
         "{} sweep '{}/scenario.yaml' --vary data_parallel.zero_stage=all "
-        "--vary 'data_parallel.bucket_size=1 MiB..8 MiB x2,8' "
-        "--vary 'training.micro_batch_size=1..8 +1' {}",
+        "--vary 'data_parallel.bucket_size=1 MiB..16 MiB x2' "
+        "--vary 'training.micro_batch_size=1..7 +1,1000000' {}",
         kBinary, folder_, rest);
   }
   std::string Stored(const std::string& rest) const {

@@ -1,0 +1,235 @@
+#include "src/cli/forecast_options.h"
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "src/cli/option_parts.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kSimulateAbout =
+    "Forecasts one training step: its time in the steady state, what computes and what waits in\n"
+    "it, every collective, and the memory of the fullest rank.";
+
+constexpr const char* kSimulateFooter =
+    "Example:\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --set training.micro_batch_size=1\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --trace step.json\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --report step.html\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
+    "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --emit gpt2-plan\n"
+    "\n"
+    "--emit writes what others need to run the plan (docs/plans.md): plan.json, which every\n"
+    "command takes in the place of a scenario; DeepSpeed's JSON, a Python module for DDP or FSDP,\n"
+    "torchtitan's or Megatron-LM's arguments, whichever the framework is; launch.sh (torchrun) "
+    "and\n"
+    "job.sbatch (Slurm). All files appear together or none does.\n"
+    "\n"
+    "--network, or cluster.network in the scenario, says how collectives are followed:\n"
+    "  analytic  each by itself, in closed form, on one rank that stands for all\n"
+    "  flow      on every rank; collectives that meet on links share them\n"
+    "  message   on every rank, every message of every collective\n"
+    "All take the same times where nothing contends; the last two see spines that are too narrow\n"
+    "and groups that are in each other's way.\n"
+    "\n"
+    "Open a trace at https://ui.perfetto.dev: one track per stream, arrows where a stream waits\n"
+    "for another, counters of memory by category. --trace-dir writes it as rank-N.json of the "
+    "rank\n"
+    "that the timeline is of, which Holistic Trace Analysis reads.\n"
+    "\n"
+    "A report is one page for a browser: where the time goes, the timeline with zoom, memory over "
+    "the\n"
+    "step. On a terminal the step is also drawn below the forecast, without colours where NO_COLOR "
+    "is\n"
+    "set.\n"
+    "\n";
+
+constexpr const char* kMemoryAbout =
+    "The memory of one rank at each ZeRO stage, by category: the textbook formula beside the\n"
+    "peak of the simulated step. A stage that the framework does not have shows the formula\n"
+    "alone and the reason.";
+
+constexpr const char* kMemoryFooter =
+    "--max-micro-batch finds the largest micro-batch of each stage, with the scenario's number of\n"
+    "micro-batches, what it leaves free, and what one sequence more would lack. It is exact: "
+    "larger\n"
+    "ones need more than there is.\n"
+    "\n"
+    "Exits 3 when the scenario does not fit; with --max-micro-batch, when not even one sequence\n"
+    "does at the scenario's stage.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast memory scenarios/gpt2-ddp/scenario.yaml --max-micro-batch\n"
+    "  stepcast memory scenarios/zero-stages/scenario.yaml\n"
+    "\n";
+
+constexpr const char* kCompareAbout =
+    "Puts two plans side by side: which settings differ, and where the difference in time and in\n"
+    "memory lies, by phase, by collective, by category.";
+
+constexpr const char* kCompareFooter =
+    "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
+    "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
+    "\n"
+    "Exits 3 when one of the two does not fit.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
+    "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "\n";
+
+constexpr const char* kExplainAbout =
+    "Says why a step takes as long as it does: what its critical path consists of, which\n"
+    "communication is exposed and how fast links would have to be to hide it, what each resource\n"
+    "would bring if it were faster, and what is in memory at the peak.";
+
+constexpr const char* kExplainFooter =
+    "The critical path is the chain of operations that each waited for the one before; only "
+    "making\n"
+    "something on it shorter can make the step shorter. The part of an operation that passes "
+    "before\n"
+    "it uses any bandwidth is bound by latency. Steps at other speeds are simulated anew.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast explain scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast explain scenarios/gpt2-ddp/scenario.yaml --set cluster.nodes=4 \\\n"
+    "      --set parallelism.data=32\n"
+    "\n";
+
+constexpr const char* kCollectiveAbout =
+    "Forecasts one collective alone on the scenario's cluster over a range of sizes: the table "
+    "that\n"
+    "nccl-tests would print there, with the algorithm and where the figure comes from.";
+
+constexpr const char* kCollectiveFooter =
+    "Sizes double from first to last. Size and bandwidths are those of nccl-tests: size is the\n"
+    "buffer of a rank for all_reduce, broadcast, reduce and send_recv, and the parts of all ranks\n"
+    "together for the others, which are dealt out in whole units (a size of 0 is too small to "
+    "be);\n"
+    "algbw is size over time; busbw is algbw times 2 (N - 1) / N for all_reduce, times (N - 1) / "
+    "N\n"
+    "for those with parts, and algbw itself for the rest. Times are those of the collective "
+    "alone,\n"
+    "without any framework.\n"
+    "\n"
+    "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
+    "--nodes the first GPUs of the first nodes do, as many on each.\n"
+    "\n"
+    "--network flow and message put it on the cluster's links: cluster.slow_links and spines that\n"
+    "are too narrow then show.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
+    "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
+    "\n";
+
+}  // namespace
+
+void AddSimulate(CLI::App& app, SimulateOptions& options, bool& timeline_asked, bool& no_timeline) {
+  CLI::App& simulate = *app.add_subcommand("simulate", kSimulateAbout)->group("Commands");
+  AddScenario(simulate, options.scenario, options.set);
+  CLI::Option* json = simulate.add_flag("--json", options.json, "Print one JSON document");
+  CLI::Option* trace =
+      simulate.add_option("--trace", options.trace, "Also write the timeline as Chrome trace JSON")
+          ->type_name("FILE")
+          ->check(NamesAFile());
+  CLI::Option* traces = AddTraceFolder(simulate, options.trace_dir);
+  CLI::Option* report = AddReport(simulate, options.report);
+  CLI::Option* timeline =
+      simulate
+          .add_flag("--timeline", timeline_asked,
+                    "Draw the step's streams below the forecast, as on a terminal")
+          ->excludes(json);
+  simulate.add_flag("--no-timeline", no_timeline, "Do not draw them, on a terminal either")
+      ->excludes(timeline);
+  simulate
+      .add_option("--network", options.network,
+                  "How closely collectives are followed: analytic, flow or message")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"analytic", "flow", "message"}));
+  simulate
+      .add_flag("--program", options.program,
+                "Print the step program that a rank would submit, and whether it is free of races")
+      ->excludes(json)
+      ->excludes(trace)
+      ->excludes(traces)
+      ->excludes(report)
+      ->excludes(timeline);
+  AddEmit(simulate, options.emit);
+  simulate.footer(std::string(kSimulateFooter) + kExitStatus);
+}
+
+void AddMemory(CLI::App& app, MemoryOptions& options) {
+  CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");
+  AddScenario(memory, options.scenario, options.set);
+  memory.add_flag("--json", options.json, "Print one JSON document");
+  memory.add_flag("--max-micro-batch", options.max_micro_batch,
+                  "Also find the largest micro-batch that fits, at each stage");
+  memory.footer(std::string(kMemoryFooter) + kExitStatus);
+}
+
+void AddCompare(CLI::App& app, CompareOptions& options) {
+  CLI::App& command = *app.add_subcommand("compare", kCompareAbout)->group("Commands");
+  command.add_option("A", options.a, "Scenario or plan.json")->required();
+  command.add_option("B", options.b, "Another (the same)");
+  const auto set = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    command.add_option(name, values, help)
+        ->type_name("KEY=VALUE")
+        ->type_size(1)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
+  };
+  set("--set", options.set, "Override a key of both, as often as needed");
+  set("--set-a", options.set_a, "Override a key of A");
+  set("--set-b", options.set_b, "Override a key of B");
+  command.add_flag("--json", options.json, "Print one JSON document");
+  command.footer(std::string(kCompareFooter) + kExitStatus);
+}
+
+void AddExplain(CLI::App& app, ExplainOptions& options) {
+  CLI::App& explain = *app.add_subcommand("explain", kExplainAbout)->group("Commands");
+  AddScenario(explain, options.scenario, options.set);
+  explain.add_flag("--json", options.json, "Print one JSON document");
+  explain.footer(std::string(kExplainFooter) + kExitStatus);
+}
+
+void AddCollective(CLI::App& app, CollectiveOptions& options) {
+  CLI::App& command = *app.add_subcommand("collective", kCollectiveAbout)->group("Commands");
+  AddScenario(command, options.scenario, options.set);
+  command
+      .add_option("--op", options.op,
+                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()))
+      ->type_name("NAME");
+  command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
+  command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
+  constexpr int kMost = 1'000'000;
+  CLI::Option* ranks =
+      command.add_option("--ranks", options.ranks, "How many ranks take part (all of the nodes)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  CLI::Option* nodes =
+      command.add_option("--nodes", options.nodes, "On how many nodes (as few as possible)")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMost));
+  command
+      .add_option("--group", options.group,
+                  "A group of the plan instead, that of rank 0: data, shard, replica")
+      ->type_name("NAME")
+      ->excludes(ranks)
+      ->excludes(nodes);
+  command
+      .add_option("--network", options.network,
+                  "How closely it is followed: analytic, flow or message (as the scenario says)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"analytic", "flow", "message"}));
+  CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
+  command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+  command.footer(std::string(kCollectiveFooter) + kExitStatus);
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,314 @@
+#include "src/cli/hardware_options.h"
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "src/cli/option_parts.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kExecuteAbout =
+    "Runs the scenario's step program on hardware: allocates its buffers, submits its kernels,\n"
+    "copies and collectives, and measures each of them on every rank. Parameters, gradients and\n"
+    "optimizer states are real, so what runs is a training step; activations are stand-ins of the\n"
+    "right size.";
+
+constexpr const char* kExecuteFooter =
+    "Without a launcher this process runs all ranks as threads. Under mpirun, srun (with PMI) or\n"
+    "torchrun each process is one rank, and there must be as many as the plan has devices.\n"
+    "\n"
+    "The step time is the median over the measured steps; what stands below it describes that\n"
+    "step on the rank that finished it last. Without --barrier steps follow one another as in\n"
+    "training, and one more runs before and after those that are measured.\n"
+    "\n"
+    "The host backend computes on CPUs, matrix products in FP32 by OpenBLAS, layers with given\n"
+    "times as sleeps, and communicates by MPI or between threads. The cuda backend needs a\n"
+    "stepcast that was built with --config=cuda.\n"
+    "\n"
+    "With --check gradients are small integers made from the bits of the parameters, and the\n"
+    "parameters of all ranks must end as plain data parallelism leaves them, computed apart by a\n"
+    "few loops: bit by bit where ranks times micro-batches is a power of two up to 64. For small\n"
+    "models. Exits 1 when they do not.\n"
+    "\n"
+    "A rank that dies, hangs, fails or runs out of memory ends the whole run with status 1 and\n"
+    "one sentence that names the rank, its host and the operation. Steps in such sentences count\n"
+    "from 1, warm-up included.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast execute scenarios/zero-stages/scenario.yaml --backend cuda\n"
+    "  mpirun -n 4 stepcast execute scenario.yaml --backend host --steps 20\n"
+    "\n";
+
+constexpr const char* kValidateAbout =
+    "Forecasts a scenario and executes it: step time, where it goes, every kind of operation, and\n"
+    "the memory at its peak side by side, with the largest differences named one by one.";
+
+constexpr const char* kValidateFooter =
+    "The forecast is the one that `stepcast simulate` prints; how the run is done and measured is\n"
+    "said in `stepcast execute --help`. Differences are forecast minus measured, per cent are of\n"
+    "what was measured. An operation's measured time is its median over the measured steps.\n"
+    "\n"
+    "`stepcast validate collectives` and `stepcast validate published` do the same with published\n"
+    "measurements of collectives and of whole steps, and need no hardware: see their own --help.\n"
+    "\n"
+    "Exits 3 when the forecast step time is not within --within of the measured one.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast validate scenario.yaml --backend cuda --trace both.json\n"
+    "  mpirun -n 4 stepcast validate scenario.yaml --backend host --within 8%\n"
+    "\n";
+
+constexpr const char* kCalibrateAbout =
+    "Measures this machine or cluster and writes a calibration profile that forecasts use: "
+    "kernels,\n"
+    "copies and collectives as `stepcast execute` runs them, in step programs of their own.";
+
+constexpr const char* kCalibrateFooter =
+    "Example:\n"
+    "  stepcast calibrate --backend cuda --quick\n"
+    "  mpirun -n 4 stepcast calibrate --backend host --only collectives --output cluster.yaml\n"
+    "  mpirun -n 64 stepcast calibrate --backend cuda --time 1h --groups 64,8\n"
+    "  stepcast simulate scenario.yaml --set calibration=cluster.yaml\n"
+    "\n"
+    "Parts: launch, memory, gemm, attention, optimizer, copies, collectives, interference. All\n"
+    "ranks that mpirun, srun or torchrun started take part; without a launcher the ranks are\n"
+    "threads of this process. Measure with as many ranks on as many nodes as will train: a table\n"
+    "of collectives holds for its number of ranks and nodes. Everything is repeated until the\n"
+    "median is known well enough.\n"
+    "\n"
+    "Time that kernels, copies and interference leave is for collectives. Each table begins with\n"
+    "its smallest sizes, goes on with the largest that fits in its part of the time, and fills "
+    "the\n"
+    "gaps between them down to steps of sqrt(2) above 64 KiB; beyond the largest its bandwidth\n"
+    "holds. A warning says which tables ended early: --time gives them more, --groups,\n"
+    "--collectives and --to leave out what is not needed. Kernels are measured as with --quick\n"
+    "when there are less than 10 minutes.\n"
+    "\n"
+    "With --resume FILE what was measured is kept in FILE, and taken from it when the same\n"
+    "calibration is run again after an interruption.\n"
+    "\n";
+
+constexpr const char* kValidateCollectivesAbout =
+    "Holds every published measurement of a collective that is in calibration/collectives against\n"
+    "the forecast of the same machine, by source and size, points that were fitted apart from\n"
+    "those that were held back.";
+
+constexpr const char* kValidateCollectivesFooter =
+    "Exits 3 when held-back points from 32 KiB to 16 GiB have a median error above 5 %, or more\n"
+    "than a tenth of them one above 15 %, or NCCL is documented to choose another algorithm.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast validate collectives --update docs/accuracy.md\n"
+    "  stepcast validate collectives --csv > points.csv\n"
+    "\n";
+
+constexpr const char* kValidatePublishedAbout =
+    "Holds every published measurement of a training step that is in calibration/published "
+    "against\n"
+    "the forecast of the same run, by source, rows that may be fitted apart from those that check.";
+
+constexpr const char* kValidatePublishedFooter =
+    "The command is written in two words: stepcast validate published.\n"
+    "\n"
+    "Beside the errors stand those of the obvious rival: the MFU of the nearest row that may be\n"
+    "fitted, with no simulation. Runs that cannot be simulated are counted by reason.\n"
+    "\n"
+    "Exits 3 when check rows miss what is aimed at; the table says which.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast validate published --update docs/accuracy.md\n"
+    "  stepcast validate published --source llm-foundry --csv > cases.csv\n"
+    "  stepcast validate published --report accuracy.html\n"
+    "\n";
+
+constexpr const char* kCalibrateImportAbout =
+    "Writes a calibration profile from what nccl-tests measured: its printed tables, of old and "
+    "new\n"
+    "releases, or the JSON that it writes with -J.";
+
+constexpr const char* kCalibrateImportFooter =
+    "One table for each collective, number of ranks and number of nodes; the time of a size is "
+    "the\n"
+    "mean over all logs and cycles that have it. A log with wrong results, failed or cut rows is\n"
+    "refused. Everything but collectives comes from the profile of the GPU type when the file is\n"
+    "used. Of the environment that the JSON records nothing is kept.\n"
+    "\n"
+    "Example:\n"
+    "  mpirun -n 16 all_reduce_perf -b 1K -e 8G -f 2 | tee all_reduce.log\n"
+    "  stepcast calibrate import all_reduce.log --output my-cluster.yaml\n"
+    "  stepcast simulate scenario.yaml --set calibration=my-cluster.yaml\n"
+    "\n";
+
+void AddHardware(CLI::App& command, HardwareOptions& hardware) {
+  AddScenario(command, hardware.scenario, hardware.set);
+  constexpr int kMostSteps = 100'000;
+  command.add_option("--backend", hardware.backend, "What to run on: host or cuda")
+      ->type_name("NAME")
+      ->required();
+  command.add_option("--steps", hardware.steps, "How many steps to measure (5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostSteps));
+  command.add_option("--warmup", hardware.warmup, "How many steps to run before (2)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kMostSteps));
+  command.add_flag("--barrier", hardware.barrier,
+                   "Let every rank wait for all others between steps (training.step_barrier)");
+  command.add_flag("--graph", hardware.graph, "Capture the step once and replay it");
+  command
+      .add_option("--timeout", hardware.timeout,
+                  "End the run when no operation finishes for this long (60 s)")
+      ->type_name("TIME");
+}
+
+void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
+  CLI::App& import = *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
+  import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
+  import
+      .add_option("--op", options.op,
+                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
+      ->type_name("NAME");
+  constexpr int kMost = 1'000'000;
+  import
+      .add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMost));
+  import
+      .add_option("--ranks-per-node", options.ranks_per_node,
+                  "How many on a node (as the hosts in the logs have it)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMost));
+  import.add_flag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import.add_option("--name", options.name, "Name of the profile (that of the first log)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
+}
+
+}  // namespace
+
+void AddExecute(CLI::App& app, ExecuteOptions& options) {
+  CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
+  AddHardware(execute, options.hardware);
+  execute.add_flag("--check", options.hardware.check,
+                   "Compare the parameters with plain data parallelism, computed apart");
+  execute.add_flag("--json", options.json, "Print one JSON document");
+  execute
+      .add_option("--trace", options.trace, "Also write every rank's timeline as Chrome trace JSON")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  AddTraceFolder(execute, options.trace_dir);
+  execute.footer(std::string(kExecuteFooter) + kExitStatus);
+}
+
+void AddValidate(CLI::App& app, ValidateOptions& options) {
+  CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
+  AddHardware(validate, options.hardware);
+  validate
+      .add_option("--within", options.within,
+                  "How far the step time may be off for exit status 0 (10%)")
+      ->type_name("PERCENT");
+  validate.add_flag("--json", options.json, "Print one JSON document");
+  validate
+      .add_option("--trace", options.trace,
+                  "Also write forecast and measured timelines as one Chrome trace JSON")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  AddReport(validate, options.report);
+  validate.footer(std::string(kValidateFooter) + kExitStatus);
+}
+
+void AddValidateCollectives(CLI::App& app, ValidateCollectivesOptions& options) {
+  // A group without a name keeps the one word out of the overview.
+  CLI::App& collectives =
+      *app.add_subcommand(kValidateCollectives, kValidateCollectivesAbout)->group("");
+  CLI::Option* collectives_json =
+      collectives.add_flag("--json", options.json, "Print one JSON document, every point in it");
+  collectives.add_flag("--csv", options.csv, "Print every point as CSV")
+      ->excludes(collectives_json);
+  collectives
+      .add_option("--update", options.update,
+                  "Also write the section of a document like docs/accuracy.md anew")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
+}
+
+void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
+  CLI::App& command = *app.add_subcommand(kValidatePublished, kValidatePublishedAbout)->group("");
+  CLI::Option* source =
+      command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
+  CLI::Option* json =
+      command.add_flag("--json", options.json, "Print one JSON document, every case in it");
+  command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
+  command
+      .add_option("--report,--html", options.html,
+                  "Also write a page with charts, which needs no other file")
+      ->type_name("FILE");
+  command
+      .add_option("--update", options.update,
+                  "Also write the section of a document like docs/accuracy.md anew")
+      ->type_name("FILE")
+      ->excludes(source);
+  command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
+}
+
+void AddCalibrate(CLI::App& app, CalibrateOptions& options,
+                  CalibrateImportOptions& import_options) {
+  CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  constexpr int kMostRanks = 4096;
+  // Required, but not by `import`: Run() sees to it.
+  command.add_option("--backend", options.backend, "What to measure: host or cuda")
+      ->type_name("NAME");
+  command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
+  command.add_option("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
+      ->type_name("TIME");
+  const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
+                         const char* type) {
+    command.add_option(name, values, help)
+        ->type_name(type)
+        ->delimiter(',')
+        ->allow_extra_args(false);
+  };
+  words("--only", options.only, "Measure these parts alone (all)", "PART,...");
+  words("--types", options.types, "Data types of matrix products and attention (fp32,bf16)",
+        "TYPE,...");
+  words("--collectives", options.collectives,
+        "Kinds of collectives (all; quick: all but broadcast)", "KIND,...");
+  command
+      .add_option("--groups", options.groups,
+                  "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, kMostRanks));
+  command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
+      ->type_name("BYTES");
+  command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
+      ->type_name("BYTES");
+  command
+      .add_option("--ranks", options.ranks,
+                  "Ranks, as threads, where no launcher started any (one for each core or GPU)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRanks));
+  command.add_option("--output", options.output, "The profile (HOST.yaml)")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  command
+      .add_option("--resume", options.resume, "Keep what was measured in FILE, and go on from it")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  command
+      .add_option("--timeout", options.timeout,
+                  "End the run when no operation finishes for this long (120 s)")
+      ->type_name("TIME");
+  command.add_flag("--json", options.json, "Print one JSON document");
+  command.footer(std::string(kCalibrateFooter) + kExitStatus);
+  AddCalibrateImport(command, import_options);
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,126 @@
+#include "src/cli/import_options.h"
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "src/cli/option_parts.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kModelAbout = "Writes model files from what other tools measured.";
+
+constexpr const char* kModelImportAbout =
+    "Writes a model file, a list of layers with their times, from one traced training step of one\n"
+    "rank: what torch.profiler's export_chrome_trace wrote, plain or compressed.";
+
+constexpr const char* kModelImportFooter =
+    "Layers, the sizes of their gradients and the order in which these become ready come from\n"
+    "autograd's events; times are those of the slower of host and device, without communication,\n"
+    "which a forecast adds: for other numbers of ranks, bucket sizes and networks. The traced\n"
+    "collectives are listed in the file.\n"
+    "\n"
+    "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(), see\n"
+    "docs/traces.md. Of the steps traced the one of median duration is taken.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast model import --kineto rank0.json.gz --output my-model.yaml\n"
+    "  stepcast simulate scenario.yaml --set model=my-model.yaml --set cluster.nodes=16\n"
+    "\n";
+
+constexpr const char* kTopologyAbout =
+    "Shows what a topology file describes, or writes one from what other tools say of a machine.";
+
+constexpr const char* kTopologyShowAbout =
+    "Draws a topology: the devices of a node, the fabric, and every kind of link with its latency\n"
+    "and its bandwidth in one direction.";
+
+constexpr const char* kTopologyShowFooter =
+    "Example:\n"
+    "  stepcast topology show topologies/dgx-h100.yaml\n"
+    "  stepcast topology show topologies/dgx-h100.yaml --nodes 4 --dot | dot -Tsvg > h100.svg\n"
+    "  stepcast topology show topologies/dgx-h100.yaml --nodes 64 --links --op all_gather\n"
+    "\n";
+
+constexpr const char* kTopologyImportAbout =
+    "Writes a topology file from what NCCL or nvidia-smi says of a machine: the XML that a job "
+    "with\n"
+    "NCCL_TOPO_DUMP_FILE=node.xml writes, or what `nvidia-smi topo -m` prints.";
+
+constexpr const char* kTopologyImportFooter =
+    "NCCL's XML is the better one: it has NVLinks one by one, the speed of PCIe and of NICs, and\n"
+    "mostly the GPU type. nvidia-smi tells which devices are near each other and no speeds, so it\n"
+    "needs --gpu, and --nic-speed where there are NICs. Neither tells latencies or what joins\n"
+    "nodes; every such figure that is not from the input is named on stderr and in the file, to "
+    "be\n"
+    "corrected there.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast topology import node.xml --output my-node.yaml\n"
+    "  nvidia-smi topo -m > matrix.txt\n"
+    "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
+    "\n";
+
+void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
+  CLI::App& import = *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
+  import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+      ->required();
+  import
+      .add_option("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
+      ->type_name("NAME");
+  import
+      .add_option("--nic-speed", options.nic_speed,
+                  "Of each NIC's port, where FILE does not tell, such as 400Gbps")
+      ->type_name("RATE");
+  import.add_option("--name", options.name, "Name of the topology (that of FILE)")
+      ->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  import.footer(std::string(kTopologyImportFooter) + kExitStatus);
+}
+
+}  // namespace
+
+void AddModel(CLI::App& app, ModelImportOptions& options) {
+  CLI::App& model = *app.add_subcommand("model", kModelAbout)->group("Commands");
+  model.require_subcommand(1);
+  model.footer(std::string(kModelImportFooter) + kExitStatus);
+  CLI::App& import = *model.add_subcommand("import", kModelImportAbout)->group("Commands");
+  import.add_option("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
+      ->type_name("FILE")
+      ->required();
+  import.add_option("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  import.add_option("--name", options.name, "Name of the model (that of FILE)")->type_name("TEXT");
+  import.add_option("--output", options.output, "Write to FILE instead of stdout")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  import.footer(std::string(kModelImportFooter) + kExitStatus);
+}
+
+void AddTopology(CLI::App& app, TopologyShowOptions& options,
+                 TopologyImportOptions& import_options) {
+  CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
+  topology.require_subcommand(1);
+  topology.footer(std::string(kTopologyShowFooter) + kExitStatus);
+  CLI::App& show = *topology.add_subcommand("show", kTopologyShowAbout)->group("Commands");
+  show.add_option("FILE", options.file, "Topology file (YAML; docs/formats.md)")->required();
+  show.add_option("--nodes", options.nodes, "How many nodes to draw")->type_name("N");
+  CLI::Option* dot = show.add_flag("--dot", options.dot, "Print Graphviz instead of text");
+  show.add_flag("--json", options.json, "Print one JSON document instead of text")->excludes(dot);
+  CLI::Option* links = show.add_flag("--links", options.links,
+                                     "Print what a collective over all ranks puts on each link")
+                           ->excludes(dot);
+  show.add_option("--op", options.op, "That collective (all_reduce)")
+      ->type_name("NAME")
+      ->needs(links);
+  show.add_option("--size", options.size, "Its size, as nccl-tests counts it (1 GiB)")
+      ->type_name("BYTES")
+      ->needs(links);
+  show.footer(std::string(kTopologyShowFooter) + kExitStatus);
+  AddTopologyImport(topology, import_options);
+}
+
+}  // namespace stepcast::cli

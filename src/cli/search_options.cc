@@ -1,0 +1,192 @@
+#include "src/cli/search_options.h"
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "src/cli/option_parts.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kSweepAbout =
+    "Forecasts every combination of the values given with --vary, on all cores. The first key\n"
+    "varies slowest. A combination that cannot exist is a row with the reason, one that does\n"
+    "not fit is a row with its figures.";
+
+constexpr const char* kSweepFooter =
+    "VALUES are a list, and each of its members a value or a range:\n"
+    "  1 MiB,25 MiB         two values\n"
+    "  1..64 x2             1, 2, 4, ... 64: each the one before times 2\n"
+    "  5 MiB..100 MiB x2    5, 10, 20, 40 and 80 MiB\n"
+    "  1..9 +2              1, 3, 5, 7, 9: each the one before plus 2\n"
+    "  all                  every value of a key that has few: words, true and false\n"
+    "  null                 the key's default, as if the scenario did not have it\n"
+    "\n"
+    "A value that no combination could have, such as a misspelled word, ends the command before\n"
+    "it begins (exit status 2). Combinations that rules refuse are rows.\n"
+    "\n"
+    "With --store the results go into FILE as they come. After an interruption of any kind the\n"
+    "same command goes on from there, and prints what it would have printed without one. A store\n"
+    "that another program, other files or other options have made is refused; two processes "
+    "cannot\n"
+    "use one at the same time.\n"
+    "\n"
+    "Under mpirun, or srun with PMI, all ranks work; rank 0 hands out the combinations, keeps the\n"
+    "store and prints. A rank that dies ends all of them.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast sweep scenarios/bucket-sweep/scenario.yaml \\\n"
+    "      --vary 'data_parallel.bucket_size=1 MiB..512 MiB x2'\n"
+    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
+    "      --vary 'cluster.nodes=8..64 x2' --vary training.activation_checkpointing=all \\\n"
+    "      --report sweep.html\n"
+    "  mpirun -n 16 stepcast sweep scenario.yaml --vary ... --store sweep.sqlite --jsonl\n"
+    "\n"
+    "Exits 0 whenever it printed its table, whatever the rows say.\n"
+    "\n";
+
+constexpr const char* kPlanAbout =
+    "Searches the plans for a scenario's model, cluster and global batch: micro-batch,\n"
+    "recomputation, ZeRO stage, and every setting of the frameworks that does something. What\n"
+    "cannot be best is left out by bounds that are proved; what is left is simulated. The answer\n"
+    "is the one that simulating all of them would give.";
+
+constexpr const char* kPlanFooter =
+    "Targets:\n"
+    "  step_time   the shortest step; where --vary gives steps unequal numbers of tokens, the\n"
+    "              least time for a token\n"
+    "  throughput  the most tokens per second and GPU\n"
+    "  gpus        the fewest GPUs that meet --deadline with --tokens\n"
+    "  cost        the least money for a token, at --price for a GPU hour\n"
+    "  memory      the lowest peak\n"
+    "\n"
+    "Prints the best plans, the Pareto front of step time, memory and GPUs, what 10 % more of\n"
+    "each resource or one step along each setting would change, and what became of all the\n"
+    "others. docs/planning.md lists the values that are tried and how the bounds are proved.\n"
+    "\n"
+    "--vary replaces the values of a setting, or adds one (VALUES as for sweep); --fix keeps it "
+    "as\n"
+    "the scenario has it, or at its default. What a framework does not have is searched without,\n"
+    "and said on stderr. --framework all is all but reference, whose kernels "
+    "cost nothing to "
+    "start,\n"
+    "and internevo.\n"
+    "\n"
+    "Of plans that are as good as one before them only that one is ranked, with the settings that\n"
+    "make no difference: their steps take as long to within 0.05 %, and they need no less memory "
+    "to\n"
+    "within 1 %.\n"
+    "\n"
+    "With --store bounds and forecasts go into FILE as they come. After an interruption of any "
+    "kind\n"
+    "the same command goes on from there; other goals, values and spaces use what is in it, too. "
+    "A\n"
+    "store that another program, other files or other --set options have made is refused. Under\n"
+    "mpirun, or srun with PMI, all ranks work; rank 0 decides, keeps the store and prints.\n"
+    "\n"
+    "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --framework all --target memory\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --target gpus --deadline '40 d' \\\n"
+    "      --tokens 1e12 --fix training.activation_checkpointing --why 10\n"
+    "\n";
+
+}  // namespace
+
+void AddSweep(CLI::App& app, SweepOptions& options) {
+  CLI::App& sweep = *app.add_subcommand("sweep", kSweepAbout)->group("Commands");
+  AddScenario(sweep, options.scenario, options.set);
+  sweep
+      .add_option("--vary", options.vary,
+                  "A key and its values, as often as needed; at most 10^6 combinations")
+      ->type_name("KEY=VALUES")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  sweep
+      .add_option("--store", options.store,
+                  "Keep results in FILE as they come; the same command goes on from there")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  sweep.add_option("--threads", options.threads, "How many threads forecast (one for each core)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  CLI::Option* sweep_json = sweep.add_flag("--json", options.json, "Print one JSON document");
+  CLI::Option* sweep_jsonl =
+      sweep.add_flag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
+          ->excludes(sweep_json);
+  sweep.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")
+      ->excludes(sweep_json)
+      ->excludes(sweep_jsonl);
+  AddReport(sweep, options.report);
+  sweep.footer(std::string(kSweepFooter) + kExitStatus);
+}
+
+void AddPlan(CLI::App& app, PlanOptions& plan) {
+  CLI::App& command = *app.add_subcommand("plan", kPlanAbout)->group("Commands");
+  AddScenario(command, plan.scenario, plan.set);
+  command.add_option("--target", plan.target, "What the best plan has (step_time)")
+      ->type_name("NAME");
+  command
+      .add_option("--framework", plan.framework,
+                  "Frameworks to choose from (the scenario's), or all")
+      ->type_name("NAME,...");
+  command
+      .add_option("--vary", plan.vary, "The values of a setting to choose from, as often as needed")
+      ->type_name("KEY=VALUES")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command.add_option("--fix", plan.fix, "A setting that stays as the scenario has it")
+      ->type_name("KEY")
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command.add_flag("--fewer-nodes", plan.fewer_nodes,
+                   "Try powers of two of nodes, up to the cluster's (target gpus always does)");
+  command
+      .add_option("--deadline", plan.deadline,
+                  "How long the training may take, up to 100 d: '30 d', '12 h'")
+      ->type_name("TIME");
+  command.add_option("--tokens", plan.tokens, "How many tokens the training sees: 300e9")
+      ->type_name("N");
+  command.add_option("--price", plan.price, "What a GPU costs in an hour, in any currency")
+      ->type_name("MONEY");
+  command
+      .add_option("--headroom", plan.headroom,
+                  "Memory that must stay free on each device, beside what the plan needs (none): "
+                  "'4 GiB', '5%'")
+      ->type_name("SIZE|PERCENT");
+  constexpr int kMostRows = 1000;
+  command.add_option("--best", plan.best, "How many plans to rank (5)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRows));
+  command.add_flag("--no-front", plan.no_front,
+                   "Leave out the Pareto front, which takes most of the time");
+  command.add_option("--why", plan.why, "Name so many of the nearest losers, and why they lost")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRows));
+  command
+      .add_option("--store", plan.store,
+                  "Keep bounds and forecasts in FILE, and go on from those that are there")
+      ->type_name("FILE")
+      ->check(NamesAFile());
+  constexpr int kMostThreads = 1024;
+  command
+      .add_option("--threads", plan.threads,
+                  "How many threads each process uses (one for each core)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+  CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
+  command.add_flag("--csv", plan.csv, "Print CSV (RFC 4180)")->excludes(json);
+  AddReport(command, plan.report);
+  AddEmit(command, plan.emit);
+  command.footer(std::string(kPlanFooter) + kExitStatus);
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,146 @@
+#include "src/cli/varied.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/scenario/key_values.h"
+#include "src/scenario/load.h"
+#include "src/scenario/variants.h"
+
+namespace stepcast::cli {
+namespace {
+
+using planner::SweepAxis;
+
+// Values of a list that are looked at, from each end, and of another list whether they cure them.
+constexpr std::size_t kLookedAt = 1'000;
+constexpr std::size_t kCures = 64;
+
+std::string Setting(const std::string& key, std::string_view value) {
+  return fmt::format("{}={}", key, value);
+}
+
+// Wrong whatever else is set, as far as the value itself tells.
+bool IsOfTheValue(const Diagnostic& fault) {
+  return fault.code.starts_with("input.") || fault.code.starts_with("override.") ||
+         fault.code.starts_with("file.");
+}
+
+// The same whatever the value is.
+bool IsOfTheKey(const Diagnostic& fault) {
+  return fault.code == "input.unknown-key" || fault.code.starts_with("override.");
+}
+
+bool IsBelow(const std::string& key, const std::string& other) {
+  return key.starts_with(other) && (key.size() == other.size() || key[other.size()] == '.');
+}
+
+class Checker {
+ public:
+  explicit Checker(scenario::Variants& variants) : variants_(variants) {}
+
+  // The mistakes in the last of these settings, or in the one at `which`.
+  Diagnostics FaultsOf(const std::vector<std::string>& settings, std::size_t which) {
+    Diagnostics faults;
+    const auto scenario = variants_.Load(settings);
+    if (scenario) return faults;
+    for (const Diagnostic& fault : scenario.error()) {
+      if (fault.location.file == "--set " + settings[which] && IsOfTheValue(fault)) {
+        faults.push_back(fault);
+      }
+    }
+    return faults;
+  }
+
+  // Of a value of an axis; none if a value of another axis cures it.
+  Diagnostics FaultsOf(const std::vector<SweepAxis>& axes, std::size_t at,
+                       const std::string& value) {
+    const std::string own = Setting(axes[at].key, value);
+    Diagnostics faults = FaultsOf({own}, 0);
+    if (faults.empty()) return faults;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (i == at) continue;
+      const std::vector<std::string>& values = axes[i].values;
+      for (std::size_t j = 0; j < std::min(values.size(), kCures); ++j) {
+        // What is set last holds.
+        const std::string other = Setting(axes[i].key, values[j]);
+        const bool before = i < at;
+        const auto both = before ? std::vector{other, own} : std::vector{own, other};
+        if (FaultsOf(both, before ? 1 : 0).empty() && FaultsOf({other}, 0).empty()) return {};
+      }
+    }
+    return faults;
+  }
+
+ private:
+  scenario::Variants& variants_;
+};
+
+}  // namespace
+
+Result<SweepAxis> Varied::ReadAxis(const std::string& text) {
+  auto axis = planner::ParseSweepAxis(text);
+  if (!axis || !axis->all) return axis;
+  auto values = scenario::ValuesOf(axis->key, scenario_, set_, cache_);
+  if (!values) {
+    Diagnostics faults = std::move(values.error());
+    const std::string option = Setting(axis->key, "all");
+    for (Diagnostic& fault : faults) {
+      if (fault.location.file == "--set " + option) fault.location.file = "--vary " + option;
+    }
+    return tl::unexpected(std::move(faults));
+  }
+  axis->values = std::move(*values);
+  return axis;
+}
+
+bool Varied::HasKey(const std::string& key) {
+  std::vector<std::string> set = set_;
+  set.push_back(Setting(key, kTakenOut));
+  const auto scenario = scenario::Load(scenario_, set, cache_);
+  return scenario ||
+         std::none_of(scenario.error().begin(), scenario.error().end(),
+                      [](const Diagnostic& fault) { return fault.code.starts_with("override."); });
+}
+
+Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
+  scenario::Variants variants(scenario_, set_, cache_);
+  Checker checker(variants);
+  Diagnostics wrong;
+  for (std::size_t at = 0; at < axes.size(); ++at) {
+    const SweepAxis& axis = axes[at];
+    bool key_is_wrong = false;
+    for (std::size_t i = 0; i < axis.values.size() && !key_is_wrong; ++i) {
+      if (i == kLookedAt && axis.values.size() > 2 * kLookedAt) i = axis.values.size() - kLookedAt;
+      const std::string& value = axis.values[i];
+      const bool takes_out = value == kTakenOut;
+      if (takes_out && HasKey(axis.key)) continue;
+      // A mapping is no value of any key, but an unknown key is called one.
+      for (Diagnostic& fault : checker.FaultsOf(axes, at, takes_out ? "{}" : value)) {
+        if (takes_out && !IsOfTheKey(fault)) continue;
+        key_is_wrong |= IsOfTheKey(fault);
+        fault.location.file = "--vary " + Setting(axis.key, value);
+        wrong.push_back(std::move(fault));
+      }
+    }
+  }
+  return wrong;
+}
+
+std::set<std::string> Varied::AtTheirDefaults(const std::vector<SweepAxis>& axes) {
+  std::set<std::string> keys;
+  for (const SweepAxis& axis : axes) {
+    const bool takes_out =
+        std::find(axis.values.begin(), axis.values.end(), kTakenOut) != axis.values.end();
+    // Another axis may put the key there.
+    const bool part_of_another = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& other) {
+      return &other != &axis && IsBelow(axis.key, other.key);
+    });
+    if (takes_out && !part_of_another && !HasKey(axis.key)) keys.insert(axis.key);
+  }
+  return keys;
+}
+
+}  // namespace stepcast::cli

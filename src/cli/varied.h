@@ -1,0 +1,42 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/planner/sweep_grid.h"
+#include "src/scenario/input_cache.h"
+
+// What --vary asks for, held to the scenario: for all commands that vary keys.
+namespace stepcast::cli {
+
+// The value that takes a key out, so that its default holds.
+inline constexpr std::string_view kTakenOut = "null";
+
+class Varied {
+ public:
+  // The scenario and what is set in it beside what varies. All must outlive this.
+  Varied(const std::string& scenario, const std::vector<std::string>& set,
+         scenario::InputCache& cache)
+      : scenario_(scenario), set_(set), cache_(cache) {}
+
+  // "KEY=VALUES"; KEY=all is every value that the key has.
+  Result<planner::SweepAxis> ReadAxis(const std::string& text);
+  // Whether the scenario, as it is written and set, has the key: only then can it be taken out.
+  bool HasKey(const std::string& key);
+  // Values that no combination makes right: misspelled keys and words, what is no number or has no
+  // unit, numbers out of range, files that are not there. What rules between keys refuse is none of
+  // these. Of very long lists the first and the last values are looked at.
+  Diagnostics WrongValues(const std::vector<planner::SweepAxis>& axes);
+  // Keys that have the value null and are not in the scenario: their default holds then as it is.
+  std::set<std::string> AtTheirDefaults(const std::vector<planner::SweepAxis>& axes);
+
+ private:
+  const std::string& scenario_;
+  const std::vector<std::string>& set_;
+  scenario::InputCache& cache_;
+};
+
+}  // namespace stepcast::cli
