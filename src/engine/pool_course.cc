@@ -75,19 +75,33 @@ class PoolRecorder {
         first_fit_(sizes.requests.size()) {
     // What is free at the end of a segment, and smaller than everything that is ever asked for,
     // stays free until it is joined with the block before it: as if it belonged to that one.
-    if (!requests.requests.empty()) smallest_ = requests.requests.front().size;
-    for (const PoolRequests::Request& request : requests.requests) {
-      if (SizeOf(request.size) < SizeOf(smallest_)) smallest_ = request.size;
+    std::vector<bool> asked(sizes.requests.size()), stays_out(sizes.requests.size(), true);
+    for (const PoolRequests::Part& part : requests.parts) {
+      for (std::size_t i = part.first; i < part.last; ++i) {
+        const std::uint32_t size = requests.requests[i].size;
+        asked[size] = true;
+        if (!without_visits || !part.visit) stays_out[size] = false;
+      }
     }
+    if (!requests.requests.empty()) smallest_ = requests.requests.front().size;
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] && SizeOf(i) < SizeOf(smallest_)) smallest_ = i;
+    }
+    course.smallest_ = smallest_;
     course.small_ = requests.small;
     course.most_unsplit_ = requests.small ? kMinBlockSize - 1 : kSmallSize;
-    for (const std::uint8_t change : changes.requests) variables_ += change != 0 ? 2 : 0;
+    // No block is a sum of sizes that visits alone have; as constants they do no harm.
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      stays_out[i] = stays_out[i] && asked[i] && changes.requests[i] != 0 && i != smallest_;
+      some_stay_out_ = some_stay_out_ || stays_out[i];
+      if (!stays_out[i]) variables_ += changes.requests[i] != 0 ? 2 : 0;
+    }
     if (changes.ends) variables_ += sizes.ends.size();
-    AddSizes();
+    AddSizes(stays_out);
     if (requests.requests.empty()) return;
     most_unsplit_ = Constant(course.most_unsplit_);
-    for (const PoolRequests::Request& request : requests.requests) {
-      Require(request_sums_[request.size], request_sums_[smallest_], 0);
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] && !stays_out[i]) Require(request_sums_[i], request_sums_[smallest_], 0);
     }
   }
 
@@ -123,8 +137,8 @@ class PoolRecorder {
             ways.push_back({.kind = part.kind, .from = state, .to = state});
             continue;
           }
-          // It is not too late to leave out none.
-          visits_fit_ = !heads_before_visits_;
+          // It may not be too late to leave out none.
+          visits_fit_ = !heads_before_visits_ && !some_stay_out_;
           if (!visits_fit_) return;
           without_visits_ = false;
         }
@@ -178,18 +192,20 @@ class PoolRecorder {
 
   // --- Sums.
 
-  void AddSizes() {
+  void AddSizes(const std::vector<bool>& stays_out) {
     std::size_t variable = 0;
+    segment_sums_.resize(sizes_.requests.size(), kNone);
     for (std::uint32_t i = 0; i < sizes_.requests.size(); ++i) {
+      if (stays_out[i]) continue;
       const bool changing = changes_.requests[i] != 0;
       const std::int64_t size = sizes_.requests[i];
       request_sums_[i] =
           changing ? Variable(Sum::Kind::kRequest, i, variable++, size) : Constant(size);
       const std::int64_t segment = SegmentSize(size);
       // A small one's is always the same.
-      segment_sums_.push_back(changing && !requests_.small
-                                  ? Variable(Sum::Kind::kSegment, i, variable, segment)
-                                  : Constant(segment));
+      segment_sums_[i] = changing && !requests_.small
+                             ? Variable(Sum::Kind::kSegment, i, variable, segment)
+                             : Constant(segment);
       variable += changing ? 1 : 0;
     }
     for (std::uint32_t i = 0; i < sizes_.ends.size(); ++i) {
@@ -591,6 +607,7 @@ class PoolRecorder {
   const PoolChanges& changes_;
   bool without_visits_;
   PoolCourse& course_;
+  bool some_stay_out_ = false;  // sizes that only visits have
   bool visits_fit_ = true, visits_take_ = false;
   std::optional<std::size_t> heads_before_visits_{};
 
@@ -649,6 +666,10 @@ std::optional<std::int64_t> PoolCourse::SegmentsFor(const Visit& visit,
                                                     const PoolSizes& sizes,
                                                     std::vector<Room::Free>& free) const {
   std::int64_t segments = 0;
+  for (const Asked& asked : visit.asked) {
+    // It might get what counts as a part of the block before it.
+    if (sizes.requests[asked.size] < sizes.requests[smallest_]) return std::nullopt;
+  }
   free.clear();
   for (const Free& block : visit.free) {
     free.push_back({.size = values[block.sum], .count = block.count});

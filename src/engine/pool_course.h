@@ -131,6 +131,7 @@ class PoolCourse {
   std::vector<Visit> visits_;           // that are left out, and vary
   std::int64_t visited_segments_ = 0;   // the most that one takes that does not vary
   bool small_ = false;                  // visits may take segments
+  std::uint32_t smallest_ = 0;          // of all requests, by number
   std::int64_t most_unsplit_ = 0;       // a rest of so much stays with its block
 };
 
