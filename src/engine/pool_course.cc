@@ -62,31 +62,59 @@ class PairTable {
 // Goes through the requests and writes the course.
 class PoolRecorder {
  public:
+  // Whether visits are left out.
   PoolRecorder(const PoolRequests& requests, const PoolSizes& sizes, const PoolChanges& changes,
-               PoolCourse& course)
+               bool without_visits, PoolCourse& course)
       : requests_(requests),
         sizes_(sizes),
+        changes_(changes),
+        without_visits_(without_visits),
         course_(course),
         request_sums_(sizes.requests.size(), kNone),
         blocks_of_(requests.blocks, kNone),
         first_fit_(sizes.requests.size()) {
-    for (const std::uint8_t change : changes.requests) variables_ += change != 0 ? 2 : 0;
-    if (changes.ends) variables_ += sizes.ends.size();
-    AddSizes(changes);
-    if (requests.requests.empty()) return;
     // What is free at the end of a segment, and smaller than everything that is ever asked for,
     // stays free until it is joined with the block before it: as if it belonged to that one.
-    smallest_ = requests.requests.front().size;
-    for (const PoolRequests::Request& request : requests.requests) {
-      if (SizeOf(request.size) < SizeOf(smallest_)) smallest_ = request.size;
+    std::vector<bool> asked(sizes.requests.size()), stays_out(sizes.requests.size(), true);
+    for (const PoolRequests::Part& part : requests.parts) {
+      for (std::size_t i = part.first; i < part.last; ++i) {
+        const std::uint32_t size = requests.requests[i].size;
+        asked[size] = true;
+        if (!without_visits || !part.visit) stays_out[size] = false;
+      }
     }
-    most_unsplit_ = Constant(requests.small ? kMinBlockSize - 1 : kSmallSize);
-    for (const PoolRequests::Request& request : requests.requests) {
-      Require(request_sums_[request.size], request_sums_[smallest_], 0);
+    if (!requests.requests.empty()) smallest_ = requests.requests.front().size;
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] && SizeOf(i) < SizeOf(smallest_)) smallest_ = i;
+    }
+    course.smallest_ = smallest_;
+    course.small_ = requests.small;
+    course.most_unsplit_ = requests.small ? kMinBlockSize - 1 : kSmallSize;
+    // No block is a sum of sizes that visits alone have; as constants they do no harm.
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      stays_out[i] = stays_out[i] && asked[i] && changes.requests[i] != 0 && i != smallest_;
+      some_stay_out_ = some_stay_out_ || stays_out[i];
+      if (!stays_out[i]) variables_ += changes.requests[i] != 0 ? 2 : 0;
+    }
+    if (changes.ends) variables_ += sizes.ends.size();
+    AddSizes(stays_out);
+    if (requests.requests.empty()) return;
+    most_unsplit_ = Constant(course.most_unsplit_);
+    for (std::uint32_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] && !stays_out[i]) Require(request_sums_[i], request_sums_[smallest_], 0);
     }
   }
 
-  void Run(int rounds) {
+  // False: visits must not be left out.
+  bool Run(int rounds) {
+    Follow(rounds);
+    if (!visits_fit_) return false;
+    // What is taken after the first visit might have been put into segments of that.
+    return !visits_take_ || heads_.size() == heads_before_visits_;
+  }
+
+ private:
+  void Follow(int rounds) {
     std::vector<Way> ways;
     std::vector<const PoolRequests::Part*> ahead;  // by these `state` is ahead of the blocks
     std::vector<std::uint64_t> state = State(), begin;
@@ -104,6 +132,16 @@ class PoolRecorder {
         }
         for (const PoolRequests::Part* before : ahead) Play(*before);
         ahead.clear();
+        if (without_visits_ && part.visit) {
+          if (LeaveOut(part)) {
+            ways.push_back({.kind = part.kind, .from = state, .to = state});
+            continue;
+          }
+          // It may not be too late to leave out none.
+          visits_fit_ = !heads_before_visits_ && !some_stay_out_;
+          if (!visits_fit_) return;
+          without_visits_ = false;
+        }
         Play(part);
         ways.push_back({.kind = part.kind, .from = std::move(state), .to = State()});
         state = ways.back().to;
@@ -113,7 +151,6 @@ class PoolRecorder {
     }
   }
 
- private:
   using Sum = PoolCourse::Sum;
   using SumIndex = std::uint32_t;
 
@@ -155,23 +192,25 @@ class PoolRecorder {
 
   // --- Sums.
 
-  void AddSizes(const PoolChanges& changes) {
+  void AddSizes(const std::vector<bool>& stays_out) {
     std::size_t variable = 0;
+    segment_sums_.resize(sizes_.requests.size(), kNone);
     for (std::uint32_t i = 0; i < sizes_.requests.size(); ++i) {
-      const bool changing = changes.requests[i] != 0;
+      if (stays_out[i]) continue;
+      const bool changing = changes_.requests[i] != 0;
       const std::int64_t size = sizes_.requests[i];
       request_sums_[i] =
           changing ? Variable(Sum::Kind::kRequest, i, variable++, size) : Constant(size);
       const std::int64_t segment = SegmentSize(size);
       // A small one's is always the same.
-      segment_sums_.push_back(changing && !requests_.small
-                                  ? Variable(Sum::Kind::kSegment, i, variable, segment)
-                                  : Constant(segment));
+      segment_sums_[i] = changing && !requests_.small
+                             ? Variable(Sum::Kind::kSegment, i, variable, segment)
+                             : Constant(segment);
       variable += changing ? 1 : 0;
     }
     for (std::uint32_t i = 0; i < sizes_.ends.size(); ++i) {
-      AddSegment(changes.ends ? Variable(Sum::Kind::kEnd, i, variable++, sizes_.ends[i])
-                              : Constant(sizes_.ends[i]));
+      AddSegment(changes_.ends ? Variable(Sum::Kind::kEnd, i, variable++, sizes_.ends[i])
+                               : Constant(sizes_.ends[i]));
       List(heads_.back());
     }
   }
@@ -519,6 +558,38 @@ class PoolRecorder {
     }
   }
 
+  // False: it finds no room.
+  bool LeaveOut(const PoolRequests::Part& part) {
+    PoolCourse::Visit visit;
+    for (std::size_t i = part.first; i < part.last; ++i) {
+      const PoolRequests::Request& request = requests_.requests[i];
+      if (request.free) break;
+      if (visit.asked.empty() || visit.asked.back().size != request.size) {
+        visit.asked.push_back({.size = request.size});
+      }
+      ++visit.asked.back().count;
+      visit.varies = visit.varies || changes_.requests[request.size] != 0;
+    }
+    for (const FreeBlocks& free : free_) {
+      if (free.blocks.empty()) continue;
+      visit.free.push_back(
+          {.sum = free.size, .count = static_cast<std::uint32_t>(free.blocks.size())});
+      visit.varies = visit.varies || !IsConstant(free.size);
+    }
+    std::vector<PoolCourse::Room::Free> room;
+    const auto segments = course_.SegmentsFor(visit, values_, sizes_, room);
+    if (!segments) return false;
+    if (!heads_before_visits_) heads_before_visits_ = heads_.size();
+    // Where it varies, it may take some in other sizes.
+    visits_take_ = visits_take_ || *segments > 0 || (visit.varies && requests_.small);
+    if (visit.varies) {
+      course_.visits_.push_back(std::move(visit));
+    } else {
+      course_.visited_segments_ = std::max(course_.visited_segments_, *segments);
+    }
+    return true;
+  }
+
   // All blocks in the order of their addresses.
   std::vector<std::uint64_t> State() const {
     std::vector<std::uint64_t> state;
@@ -533,7 +604,12 @@ class PoolRecorder {
 
   const PoolRequests& requests_;
   const PoolSizes& sizes_;
+  const PoolChanges& changes_;
+  bool without_visits_;
   PoolCourse& course_;
+  bool some_stay_out_ = false;  // sizes that only visits have
+  bool visits_fit_ = true, visits_take_ = false;
+  std::optional<std::size_t> heads_before_visits_{};
 
   std::size_t variables_ = 0;
   std::vector<SumIndex> request_sums_, segment_sums_;  // by request's size
@@ -564,16 +640,103 @@ PoolCourse::PoolCourse(const PoolRequests& requests, const PoolSizes& sizes,
     : requests_(sizes.requests.begin(), sizes.requests.end()),
       ends_(sizes.ends.begin(), sizes.ends.end()),
       changes_(changes.requests.begin(), changes.requests.end()),
-      ends_change_(changes.ends),
-      segments_(sizes.requests.size()) {
-  PoolRecorder recorder(requests, sizes, changes, *this);
-  recorder.Run(rounds);
-  KeepWhatConditionsNeed();
+      ends_change_(changes.ends) {
+  Record(requests, sizes, changes, rounds);
+  KeepWhatIsNeeded();
 }
 
-void PoolCourse::KeepWhatConditionsNeed() {
+void PoolCourse::Record(const PoolRequests& requests, const PoolSizes& sizes,
+                        const PoolChanges& changes, int rounds) {
+  const bool has_visits = std::any_of(requests.parts.begin(), requests.parts.end(),
+                                      [](const PoolRequests::Part& part) { return part.visit; });
+  for (const bool without_visits : {true, false}) {
+    if (without_visits && !has_visits) continue;
+    sums_.clear();
+    conditions_.clear();
+    visits_.clear();
+    visited_segments_ = 0;
+    segments_.assign(sizes.requests.size(), 0);
+    PoolRecorder recorder(requests, sizes, changes, without_visits, *this);
+    if (recorder.Run(rounds)) return;
+  }
+}
+
+std::optional<std::int64_t> PoolCourse::SegmentsFor(const Visit& visit,
+                                                    std::span<const std::int64_t> values,
+                                                    const PoolSizes& sizes,
+                                                    std::vector<Room::Free>& free) const {
+  std::int64_t segments = 0;
+  for (const Asked& asked : visit.asked) {
+    // It might get what counts as a part of the block before it.
+    if (sizes.requests[asked.size] < sizes.requests[smallest_]) return std::nullopt;
+  }
+  free.clear();
+  for (const Free& block : visit.free) {
+    free.push_back({.size = values[block.sum], .count = block.count});
+  }
+  if (HaveRoom(free, visit, sizes)) return 0;
+  const auto smaller = [](const Room::Free& a, const Room::Free& b) { return a.size < b.size; };
+  std::sort(free.begin(), free.end(), smaller);
+  for (const Asked& asked : visit.asked) {
+    const std::int64_t size = sizes.requests[asked.size];
+    for (std::uint32_t count = asked.count; count > 0;) {
+      const auto best =
+          std::lower_bound(free.begin(), free.end(), Room::Free{.size = size}, smaller);
+      std::int64_t rest = 0;
+      if (best != free.end()) {
+        rest = best->size;
+      } else if (small_) {
+        ++segments;
+        rest = SegmentSize(size);
+      } else {
+        return std::nullopt;
+      }
+      // What it leaves is the smallest that is large enough for the next one, if it is.
+      const auto taken = static_cast<std::uint32_t>(std::min<std::int64_t>(count, rest / size));
+      rest -= taken * size;
+      count -= taken;
+      const bool last = best != free.end() && --best->count == 0;
+      const Room::Free left{.size = rest, .count = 1};
+      const auto place = std::lower_bound(free.begin(), best, left, smaller);
+      if (rest <= most_unsplit_) {
+        if (last) free.erase(best);
+      } else if (place != best && place->size == rest) {
+        ++place->count;
+        if (last) free.erase(best);
+      } else if (last) {
+        std::move_backward(place, best, best + 1);
+        *place = left;
+      } else {
+        free.insert(place, left);
+      }
+    }
+  }
+  return segments;
+}
+
+// Each block leaves one rest at most, and where a request found none, all of these were smaller
+// than that: what was taken came to more than all that blocks have beyond the largest request.
+bool PoolCourse::HaveRoom(std::span<const Room::Free> free, const Visit& visit,
+                          const PoolSizes& sizes) const {
+  std::int64_t largest = 0, all = 0;
+  for (const Asked& asked : visit.asked) {
+    const std::int64_t size = sizes.requests[asked.size];
+    largest = std::max(largest, size);
+    all += asked.count * (size + most_unsplit_);
+  }
+  std::int64_t beyond = 0;
+  for (const Room::Free& blocks : free) {
+    beyond += blocks.count * std::max<std::int64_t>(blocks.size - largest, 0);
+  }
+  return beyond >= all;
+}
+
+void PoolCourse::KeepWhatIsNeeded() {
   std::vector<std::uint32_t> number(sums_.size(), kNone);
   for (const Condition& condition : conditions_) number[condition.a] = number[condition.b] = 0;
+  for (const Visit& visit : visits_) {
+    for (const Free& free : visit.free) number[free.sum] = 0;
+  }
   for (std::size_t i = sums_.size(); i-- > 0;) {
     if (number[i] == kNone || sums_[i].kind < Sum::Kind::kSum) continue;
     number[sums_[i].a] = number[sums_[i].b] = 0;
@@ -596,10 +759,13 @@ void PoolCourse::KeepWhatConditionsNeed() {
     condition.b = number[condition.b];
   }
   conditions_.shrink_to_fit();
+  for (Visit& visit : visits_) {
+    for (Free& free : visit.free) free.sum = number[free.sum];
+  }
 }
 
 std::optional<std::int64_t> PoolCourse::Taken(const PoolSizes& sizes, int rounds,
-                                              std::vector<std::int64_t>& values) const {
+                                              Room& room) const {
   if (settled_ ? rounds < rounds_ : rounds != rounds_) return std::nullopt;
   if (sizes.requests.size() != requests_.size() || sizes.ends.size() != ends_.size()) {
     return std::nullopt;
@@ -610,6 +776,7 @@ std::optional<std::int64_t> PoolCourse::Taken(const PoolSizes& sizes, int rounds
   if (!ends_change_ && !std::equal(ends_.begin(), ends_.end(), sizes.ends.begin())) {
     return std::nullopt;
   }
+  std::vector<std::int64_t>& values = room.values;
   values.resize(sums_.size());
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const Sum& sum = sums_[i];
@@ -637,7 +804,14 @@ std::optional<std::int64_t> PoolCourse::Taken(const PoolSizes& sizes, int rounds
   for (const Condition& condition : conditions_) {
     if (values[condition.a] - values[condition.b] < condition.least) return std::nullopt;
   }
-  std::int64_t taken = 0;
+  // Of several visits each has the segments of those before.
+  std::int64_t visited = visited_segments_;
+  for (const Visit& visit : visits_) {
+    const auto segments = SegmentsFor(visit, values, sizes, room.free);
+    if (!segments) return std::nullopt;
+    visited = std::max(visited, *segments);
+  }
+  std::int64_t taken = visited * kSmallBuffer;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (segments_[i] > 0) taken += segments_[i] * SegmentSize(sizes.requests[i]);
   }

@@ -15,6 +15,13 @@
 // notes each comparison as one of sums of sizes. In other sizes for which these come out the same,
 // the same blocks are cut and joined, and the pool takes segments for the same requests: what it
 // comes to is a sum.
+//
+// A list of tensors that comes and goes as a whole (what a foreach optimizer makes) is cut into
+// free blocks in another way for nearly all sizes. Where it finds room among them it leaves no
+// trace, though: a course can leave it out, and know from which blocks it would have to be cut. In
+// the small pool it may take segments, too, if nothing else does after it: these are as large as a
+// block can be and lie higher than all others, so that nothing else is put there as long as it fits
+// elsewhere.
 namespace stepcast::engine {
 
 struct PoolRequests {
@@ -24,10 +31,11 @@ struct PoolRequests {
     bool free = false;
     friend bool operator==(const Request&, const Request&) = default;
   };
-  // requests[first, last)
+  // requests[first, last). A visit: allocates, and then frees all of that and nothing else.
   struct Part {
     std::size_t first = 0, last = 0;
     std::size_t kind = 0;  // the first part with the same requests
+    bool visit = false;
     friend bool operator==(const Part&, const Part&) = default;
   };
   bool small = false;        // the pool
@@ -52,14 +60,23 @@ struct PoolChanges {
 
 class PoolCourse {
  public:
+  // For Taken: memory that is used again.
+  struct Room {
+    struct Free {
+      std::int64_t size = 0;
+      std::uint32_t count = 0;
+    };
+    std::vector<std::int64_t> values{};
+    std::vector<Free> free{};
+  };
+
   // Through `rounds` rounds, or until one leaves the pool as it found it.
   PoolCourse(const PoolRequests& requests, const PoolSizes& sizes, const PoolChanges& changes,
              int rounds);
 
   // The segments that the pool takes in so many rounds, in bytes; nothing if in these sizes another
-  // course would be taken, or if that is not known. The same requests as before. `values`: room.
-  std::optional<std::int64_t> Taken(const PoolSizes& sizes, int rounds,
-                                    std::vector<std::int64_t>& values) const;
+  // course would be taken, or if that is not known. The same requests as before.
+  std::optional<std::int64_t> Taken(const PoolSizes& sizes, int rounds, Room& room) const;
 
  private:
   friend class PoolRecorder;
@@ -78,7 +95,30 @@ class PoolCourse {
     friend bool operator==(const Condition&, const Condition&) = default;
   };
 
-  void KeepWhatConditionsNeed();
+  // Blocks that are free when a visit comes.
+  struct Free {
+    std::uint32_t sum = 0, count = 0;
+  };
+  // Requests for the same size, one after the other.
+  struct Asked {
+    std::uint32_t size = 0, count = 0;
+  };
+  struct Visit {
+    std::vector<Asked> asked{};
+    std::vector<Free> free{};
+    bool varies = false;  // one of these may be another for other programs
+  };
+
+  void Record(const PoolRequests& requests, const PoolSizes& sizes, const PoolChanges& changes,
+              int rounds);
+  void KeepWhatIsNeeded();
+  // The segments that it takes beside the free blocks; nothing where it cannot be left out.
+  // `values`: of sums.
+  std::optional<std::int64_t> SegmentsFor(const Visit& visit, std::span<const std::int64_t> values,
+                                          const PoolSizes& sizes,
+                                          std::vector<Room::Free>& free) const;
+  // Surely, without looking closer.
+  bool HaveRoom(std::span<const Room::Free> free, const Visit& visit, const PoolSizes& sizes) const;
 
   std::vector<std::int64_t> requests_, ends_;  // the sizes it was made with
   std::vector<std::uint8_t> changes_;          // by request
@@ -88,6 +128,11 @@ class PoolCourse {
   std::vector<Sum> sums_;
   std::vector<Condition> conditions_;
   std::vector<std::int64_t> segments_;  // by request's size: how many
+  std::vector<Visit> visits_;           // that are left out, and vary
+  std::int64_t visited_segments_ = 0;   // the most that one takes that does not vary
+  bool small_ = false;                  // visits may take segments
+  std::uint32_t smallest_ = 0;          // of all requests, by number
+  std::int64_t most_unsplit_ = 0;       // a rest of so much stays with its block
 };
 
 }  // namespace stepcast::engine

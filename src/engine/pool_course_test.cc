@@ -28,7 +28,7 @@ PoolRequests OnePart(std::uint32_t blocks, std::vector<Request> requests) {
 
 std::optional<std::int64_t> Taken(const PoolCourse& course, const Sizes& sizes, int rounds = 1,
                                   const Sizes& ends = {}) {
-  std::vector<std::int64_t> room;
+  PoolCourse::Room room;
   return course.Taken({.requests = sizes, .ends = ends}, rounds, room);
 }
 
@@ -76,6 +76,56 @@ TEST(PoolCourseTest, TakesWhatIsFreeAtTheEndsOfSegments) {
   EXPECT_EQ(Taken(course, {7 * kMiB / 4}, 1, ends), std::nullopt);
   EXPECT_EQ(Taken(course, {7 * kMiB / 4}, 1, {15 * kMiB / 8}), 0);
   EXPECT_EQ(Taken(course, sizes, 1, {}), std::nullopt);
+}
+
+// 64 and 40 MiB are free when a list of four tensors comes, behind 10 MiB that stay. Of 30 MiB each
+// they find no room; of 20 they do, whatever that cuts them from; then the course says so for other
+// sizes, too, of which other blocks take them.
+TEST(PoolCourseTest, LeavesOutWhatComesAndGoesAndFindsRoom) {
+  PoolRequests requests{.blocks = 6};
+  for (const bool free : {false, true}) {
+    requests.requests.push_back({.block = 0, .size = 0, .free = free});
+    if (!free) requests.requests.push_back({.block = 1, .size = 1});
+  }
+  requests.requests.push_back({.block = 1, .size = 1, .free = true});
+  requests.parts = {{.first = 0, .last = 4}};
+  for (const bool free : {false, true}) {
+    for (std::uint32_t i = 2; i < 6; ++i) {
+      requests.requests.push_back({.block = i, .size = 2, .free = free});
+    }
+  }
+  requests.parts.push_back({.first = 4, .last = 12, .kind = 1, .visit = true});
+  const std::vector<std::uint8_t> changes = {0, 0, 1};
+  const Sizes sizes = {64 * kMiB, 40 * kMiB, 20 * kMiB};
+  const PoolCourse course(requests, {.requests = sizes}, {.requests = changes}, 4);
+  EXPECT_EQ(Taken(course, sizes, 4), 104 * kMiB);
+  EXPECT_EQ(Taken(course, {64 * kMiB, 40 * kMiB, 11 * kMiB}, 4), 104 * kMiB);
+  EXPECT_EQ(Taken(course, {64 * kMiB, 40 * kMiB, 21 * kMiB}, 4), 104 * kMiB);
+  EXPECT_EQ(Taken(course, {64 * kMiB, 40 * kMiB, 30 * kMiB}, 4), std::nullopt);
+  // Made with such a size, it says what is taken then: one of 30 MiB goes into 40, two into 64.
+  const Sizes large = {64 * kMiB, 40 * kMiB, 30 * kMiB};
+  const PoolCourse with(requests, {.requests = large}, {.requests = changes}, 4);
+  EXPECT_EQ(Taken(with, large, 4), 134 * kMiB);
+}
+
+// In the small pool it may take segments: 20 of 512 KiB beside 1 MiB of free memory in a segment of
+// 2 MiB, of which four fit, are four more segments; and of 1 MiB nine.
+TEST(PoolCourseTest, KnowsWhatAListTakesInTheSmallPool) {
+  PoolRequests requests{.small = true, .blocks = 21};
+  requests.requests = {{.block = 0, .size = 0}, {.block = 0, .size = 0, .free = true}};
+  requests.parts = {{.first = 0, .last = 2}};
+  for (const bool free : {false, true}) {
+    for (std::uint32_t i = 1; i < 21; ++i) {
+      requests.requests.push_back({.block = i, .size = 1, .free = free});
+    }
+  }
+  requests.parts.push_back({.first = 2, .last = 42, .kind = 1, .visit = true});
+  const std::vector<std::uint8_t> changes = {0, 1};
+  const Sizes sizes = {kMiB / 4, kMiB / 2};
+  const PoolCourse course(requests, {.requests = sizes}, {.requests = changes}, 4);
+  EXPECT_EQ(Taken(course, sizes, 4), 5 * 2 * kMiB);
+  EXPECT_EQ(Taken(course, {kMiB / 4, kMiB}, 4), 10 * 2 * kMiB);
+  EXPECT_EQ(Taken(course, {kMiB / 4, kMiB / 4}, 4), 3 * 2 * kMiB);
 }
 
 // A random round of requests, in parts, and what the allocator itself says of it.
@@ -140,6 +190,28 @@ Round AnyRound(bool small, std::size_t sizes) {
     }
     all.parts.push_back({.first = length, .last = 2 * length, .kind = 0});
     all.parts.push_back({.first = 2 * length, .last = 3 * length, .kind = 2});
+  }
+  // A list that comes and goes, and what follows it.
+  if (*rc::gen::arbitrary<bool>()) {
+    const std::size_t first = all.requests.size();
+    const auto count = *rc::gen::inRange<std::uint32_t>(1, 30);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto size = static_cast<std::uint32_t>(*rc::gen::inRange<int>(0, sizes));
+      all.requests.push_back({.block = all.blocks + i, .size = size});
+    }
+    for (std::uint32_t i = count; i-- > 0;) {
+      const Request& request = all.requests[first + i];
+      all.requests.push_back({.block = request.block, .size = request.size, .free = true});
+    }
+    all.blocks += count;
+    all.parts.push_back(
+        {.first = first, .last = all.requests.size(), .kind = all.parts.size(), .visit = true});
+    if (*rc::gen::arbitrary<bool>()) {
+      const std::vector<Request> once(all.requests.begin(),
+                                      all.requests.begin() + static_cast<std::ptrdiff_t>(length));
+      all.parts.push_back({.first = all.requests.size(), .last = all.requests.size() + length});
+      all.requests.insert(all.requests.end(), once.begin(), once.end());
+    }
   }
   if (!small) {
     round.stay = *rc::gen::container<Sizes>(

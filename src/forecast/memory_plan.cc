@@ -21,6 +21,25 @@ using program::Program;
 // Beyond so many sizes that change a replay is faster.
 constexpr std::size_t kMostChanging = 64;
 
+// Shorter ones are recorded as quickly.
+constexpr std::size_t kShortestVisit = 16;
+
+bool IsVisit(const engine::PoolRequests& requests, const engine::PoolRequests::Part& part) {
+  const std::size_t length = part.last - part.first, half = length / 2;
+  if (length < 2 * kShortestVisit || length % 2 != 0) return false;
+  // Nearly all others differ from one in the middle.
+  if (requests.requests[part.first + half - 1].free || !requests.requests[part.first + half].free) {
+    return false;
+  }
+  std::vector<bool> allocated(requests.blocks);
+  for (std::size_t i = 0; i < length; ++i) {
+    const engine::PoolRequests::Request& request = requests.requests[part.first + i];
+    if (request.free != (i >= half) || allocated[request.block] != request.free) return false;
+    allocated[request.block] = !request.free;
+  }
+  return true;
+}
+
 void FindKindsOfParts(engine::PoolRequests& requests) {
   const auto at = [&](std::size_t i) {
     return requests.requests.begin() + static_cast<std::ptrdiff_t>(i);
@@ -31,6 +50,7 @@ void FindKindsOfParts(engine::PoolRequests& requests) {
                        at(part.first), at(part.last))) {
       ++part.kind;
     }
+    part.visit = IsVisit(requests, part);
   }
 }
 
@@ -57,6 +77,9 @@ MemoryPlan::MemoryPlan(const Program& program, PoolCourses& courses)
     if (concerns_memory(instruction)) add(instruction, prologue_);
   }
   std::uint16_t micro_batch = 0;
+  // What the update makes for itself comes in parts of its own.
+  std::vector<bool> made(program.buffers.size());
+  bool own = false;
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
     if (!concerns_memory(instruction)) continue;
@@ -64,7 +87,14 @@ MemoryPlan::MemoryPlan(const Program& program, PoolCourses& courses)
       allocations_.push_back(static_cast<std::uint32_t>(step_.size()));
     }
     instructions_.push_back(i);
-    if (parts_.empty() || instruction.micro_batch != micro_batch) {
+    const bool was_own = own;
+    if (instruction.opcode == Opcode::kAllocate) {
+      own = instruction.phase == program::Phase::kOptimizer;
+      made[instruction.operand] = own;
+    } else {
+      own = made[instruction.operand];
+    }
+    if (parts_.empty() || instruction.micro_batch != micro_batch || own != was_own) {
       parts_.push_back({.first = step_.size()});
       micro_batch = instruction.micro_batch;
     }

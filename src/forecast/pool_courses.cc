@@ -26,13 +26,13 @@ std::int64_t PoolCourses::Pool::Taken(const engine::PoolSizes& sizes,
                                       const engine::PoolChanges& changes, int rounds) {
   for (std::size_t i = 0; i < courses_.size(); ++i) {
     const std::size_t at = (last_ + i) % courses_.size();
-    const auto taken = courses_[at].Taken(sizes, rounds, values_);
+    const auto taken = courses_[at].Taken(sizes, rounds, room_);
     if (!taken) continue;
     last_ = at;
     return *taken;
   }
   engine::PoolCourse course(requests_, sizes, changes, rounds);
-  const std::int64_t taken = *course.Taken(sizes, rounds, values_);
+  const std::int64_t taken = *course.Taken(sizes, rounds, room_);
   if (courses_.size() < kMostCourses) {
     last_ = courses_.size();
     courses_.push_back(std::move(course));

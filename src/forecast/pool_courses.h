@@ -29,7 +29,7 @@ class PoolCourses {
     std::vector<engine::PoolCourse> courses_;
     std::size_t last_ = 0;    // the one that held last
     std::size_t oldest_ = 0;  // once there are as many as are kept
-    std::vector<std::int64_t> values_;
+    engine::PoolCourse::Room room_;
   };
 
   std::shared_ptr<Pool> Of(engine::PoolRequests requests);

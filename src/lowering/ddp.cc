@@ -9,6 +9,7 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
@@ -176,9 +177,13 @@ class Ddp final : public Technique {
                                    At(optimizer_, step_.first_element(tensor), DataType::kFp32),
                                    count, Elements(tensor)));
     }
-    std::vector<Amount> pieces;
-    for (int tensor = 0; tensor < tensors; ++tensor) pieces.emplace_back(Elements(tensor));
-    WriteFrameworkUpdate(step_, pieces, uses, updates);
+    UpdatedTensors updated{.elements = count, .tensors = {}};
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      if (Elements(tensor) == 0) continue;
+      updated.tensors.push_back(
+          {.tensor = tensor, .elements = Elements(tensor), .whole = Elements(tensor)});
+    }
+    WriteFrameworkUpdate(step_, plan_.training, updated, uses, updates);
     // zero_grad(set_to_none=True)
     for (int tensor = 0; tensor < tensors; ++tensor) {
       if (gradients_.exists(tensor)) gradients_.Release(tensor);

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "src/lowering/effects.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
-#include "src/lowering/optimizer.h"
 
 namespace stepcast::lowering {
 
@@ -59,9 +59,6 @@ UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elem
     group.cast = MemoryKernel("cast_gradients", elements, kept, 4);
   }
   group.unscale = MemoryKernel("unscale_gradients", elements, 4, 4);
-  for (Kernel& kernel : UpdateKernels(step_.model(), fp32_, elements)) {
-    group.optimizer.push_back(builder_.AddKernel(std::move(kernel)));
-  }
   group.copy = MemoryKernel("copy_to_parameters", elements, 4, SizeOf(parameters));
   return group;
 }
@@ -165,19 +162,10 @@ void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUs
                           group.elements, *training_.gradient_clipping));
   }
   builder_.Run(compute, group.unscale, unscaled);
-  const Bytes temporary_size = step_.model().is_layer_list()
-                                   ? Bytes(0)
-                                   : Bytes(group.elements * TemporaryBytesPerParameter(fp32_));
-  Index temporary = kNone;
   std::vector<BufferUse> uses = {builder_.ReadsAll(group.gradients),
                                  builder_.WritesAll(group.states)};
-  if (temporary_size > Bytes(0)) {
-    temporary = builder_.AddBuffer("optimizer temporaries", temporary_size, Category::kWorkspace);
-    builder_.Allocate(compute, temporary);
-    uses.push_back(builder_.WritesAll(temporary));
-  }
-  for (const Index kernel : group.optimizer) builder_.Run(compute, kernel, uses);
-  if (temporary != kNone) builder_.Release(temporary);
+  const UpdatedTensor all{.elements = group.elements, .whole = group.elements};
+  WriteFrameworkUpdate(step_, fp32_, {group.elements, {all}}, uses, {});
   // Said of the kernel that writes the parameters, as of all optimizers.
   uses = parameters;
   uses.push_back(builder_.ReadsAll(group.gradients));

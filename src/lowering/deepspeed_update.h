@@ -20,7 +20,6 @@ struct UpdateGroup {
   Index flat = program::kNone;       // the gradients, behind one another
   Index gradients = program::kNone;  // in FP32; `flat` itself where that is FP32
   Index flatten = program::kNone, cast = program::kNone, unscale = program::kNone;  // kernels
-  std::vector<Index> optimizer{};                                                   // kernels
   Index copy = program::kNone;                                                      // kernel
 };
 

@@ -1,6 +1,8 @@
 #include "src/lowering/flat_parameter.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 #include "src/lowering/shard.h"
 
@@ -42,6 +44,20 @@ std::vector<ShardPart> PartsOf(const FlatParameter& flat, std::int64_t index) {
                      .offset = first - begin});
   }
   return parts;
+}
+
+std::int64_t FullestRank(std::span<const FlatParameter* const> parameters) {
+  if (parameters.empty()) return 0;
+  // By rank: how many tensors more than the rank before has.
+  std::vector<std::int64_t> more(static_cast<std::size_t>(parameters.front()->ranks) + 1);
+  for (const FlatParameter* flat : parameters) {
+    for (const FlatTensor& tensor : flat->tensors) {
+      ++more[tensor.offset / flat->shard];
+      --more[(tensor.offset + tensor.elements - 1) / flat->shard + 1];
+    }
+  }
+  std::inclusive_scan(more.begin(), more.end(), more.begin());
+  return std::max_element(more.begin(), more.end()) - more.begin();
 }
 
 }  // namespace stepcast::lowering

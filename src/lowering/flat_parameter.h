@@ -37,4 +37,8 @@ FlatParameter Flatten(const model::Model& model, std::span<const int> tensors, s
 // The parts of the shard of rank `index`.
 std::vector<ShardPart> PartsOf(const FlatParameter& flat, std::int64_t index);
 
+// The rank that has parts of the most tensors in its shards of all of these, which have as many
+// ranks; the first of several such.
+std::int64_t FullestRank(std::span<const FlatParameter* const> parameters);
+
 }  // namespace stepcast::lowering

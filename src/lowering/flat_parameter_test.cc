@@ -45,6 +45,19 @@ TEST(FlatParameter, IsCutIntoEqualShards) {
   EXPECT_EQ(parts[1].offset, 3);
 }
 
+// 20 elements on 4 ranks, shards of 5: tensors of 8, 1, 1, 1 and 9. The second rank has the end of
+// the first tensor, 1, 1; the third 1 and a part of 9. In two such units it is still the second.
+TEST(FlatParameter, KnowsWhichRankHasTheMostTensors) {
+  const model::Model model = ModelOf({8, 1, 1, 1, 9});
+  const FlatParameter flat = Flatten(model, AllOf(model), 4, 0);
+  EXPECT_EQ(PartsOf(flat, 1).size(), 3u);
+  EXPECT_EQ(PartsOf(flat, 2).size(), 2u);
+  const std::vector<const FlatParameter*> one = {&flat}, two = {&flat, &flat};
+  EXPECT_EQ(FullestRank(one), 1);
+  EXPECT_EQ(FullestRank(two), 1);
+  EXPECT_EQ(FullestRank({}), 0);
+}
+
 // Aligned to 8 elements (16 B of bf16) the tensors begin at 0, 8 and 16 and end at 25, which is
 // filled up to 28 for 4 ranks: shards of 7, and nothing is left to pad.
 TEST(FlatParameter, IsAlignedAndFilledUp) {
@@ -77,6 +90,24 @@ RC_GTEST_PROP(FlatParameter, EveryElementIsInOneShard, ()) {
   }
   for (const auto& tensor : owners) {
     RC_ASSERT(std::all_of(tensor.begin(), tensor.end(), [](int count) { return count == 1; }));
+  }
+}
+
+RC_GTEST_PROP(FlatParameterProperty, NoRankHasPartsOfMoreTensorsThanTheFullest, ()) {
+  const auto elements = *rc::gen::nonEmpty(
+      rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 40)));
+  const model::Model model = ModelOf(elements);
+  const auto ranks = *rc::gen::inRange<std::int64_t>(1, 9);
+  const FlatParameter flat =
+      Flatten(model, AllOf(model), ranks, *rc::gen::elementOf(std::vector<int>{0, 8}));
+  RC_PRE(flat.elements > 0);
+  const std::vector<const FlatParameter*> one = {&flat};
+  const std::int64_t fullest = FullestRank(one);
+  RC_ASSERT(fullest >= 0);
+  RC_ASSERT(fullest < ranks);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t parts = PartsOf(flat, rank).size(), most = PartsOf(flat, fullest).size();
+    RC_ASSERT((rank < fullest ? parts < most : parts <= most));
   }
 }
 

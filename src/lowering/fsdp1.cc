@@ -169,27 +169,44 @@ class Fsdp1 final : public Technique {
   void GradientReady(int) override {}
 
   void WriteUpdate() override {
+    const std::int64_t tensors = FindUpdatedTensors();
     std::vector<ShardedState*> states;
     for (FlatUnit& u : units_) states.push_back(&u.state);
     std::vector<StreamId> streams = {post_backward_stream_};
     if (final_stream_ != post_backward_stream_) streams.push_back(final_stream_);
-    WriteShardedUpdate(step_, states, streams, updated_, clipping_, GradientTensors());
+    WriteShardedUpdate(step_, states, streams, updated_, clipping_, tensors);
     if (limiter_) limiter_->Finish();
   }
 
  private:
-  // Tensors that this rank has gradients of: flat parameters, or of the original ones those that
-  // reach into its part.
-  std::int64_t GradientTensors() const {
+  // What the optimizer has, how many tensors: flat parameters, or the original ones as far as they
+  // reach into the rank's part. Ranks have different ones of these; what is written is what the
+  // rank with most of them does, for which the others wait.
+  std::int64_t FindUpdatedTensors() {
+    std::vector<const FlatParameter*> flat;
+    for (const FlatUnit& u : units_) flat.push_back(&u.flat);
+    const bool original = plan_.data_parallel.use_orig_params;
+    const std::int64_t fullest = original ? FullestRank(flat) : 0;
     std::int64_t tensors = 0;
-    for (const FlatUnit& u : units_) {
+    for (FlatUnit& u : units_) {
+      u.state.updated.clear();
       if (u.flat.elements == 0) continue;
-      const auto in_unit = static_cast<std::int64_t>(u.tensors.size());
-      tensors +=
-          plan_.data_parallel.use_orig_params ? 1 + (in_unit - 1 + ranks() - 1) / ranks() : 1;
+      if (original) {
+        for (const ShardPart& part : PartsOf(u.flat, fullest)) {
+          u.state.updated.push_back(
+              {.tensor = part.tensor, .elements = part.elements, .whole = part.elements});
+        }
+      } else {
+        // The root's flat parameter is registered before those of the modules in it.
+        const int first = &u == Root() ? -1 : u.flat.tensors.front().tensor;
+        u.state.updated.push_back(
+            {.tensor = first, .elements = u.flat.shard, .whole = u.flat.elements});
+      }
+      tensors += static_cast<std::int64_t>(u.state.updated.size());
     }
     return tensors;
   }
+  const FlatUnit* Root() const { return root_ >= 0 ? &units_[root_] : nullptr; }
   bool ReshardsAfterForward() const { return plan_.data_parallel.zero_stage == 3; }
   bool Synchronises() const {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();

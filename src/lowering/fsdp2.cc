@@ -44,10 +44,11 @@ struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
-  std::vector<ShardedTensor> parts;  // of tensors that are not empty
-  Amount shard_elements;             // of this rank, padded rows included
-  Amount gathered_elements;          // shard_elements x ranks
-  bool empty = false;                // no elements
+  std::vector<ShardedTensor> parts;     // of tensors that are not empty
+  std::vector<Amount> tensor_elements;  // of this rank, by tensor, padded rows included
+  Amount shard_elements;                // of all of them
+  Amount gathered_elements;             // shard_elements x ranks
+  bool empty = false;                   // no elements
   ShardedState state;
   // Parameters.
   Index gathered = kNone;  // result of the all-gather
@@ -283,9 +284,9 @@ class Fsdp2 final : public Technique {
     return builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
   }
 
-  // What a rank holds of a unit, padded rows included. Blocks are alike: as a rule it was worked
-  // out for the unit before.
-  Amount ShardElements(int index) {
+  // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
+  // sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
+  std::vector<Amount> ShardElements(int index) {
     const std::vector<model::Tensor>& tensors = step_.model().tensors;
     const std::vector<int>& own = wrapping_.units[index].tensors;
     if (index > 0) {
@@ -295,14 +296,14 @@ class Fsdp2 final : public Technique {
             return tensors[a].elements == tensors[b].elements &&
                    tensors[a].shape == tensors[b].shape;
           });
-      if (alike) return units_[index - 1].shard_elements;
+      if (alike) return units_[index - 1].tensor_elements;
     }
-    Amount elements;
+    std::vector<Amount> elements;
     for (const int t : own) {
       const model::Tensor& tensor = tensors[t];
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      elements += BasicShard<Amount>(rows, step_.shard_ranks()).length() * row;
+      elements.push_back(BasicShard<Amount>(rows, step_.shard_ranks()).length() * row);
     }
     return elements;
   }
@@ -318,7 +319,8 @@ class Fsdp2 final : public Technique {
     u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors
     for (const int t : unit.tensors) exact += model.tensors[t].elements;
-    u.shard_elements = ShardElements(index);
+    u.tensor_elements = ShardElements(index);
+    for (const Amount& elements : u.tensor_elements) u.shard_elements += elements;
     u.gathered_elements = u.shard_elements * ranks;
     u.empty = !u.gathered_elements.positive();
     if (builder_.describes_data_flow()) AddParts(u);
@@ -337,6 +339,14 @@ class Fsdp2 final : public Technique {
                        .offset = part.shard_offset});
     }
     u.state = AddShardedState(step_, unit.name, u.shard_elements, exact, ranks, std::move(parts));
+    for (std::size_t i = 0; i < u.tensors.size(); ++i) {
+      const model::Tensor& tensor = model.tensors[u.tensors[i]];
+      if (tensor.elements == 0) continue;
+      u.state.updated.push_back({.tensor = u.tensors[i],
+                                 .elements = u.tensor_elements[i],
+                                 .rows = tensor.shape.empty() ? 1 : tensor.shape.front(),
+                                 .whole = tensor.elements});
+    }
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
     u.full =

@@ -12,6 +12,7 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/process_groups.h"
@@ -268,7 +269,8 @@ class InternEvo final : public Technique {
     builder_.Run(step_.compute(), AddMemoryKernel("clip", wide, wide), {builder_.WritesAll(flat)});
     const BufferUse written[] = {builder_.ReadsAll(flat), builder_.WritesAll(optimizer_),
                                  builder_.WritesAll(Own().parameters)};
-    WriteFrameworkUpdate(step_, std::vector<Amount>{OwnElements()}, written, {});
+    const UpdatedTensor all{.elements = OwnElements(), .whole = OwnElements()};
+    WriteFrameworkUpdate(step_, plan_.training, {OwnElements(), {all}}, written, {});
     builder_.Release(flat);
   }
 

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "src/lowering/effects.h"
+#include "src/lowering/flat_parameter.h"
 #include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
@@ -177,7 +179,7 @@ class Megatron final : public Technique {
     }
     clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),
                     gradients, clipped);
-    WriteFrameworkUpdate(step_, std::vector<Amount>{elements}, uses, updates);
+    WriteFrameworkUpdate(step_, plan_.training, Updated(elements), uses, updates);
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (Bucket& bucket : buckets_) {
       SendGather(bucket);
@@ -366,6 +368,37 @@ class Megatron final : public Technique {
       const std::int64_t last = std::min(end, offset + Elements(tensor));
       if (first < last) function(tensor, first - offset, last - first, first - begin);
     }
+  }
+
+  // The optimizer has the parts of parameters that lie in a rank's part of the buckets: here those
+  // of the rank with most of them, for which the others wait.
+  UpdatedTensors Updated(std::int64_t elements) const {
+    std::vector<FlatParameter> flat;
+    for (const Bucket& bucket : buckets_) {
+      FlatParameter& of_bucket =
+          flat.emplace_back(FlatParameter{.shard = bucket.shard.length(), .ranks = ShardRanks()});
+      for (const int tensor : bucket.tensors) {
+        if (Elements(tensor) == 0) continue;
+        of_bucket.tensors.push_back(
+            {.tensor = tensor, .elements = Elements(tensor), .offset = parameters_[tensor].offset});
+      }
+    }
+    std::vector<const FlatParameter*> buckets;
+    for (const FlatParameter& bucket : flat) buckets.push_back(&bucket);
+    const std::int64_t fullest = FullestRank(buckets);
+    std::vector<ShardPart> parts;
+    for (const FlatParameter& bucket : flat) {
+      const std::vector<ShardPart> own = PartsOf(bucket, fullest);
+      parts.insert(parts.end(), own.begin(), own.end());
+    }
+    std::sort(parts.begin(), parts.end(),
+              [](const ShardPart& a, const ShardPart& b) { return a.tensor < b.tensor; });
+    UpdatedTensors updated{.elements = elements, .tensors = {}};
+    for (const ShardPart& part : parts) {
+      updated.tensors.push_back(
+          {.tensor = part.tensor, .elements = part.elements, .whole = part.elements});
+    }
+    return updated;
   }
 
   void AppendUpdates(const Bucket& bucket, std::vector<program::Effect>& updates) const {

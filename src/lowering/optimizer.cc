@@ -26,77 +26,73 @@ SizedKernel GivenUpdate(const model::Model& model, const Amount& elements) {
           .given = all == 0 ? Amount(whole) : Proportion(elements, whole, all)};
 }
 
-std::vector<SizedKernel> FusedUpdate(const plan::Training& training, const Amount& elements) {
+SizedKernel FusedUpdate(const plan::Training& training, const Amount& elements) {
   // States are FP32: the parameter or its master copy, and the moments, each read and written.
   const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
   const std::int64_t states = 4 * (1 + moments);
   const std::int64_t gradient = SizeOf(training.gradient_dtype);
   const std::int64_t cast = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
-  return {MemoryKernel(std::string("fused_") + Name(training.optimizer), elements,
-                       states + gradient, states + cast)};
+  return MemoryKernel(std::string("fused_") + Name(training.optimizer), elements, states + gradient,
+                      states + cast);
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
-std::vector<SizedKernel> ForeachUpdate(const plan::Training& training, const Amount& elements) {
-  std::vector<SizedKernel> kernels;
+std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Version torch,
+                                        const Amount& elements) {
+  std::vector<UpdateKernel> kernels;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
+  const bool casts = HasMasterWeights(training);
   const std::string prefix = single ? "" : "foreach_";
-  const auto add = [&](const char* name, std::int64_t read, std::int64_t written) {
-    kernels.push_back(MemoryKernel(prefix + name, elements, read, written));
+  const auto add = [&](const char* name, std::int64_t read, std::int64_t written,
+                       std::optional<Temporary> makes = {},
+                       std::optional<Temporary> works_on = {}) {
+    kernels.push_back({.kernel = MemoryKernel(prefix + name, elements, read, written),
+                       .makes = makes,
+                       .works_on = works_on});
   };
-  if (HasMasterWeights(training)) add("cast_gradient", SizeOf(training.gradient_dtype), 4);
+  std::optional<Temporary> gradient;
+  if (casts) {
+    gradient = Temporary::kGradient;
+    add("cast_gradient", SizeOf(training.gradient_dtype), 4, gradient);
+  }
   if (training.optimizer == plan::Optimizer::kAdamW) {
+    const bool recent = torch >= plan::Version{2, 1};
     add("mul(weight_decay)", 4, 4);
-    add("lerp(exp_avg)", 8, 4);
+    if (recent) {
+      add("lerp(exp_avg)", 8, 4, {}, gradient);
+    } else {
+      add("mul(exp_avg)", 4, 4);
+      add("add(exp_avg)", 8, 4, {}, gradient);
+    }
     add("mul(exp_avg_sq)", 4, 4);
-    add("addcmul(exp_avg_sq)", 8, 4);
-    add("sqrt(exp_avg_sq)", 4, 4);
-    add("div(bias_correction)", 4, 4);
-    add("add(epsilon)", 4, 4);
-    add("addcdiv(parameter)", 12, 4);
+    add("addcmul(exp_avg_sq)", 8, 4, {}, gradient);
+    add("sqrt(exp_avg_sq)", 4, 4, Temporary::kRoot);
+    // Where the result of a step is a tensor of its own, it reads the one before.
+    const std::optional<Temporary> root = Temporary::kRoot, denominator = Temporary::kDenominator;
+    add("div(bias_correction)", 4, 4, single ? denominator : std::nullopt, root);
+    if (single) {
+      add("add(epsilon)", 4, 4, {}, denominator);
+    } else {
+      add("add(epsilon)", 4, 4, recent ? std::nullopt : denominator, root);
+    }
+    add("addcdiv(parameter)", 12, 4, {}, single || !recent ? denominator : root);
   } else {
     add("mul(momentum)", 4, 4);
-    add("add(gradient)", 8, 4);
+    add("add(gradient)", 8, 4, {}, gradient);
     add("add(parameter)", 8, 4);
   }
-  if (HasMasterWeights(training)) add("cast_parameter", 4, SizeOf(training.parameter_dtype));
+  if (casts) add("cast_parameter", 4, SizeOf(training.parameter_dtype));
   return kernels;
 }
 
 }  // namespace
 
-std::vector<SizedKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                       const Amount& elements) {
-  if (model.is_layer_list()) return {GivenUpdate(model, elements)};
+std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                        plan::Version torch, const Amount& elements) {
+  if (model.is_layer_list()) return {{.kernel = GivenUpdate(model, elements)}};
   return training.optimizer_implementation == plan::OptimizerImplementation::kFused
-             ? FusedUpdate(training, elements)
-             : ForeachUpdate(training, elements);
-}
-
-std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                  std::int64_t elements) {
-  std::vector<Kernel> kernels;
-  for (SizedKernel& sized : UpdateKernels(model, training, Amount(elements))) {
-    Kernel& kernel = kernels.emplace_back(std::move(sized.kernel));
-    kernel.read = Bytes(sized.read.value());
-    kernel.written = Bytes(sized.written.value());
-    kernel.given = Picoseconds(sized.given.value());
-  }
-  return kernels;
-}
-
-std::int64_t TemporaryBytesPerParameter(const plan::Training& training) {
-  if (training.optimizer_implementation == plan::OptimizerImplementation::kFused) return 0;
-  const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
-  const std::int64_t root = training.optimizer == plan::Optimizer::kAdamW ? (single ? 8 : 4) : 0;
-  return root + (HasMasterWeights(training) && !single ? 4 : 0);
-}
-
-std::int64_t CastGradientBytesPerParameter(const plan::Training& training) {
-  return HasMasterWeights(training) &&
-                 training.optimizer_implementation == plan::OptimizerImplementation::kSingle
-             ? 4
-             : 0;
+             ? std::vector<UpdateKernel>{{.kernel = FusedUpdate(training, elements)}}
+             : ForeachUpdate(training, torch, elements);
 }
 
 }  // namespace stepcast::lowering

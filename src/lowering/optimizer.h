@@ -1,41 +1,42 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "src/base/kernel.h"
 #include "src/lowering/formulas.h"
 #include "src/lowering/sized_kernel.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 
-// The kernels that update parameters.
+// The kernels that update parameters, and the tensors that they make on their way.
 namespace stepcast::lowering {
 
-// What updating `elements` of the model's parameters runs, in order.
+// What an update makes for each tensor that it updates: a tensor of as many FP32 numbers.
+enum class Temporary : std::uint8_t {
+  kGradient,     // cast up for the master weights
+  kRoot,         // of the second moment
+  kDenominator,  // the root over the bias correction, plus epsilon
+};
+inline constexpr int kTemporaries = 3;
+inline constexpr std::int64_t kTemporaryBytes = 4;  // an element
+
+struct UpdateKernel {
+  SizedKernel kernel;
+  std::optional<Temporary> makes{}, works_on{};
+};
+
+// What updating `elements` of the model's parameters runs, in order (torch/optim/adamw.py, sgd.py).
 //  * fused: one kernel; each operand crosses memory once (torch.optim with fused=True).
-//  * foreach: PyTorch's default chain of multi-tensor kernels; for AdamW eight of them, 80 bytes a
-//    parameter in FP32, with one FP32 temporary of the parameters' size (ForeachTemporary).
+//  * foreach: PyTorch's default chain of multi-tensor kernels. For AdamW eight of them, 80 bytes a
+//    parameter in FP32, with the root as the one temporary. Before torch 2.1 the first moment took
+//    two kernels, not one of lerp (pytorch/pytorch pull request 104796): 88 bytes; and the
+//    denominator was a temporary of its own beside the root (104898).
 //  * single: the same chain for one tensor after the other (foreach=False): UpdateKernels is then
-//    called for each. AdamW needs two FP32 temporaries of the tensor at hand, the root of the
-//    second moment and its quotient with the bias correction.
+//    called for each. Root and denominator are two temporaries in all releases.
 // With FP32 master weights the gradient is read in its own type and the parameters are written
 // back as a cast. A layer list runs its given time, scaled to the share of the elements.
-std::vector<SizedKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                       const Amount& elements);
-
-// The same for a number of elements that is known.
-std::vector<Kernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                  std::int64_t elements);
-
-// Bytes of temporaries per updated parameter: 4 for foreach AdamW (the square root of the second
-// moment), 8 for one that takes tensors one by one, and, but for the latter, 4 more where gradients
-// are cast up for the master weights; 0 for fused.
-std::int64_t TemporaryBytesPerParameter(const plan::Training& training);
-
-// An optimizer that goes one by one has all gradients cast up for the master weights first, as the
-// wrappers that keep such weights beside PyTorch's optimizers do: so many bytes a parameter, for as
-// long as it runs. 0 without master weights, and for the others.
-std::int64_t CastGradientBytesPerParameter(const plan::Training& training);
+std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
+                                        plan::Version torch, const Amount& elements);
 
 }  // namespace stepcast::lowering

@@ -2,13 +2,42 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 namespace stepcast::lowering {
 namespace {
 
-std::int64_t Traffic(const std::vector<Kernel>& kernels) {
-  Bytes sum;
-  for (const Kernel& kernel : kernels) sum += kernel.read + kernel.written;
-  return sum.count();
+constexpr plan::Version kNewest = plan::kNewestTorch;
+
+std::int64_t Traffic(const std::vector<UpdateKernel>& kernels) {
+  std::int64_t sum = 0;
+  for (const UpdateKernel& each : kernels) {
+    sum += each.kernel.read.value() + each.kernel.written.value();
+  }
+  return sum;
+}
+
+// What is made, in order.
+std::vector<Temporary> Made(const std::vector<UpdateKernel>& kernels) {
+  std::vector<Temporary> made;
+  for (const UpdateKernel& kernel : kernels) {
+    if (kernel.makes) made.push_back(*kernel.makes);
+  }
+  return made;
+}
+
+// What kernels work on was made before.
+bool WorksOnWhatWasMade(const std::vector<UpdateKernel>& kernels) {
+  std::vector<Temporary> made;
+  for (const UpdateKernel& kernel : kernels) {
+    if (kernel.works_on && std::find(made.begin(), made.end(), *kernel.works_on) == made.end()) {
+      return false;
+    }
+    if (kernel.makes) made.push_back(*kernel.makes);
+  }
+  return true;
 }
 
 plan::Training Training(DataType parameters, plan::OptimizerImplementation implementation) {
@@ -26,41 +55,58 @@ model::Model Transformer() {
 
 // FP32: read p, g, m, v and write p, m, v: 7 x 4 bytes.
 TEST(UpdateKernels, FusedAdamWMoves28BytesAParameter) {
-  const auto kernels = UpdateKernels(
-      Transformer(), Training(DataType::kFp32, plan::OptimizerImplementation::kFused), 1000);
+  const auto kernels =
+      UpdateKernels(Transformer(), Training(DataType::kFp32, plan::OptimizerImplementation::kFused),
+                    kNewest, 1000);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(Traffic(kernels), 28'000);
+  EXPECT_TRUE(Made(kernels).empty());
 }
 
 // The default chain of multi-tensor kernels: 80 bytes a parameter, one FP32 temporary.
 TEST(UpdateKernels, ForeachAdamWMoves80BytesAParameter) {
   const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kForeach);
-  const auto kernels = UpdateKernels(Transformer(), training, 1000);
+  const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
   EXPECT_EQ(kernels.size(), 8u);
   EXPECT_EQ(Traffic(kernels), 80'000);
-  EXPECT_EQ(TemporaryBytesPerParameter(training), 4);
+  EXPECT_EQ(Made(kernels), std::vector{Temporary::kRoot});
+  EXPECT_TRUE(WorksOnWhatWasMade(kernels));
+}
+
+// Before torch 2.1 there was no lerp: mul (8 bytes) and add (12) for 12. The denominator was made
+// beside the root.
+TEST(UpdateKernels, ForeachAdamWOfOldReleasesMoves88BytesAndMakesTwoTensors) {
+  const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kForeach);
+  const auto kernels = UpdateKernels(Transformer(), training, {2, 0}, 1000);
+  EXPECT_EQ(kernels.size(), 9u);
+  EXPECT_EQ(Traffic(kernels), 88'000);
+  EXPECT_EQ(Made(kernels), (std::vector{Temporary::kRoot, Temporary::kDenominator}));
+  EXPECT_TRUE(WorksOnWhatWasMade(kernels));
 }
 
 // One tensor after the other: the same chain, by other names; the root and its quotient are FP32
-// temporaries of the tensor. With master weights all gradients are cast first, 4 bytes each.
+// temporaries of the tensor. With master weights all gradients are cast first.
 TEST(UpdateKernels, SingleAdamWIsTheChainOfOneTensor) {
   const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kSingle);
-  const auto kernels = UpdateKernels(Transformer(), training, 1000);
+  const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
   EXPECT_EQ(kernels.size(), 8u);
-  EXPECT_EQ(kernels.front().name, "mul(weight_decay)");
+  EXPECT_EQ(kernels.front().kernel.kernel.name, "mul(weight_decay)");
   EXPECT_EQ(Traffic(kernels), 80'000);
-  EXPECT_EQ(TemporaryBytesPerParameter(training), 8);
-  EXPECT_EQ(CastGradientBytesPerParameter(training), 0);
+  EXPECT_EQ(Made(kernels), (std::vector{Temporary::kRoot, Temporary::kDenominator}));
+  EXPECT_TRUE(WorksOnWhatWasMade(kernels));
   const auto master = Training(DataType::kBf16, plan::OptimizerImplementation::kSingle);
-  EXPECT_EQ(TemporaryBytesPerParameter(master), 8);
-  EXPECT_EQ(CastGradientBytesPerParameter(master), 4);
+  const auto with_casts = UpdateKernels(Transformer(), master, kNewest, 1000);
+  EXPECT_EQ(Made(with_casts),
+            (std::vector{Temporary::kGradient, Temporary::kRoot, Temporary::kDenominator}));
+  EXPECT_TRUE(WorksOnWhatWasMade(with_casts));
 }
 
 // 16-bit parameters with an FP32 master copy: read master, m, v (12) and g (2); write them (12)
 // and the parameter (2).
 TEST(UpdateKernels, MasterWeightsAddACast) {
-  const auto kernels = UpdateKernels(
-      Transformer(), Training(DataType::kBf16, plan::OptimizerImplementation::kFused), 1000);
+  const auto kernels =
+      UpdateKernels(Transformer(), Training(DataType::kBf16, plan::OptimizerImplementation::kFused),
+                    kNewest, 1000);
   EXPECT_EQ(Traffic(kernels), 28'000);
 }
 
@@ -77,10 +123,10 @@ TEST(UpdateKernels, AGivenTimeScalesWithTheShard) {
   list.optimizer_step = Picoseconds(1000);
   const auto kernels =
       UpdateKernels(model::Build("list", list),
-                    Training(DataType::kFp32, plan::OptimizerImplementation::kFused), 100);
+                    Training(DataType::kFp32, plan::OptimizerImplementation::kFused), kNewest, 100);
   ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels.front().kind, KernelKind::kGiven);
-  EXPECT_EQ(kernels.front().given, Picoseconds(334));
+  EXPECT_EQ(kernels.front().kernel.kernel.kind, KernelKind::kGiven);
+  EXPECT_EQ(kernels.front().kernel.given.value(), 334);
 }
 
 }  // namespace

@@ -853,10 +853,11 @@ class Reference final : public Technique {
         uses.push_back(builder_.WritesAll(group.shard_buffer));
       }
     }
-    std::vector<SizedKernel> kernels = UpdateKernels(step_.model(), plan_.training, elements);
+    std::vector<UpdateKernel> kernels =
+        UpdateKernels(step_.model(), plan_.training, plan_.software.torch, elements);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernels[i])), uses);
+      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernels[i].kernel)), uses);
     }
   }
 

@@ -56,8 +56,11 @@ std::vector<std::string> AnyPlan() {
   }
   if (framework == "reference") {
     vary("training.optimizer_implementation", {"fused", "foreach"});
-  } else if (framework == "ddp" || framework == "fsdp2") {
+  } else if (framework == "ddp" || framework == "fsdp1" || framework == "fsdp2") {
     vary("training.optimizer_implementation", {"fused", "foreach", "single"});
+    vary("software.torch", {"2.6", "2.0"});
+    if (framework == "fsdp2") set.pop_back();
+    if (framework == "fsdp1") vary("data_parallel.use_orig_params", {"true", "false"});
   }
   vary("training.gradient_accumulation", {"1", "3"});
   vary("training.precision", {"bf16", "fp32"});

@@ -1,10 +1,9 @@
 #include "src/lowering/sharded_state.h"
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
 #include "src/lowering/model_state.h"
 
 namespace stepcast::lowering {
@@ -52,13 +51,15 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors) {
   ProgramBuilder& builder = step.builder();
-  std::vector<Amount> elements;
+  Amount elements;
+  std::vector<UpdatedTensor> tensors;
   std::vector<BufferUse> uses;
   std::vector<program::Effect> updates;
   std::vector<BufferUse> gradients;
   std::vector<ClippedRange> clipped;
   for (const ShardedState* state : states) {
-    elements.push_back(state->elements);
+    elements += state->elements;
+    tensors.insert(tensors.end(), state->updated.begin(), state->updated.end());
     if (state->has_gradient) {
       gradients.push_back(builder.ReadsAll(state->gradient));
       uses.push_back(gradients.back());
@@ -75,9 +76,12 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                                             state->elements.value(), part.elements));
     }
   }
-  const Amount all = std::accumulate(elements.begin(), elements.end(), Amount());
-  clipping.Write(gradient_tensors, all, step.plan().training.parameter_dtype, gradients, clipped);
-  WriteFrameworkUpdate(step, elements, uses, updates);
+  clipping.Write(gradient_tensors, elements, step.plan().training.parameter_dtype, gradients,
+                 clipped);
+  std::stable_sort(
+      tensors.begin(), tensors.end(),
+      [](const UpdatedTensor& a, const UpdatedTensor& b) { return a.tensor < b.tensor; });
+  WriteFrameworkUpdate(step, step.plan().training, {elements, std::move(tensors)}, uses, updates);
   builder.Record(step.compute(), updated);
   for (const StreamId stream : gradient_streams) builder.Wait(stream, updated);
   for (ShardedState* state : states) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/lowering/formulas.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/training_step.h"
 
@@ -25,7 +26,8 @@ struct ShardedState {
   Amount elements;  // with padding
   Index parameters = program::kNone, optimizer = program::kNone, gradient = program::kNone;
   bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
-  std::vector<ShardPart> parts;
+  std::vector<ShardPart> parts{};
+  std::vector<UpdatedTensor> updated{};  // the technique says it
 };
 
 // Describes the three buffers, and allocates all but the gradient on the compute stream. The shard
@@ -39,9 +41,10 @@ ShardedState AddShardedState(TrainingStep& step, const std::string& name, const 
 program::Elements ParameterShard(const TrainingStep& step, const ShardedState& state);
 program::Elements GradientShard(const TrainingStep& step, const ShardedState& state);
 
-// The framework's update of all shards; before it, their gradients are clipped, which the framework
-// has in `gradient_tensors` tensors. `gradient_streams` made the gradients: they wait for the
-// update before the gradients are released (zero_grad(set_to_none=True)); `updated` carries it.
+// The framework's update of all shards, in the order of the model's tensors; before it, their
+// gradients are clipped, which the framework has in `gradient_tensors` tensors. `gradient_streams`
+// made the gradients: they wait for the update before the gradients are released
+// (zero_grad(set_to_none=True)); `updated` carries it.
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors);

@@ -49,8 +49,14 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
     training.reduce_dtype = training.gradient_dtype;
   }
   training.optimizer = *request.optimizer;
-  training.optimizer_implementation = request.optimizer_implementation.value_or(
-      has_fused_update ? OptimizerImplementation::kFused : OptimizerImplementation::kForeach);
+  // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
+  const bool one_by_one =
+      (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
+      request.torch.value_or(Software().torch) < Version{2, 0};
+  training.optimizer_implementation =
+      request.optimizer_implementation.value_or(has_fused_update ? OptimizerImplementation::kFused
+                                                : one_by_one     ? OptimizerImplementation::kSingle
+                                                             : OptimizerImplementation::kForeach);
   training.activation_checkpointing =
       request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());

@@ -1,5 +1,7 @@
 #include "src/plan/request.h"
 
+#include <utility>
+
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 
@@ -93,6 +95,18 @@ TEST(Complete, FusesTheUpdateOfTheTextbookOnly) {
             OptimizerImplementation::kFused);
   EXPECT_EQ(Complete(Minimal(Framework::kDdp, 0), 1).training.optimizer_implementation,
             OptimizerImplementation::kForeach);
+}
+
+TEST(Complete, OldOptimizersGoOneByOne) {
+  for (const auto& [framework, stage] : {std::pair{Framework::kDdp, 0}, {Framework::kFsdp1, 3}}) {
+    Request request = Minimal(framework, stage);
+    request.torch = Version{1, 13};
+    EXPECT_EQ(Complete(request, 8).training.optimizer_implementation,
+              OptimizerImplementation::kSingle);
+    request.torch = Version{2, 0};
+    EXPECT_EQ(Complete(request, 8).training.optimizer_implementation,
+              OptimizerImplementation::kForeach);
+  }
 }
 
 TEST(Complete, BucketsOfTheReferenceDependOnOverlapAndStage) {

@@ -1,0 +1,156 @@
+#include "src/lowering/framework_update.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "src/lowering/optimizer.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+std::size_t IndexOf(Temporary temporary) { return static_cast<std::size_t>(temporary); }
+
+class Update {
+ public:
+  Update(TrainingStep& step, const plan::Training& training)
+      : step_(step), builder_(step.builder()), training_(training) {}
+
+  void OfAllAtOnce(const UpdatedTensors& updated, std::span<const BufferUse> uses,
+                   std::span<const program::Effect> updates) {
+    std::array<std::vector<Index>, kTemporaries> made;
+    std::vector<UpdateKernel> kernels = KernelsOf(updated.elements);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      UpdateKernel& kernel = kernels[i];
+      std::vector<BufferUse> own(uses.begin(), uses.end());
+      if (kernel.makes) {
+        for (const UpdatedTensor& tensor : updated.tensors) {
+          made[IndexOf(*kernel.makes)].push_back(AddTemporary(tensor.elements));
+          builder_.Allocate(step_.compute(), made[IndexOf(*kernel.makes)].back());
+        }
+      }
+      for (const std::optional<Temporary> temporary : {kernel.makes, kernel.works_on}) {
+        if (!temporary || !builder_.all_uses()) continue;
+        for (const Index buffer : made[IndexOf(*temporary)]) {
+          own.push_back(builder_.WritesAll(buffer));
+        }
+      }
+      if (i + 1 == kernels.size()) builder_.With(updates);
+      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernel.kernel)), own);
+    }
+    for (const std::vector<Index>& buffers : made) {
+      for (std::size_t i = buffers.size(); i-- > 0;) builder_.Release(buffers[i]);
+    }
+  }
+
+  void OneByOne(const UpdatedTensors& updated, std::span<const BufferUse> uses,
+                std::span<const program::Effect> updates) {
+    // Wrappers that keep master weights beside PyTorch's optimizers cast all gradients first.
+    std::vector<Index> gradients;
+    for (const UpdatedTensor& tensor : updated.tensors) {
+      const UpdateKernel& first = PartOf(tensor).kernels.front();
+      if (first.makes != Temporary::kGradient) break;
+      gradients.push_back(AddTemporary(tensor.elements));
+      builder_.Allocate(step_.compute(), gradients.back());
+    }
+    // The first kernel and the last name what all of them use: stream order is between them.
+    Index denominator = kNone;  // of the tensor before
+    for (std::size_t t = 0; t < updated.tensors.size(); ++t) {
+      Part& part = PartOf(updated.tensors[t]);
+      std::array<Index, kTemporaries> now{kNone, kNone, kNone};
+      if (!gradients.empty()) now[IndexOf(Temporary::kGradient)] = gradients[t];
+      for (std::size_t i = 0; i < part.kernels.size(); ++i) {
+        const UpdateKernel& kernel = part.kernels[i];
+        const bool first = t == 0 && i == 0;
+        const bool last = t + 1 == updated.tensors.size() && i + 1 == part.kernels.size();
+        if (kernel.makes && *kernel.makes != Temporary::kGradient) {
+          Index& buffer = now[IndexOf(*kernel.makes)];
+          buffer = RoomFor(part, *kernel.makes, denominator);
+          builder_.Allocate(step_.compute(), buffer);
+        }
+        std::vector<BufferUse> own;
+        if (first || last) own.assign(uses.begin(), uses.end());
+        for (const std::optional<Temporary> temporary : {kernel.makes, kernel.works_on}) {
+          if (temporary) own.push_back(builder_.WritesAll(now[IndexOf(*temporary)]));
+        }
+        if (last) builder_.With(updates);
+        builder_.Run(step_.compute(), part.added[i], own);
+      }
+      const Index root = now[IndexOf(Temporary::kRoot)];
+      if (root != kNone) builder_.Release(root);
+      if (denominator != kNone) builder_.Release(denominator);
+      denominator = now[IndexOf(Temporary::kDenominator)];
+    }
+    if (denominator != kNone) builder_.Release(denominator);
+    for (const Index gradient : gradients) builder_.Release(gradient);
+  }
+
+ private:
+  // What tensors have in common that are parts of the same.
+  struct Part {
+    Amount elements;
+    std::vector<UpdateKernel> kernels;
+    std::vector<Index> added;  // the same in the program
+    Index root = kNone;
+    std::array<Index, 2> denominators{kNone, kNone};
+  };
+
+  std::vector<UpdateKernel> KernelsOf(const Amount& elements) const {
+    return UpdateKernels(step_.model(), training_, step_.plan().software.torch, elements);
+  }
+
+  Index AddTemporary(const Amount& elements) {
+    return builder_.AddSizedBuffer("optimizer temporaries", elements * kTemporaryBytes,
+                                   Category::kWorkspace);
+  }
+
+  Part& PartOf(const UpdatedTensor& tensor) {
+    const auto [found, added] = parts_.try_emplace({tensor.rows, tensor.whole});
+    Part& part = found->second;
+    if (added) {
+      part.elements = tensor.elements;
+      part.kernels = KernelsOf(tensor.elements);
+      for (const UpdateKernel& kernel : part.kernels) {
+        part.added.push_back(builder_.AddSizedKernel(kernel.kernel));
+      }
+    }
+    return part;
+  }
+
+  // A buffer that is not `held`.
+  Index RoomFor(Part& part, Temporary temporary, Index held) {
+    Index& buffer = temporary == Temporary::kRoot                   ? part.root
+                    : part.denominators[0] == held && held != kNone ? part.denominators[1]
+                                                                    : part.denominators[0];
+    if (buffer == kNone) buffer = AddTemporary(part.elements);
+    return buffer;
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const plan::Training& training_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts_;  // by rows and whole
+};
+
+}  // namespace
+
+void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
+                          const UpdatedTensors& updated, std::span<const BufferUse> uses,
+                          std::span<const program::Effect> updates) {
+  const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
+  Update update(step, training);
+  if (single && !step.model().is_layer_list() && !updated.tensors.empty()) {
+    update.OneByOne(updated, uses, updates);
+  } else {
+    update.OfAllAtOnce(updated, uses, updates);
+  }
+}
+
+}  // namespace stepcast::lowering

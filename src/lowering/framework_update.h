@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/lowering/formulas.h"
+#include "src/lowering/training_step.h"
+
+// The update of the parameters by an optimizer of PyTorch (torch.optim, or one that follows it).
+namespace stepcast::lowering {
+
+// A tensor as the optimizer has it, not an empty one.
+struct UpdatedTensor {
+  int tensor = 0;  // of the model; of several behind one another the first
+  Amount elements{};
+  // What it is a part of. Parts of the same are as large, whatever the number of ranks is.
+  std::int64_t rows = 1, whole = 0;
+};
+
+// What the optimizer has on this rank.
+struct UpdatedTensors {
+  Amount elements;                     // of all together, with padding that is updated, too
+  std::vector<UpdatedTensor> tensors;  // in the optimizer's order
+};
+
+// The optimizer's kernels on the compute stream, with the tensors that they make:
+//  * foreach: for every parameter one of its size, in the parameters' order, before the kernel that
+//    writes them (aten/src/ATen/native/cuda/ForeachUnaryOp.cu: empty_like of each); they go when
+//    the function returns, after the last kernel.
+//  * single: one parameter after the other. The root goes when the next tensor begins, the
+//    denominator when the name that holds it is given to the next one's: three at most.
+// `uses` are the gradients read and the states written; `updates` what happens to them, said of the
+// last kernel, which writes the parameters.
+void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
+                          const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
+                          std::span<const program::Effect> updates);
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,181 @@
+#include "src/lowering/framework_update.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/lowering/lowering.h"
+#include "src/program/program.h"
+#include "src/program/validator.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::Opcode;
+
+struct Lowered {
+  model::Model model;
+  program::Program program;
+};
+
+Lowered Lower(const std::string& data_parallel, const std::string& training = "",
+              const std::string& torch = "2.6") {
+  static scenario::InputCache cache;
+  const std::string text = fmt::format(R"(
+stepcast: 1
+model: {{kind: transformer, family: llama, hidden_size: 64, num_hidden_layers: 2,
+         num_attention_heads: 4, intermediate_size: 120, vocab_size: 250}}
+cluster:
+  topology: {{kind: flat, devices: 4, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
+software: {{torch: "{}"}}
+training: {{sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, precision: fp32,
+            optimizer: adamw{}}}
+data_parallel: {{{}}}
+)",
+                                       torch, training, data_parallel);
+  const auto scenario = scenario::LoadText(text, "test", {}, cache);
+  EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+  Lowered lowered{.model = *scenario->model, .program = lowering::Lower(*scenario)};
+  EXPECT_TRUE(program::Validate(lowered.program).empty());
+  return lowered;
+}
+
+// What the update asks for (bytes) and gives back (-bytes), in order.
+std::vector<std::int64_t> Requests(const program::Program& program) {
+  std::vector<std::int64_t> requests;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) continue;
+    const program::Buffer& buffer = program.buffers[instruction.operand];
+    if (buffer.name != "optimizer temporaries") continue;
+    const std::int64_t bytes = buffer.size.count();
+    requests.push_back(instruction.opcode == Opcode::kAllocate ? bytes : -bytes);
+  }
+  return requests;
+}
+
+// Lists of tensors of these sizes, one after the other; then all go.
+std::vector<std::int64_t> ListsOf(const std::vector<std::int64_t>& sizes, int lists) {
+  std::vector<std::int64_t> requests;
+  for (int list = 0; list < lists; ++list) {
+    requests.insert(requests.end(), sizes.begin(), sizes.end());
+  }
+  for (int list = 0; list < lists; ++list) {
+    for (std::size_t i = sizes.size(); i-- > 0;) requests.push_back(-sizes[i]);
+  }
+  return requests;
+}
+
+// FP32 numbers, as many as each tensor has over `ranks` ranks: whole rows, rounded up.
+std::vector<std::int64_t> SizesOf(const model::Model& model, std::int64_t ranks) {
+  std::vector<std::int64_t> sizes;
+  for (const model::Tensor& tensor : model.tensors) {
+    const std::int64_t rows = tensor.shape.front();
+    sizes.push_back((rows + ranks - 1) / ranks * (tensor.elements / rows) * 4);
+  }
+  return sizes;
+}
+
+// The roots are there right before the kernel that takes them.
+TEST(FrameworkUpdate, ForeachMakesATensorForEachParameter) {
+  const auto [model, program] = Lower("zero_stage: 0, framework: ddp");
+  EXPECT_EQ(Requests(program), ListsOf(SizesOf(model, 1), 1));
+  std::string next;
+  for (std::size_t i = 0; i + 1 < program.step.size(); ++i) {
+    const program::Instruction& after = program.step[i + 1];
+    if (program.step[i].opcode == Opcode::kAllocate && after.opcode == Opcode::kKernel) {
+      next = program.kernels[after.operand].name;
+    }
+  }
+  EXPECT_EQ(next, "foreach_sqrt(exp_avg_sq)");
+}
+
+TEST(FrameworkUpdate, ForeachOfOldReleasesMakesTwo) {
+  const auto [model, program] = Lower("zero_stage: 0, framework: ddp", "", "2.0");
+  EXPECT_EQ(Requests(program), ListsOf(SizesOf(model, 1), 2));
+}
+
+// DTensors' local parts: 250 rows on 4 ranks are 63 on the first.
+TEST(FrameworkUpdate, ForeachOfFsdp2SeesLocalParts) {
+  const auto [model, program] = Lower("zero_stage: 3, framework: fsdp2");
+  const std::vector<std::int64_t> sizes = SizesOf(model, 4);
+  EXPECT_EQ(sizes.front(), 63 * 64 * 4);
+  EXPECT_EQ(Requests(program), ListsOf(sizes, 1));
+}
+
+// One flat parameter for the root (embedding, last norm and head: 32,064 elements) and each of two
+// blocks (39,552); the root's is the first.
+TEST(FrameworkUpdate, ForeachOfFsdp1SeesFlatParameters) {
+  const auto [model, program] = Lower("zero_stage: 3, framework: fsdp1");
+  std::vector<std::int64_t> requests = Requests(program);
+  ASSERT_EQ(requests.size(), 6u);
+  EXPECT_LT(requests[0], requests[1]);
+  EXPECT_EQ(requests[1], requests[2]);
+  const std::int64_t all = requests[0] + requests[1] + requests[2];
+  EXPECT_GE(4 * all, 4 * model.parameter_count());
+  EXPECT_LT(4 * all, 4 * (model.parameter_count() + 12));
+}
+
+// A block is two norms, four small matrices and three larger ones; a rank has parts of some of
+// them, and of embedding, last norm and head: those of the rank with most.
+TEST(FrameworkUpdate, OriginalParametersAreSeenAsFarAsTheyReach) {
+  const auto [model, program] = Lower("zero_stage: 3, framework: fsdp1, use_orig_params: true");
+  const std::vector<std::int64_t> requests = Requests(program);
+  EXPECT_GT(requests.size(), 2 * 6u);
+  EXPECT_LE(requests.size(), 2 * (2 * 5 + 3u));
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < requests.size() / 2; ++i) {
+    EXPECT_EQ(requests[i], -requests[requests.size() - 1 - i]);
+    all += requests[i];
+  }
+  EXPECT_LE(all, model.parameter_count() + 3 * 64);
+  EXPECT_GE(all, model.parameter_count() - 3 * 64);
+}
+
+// Root and denominator of a tensor, while the denominator of the one before is still there.
+TEST(FrameworkUpdate, SingleKeepsADenominatorUntilTheNext) {
+  const auto [model, program] =
+      Lower("zero_stage: 0, framework: ddp", ", optimizer_implementation: single");
+  std::vector<std::int64_t> expected;
+  std::int64_t before = 0;
+  for (const std::int64_t size : SizesOf(model, 1)) {
+    expected.insert(expected.end(), {size, size, -size});
+    if (before > 0) expected.push_back(-before);
+    before = size;
+  }
+  expected.push_back(-before);
+  EXPECT_EQ(Requests(program), expected);
+}
+
+TEST(FrameworkUpdate, FusedMakesNothing) {
+  const auto [model, program] =
+      Lower("zero_stage: 3, framework: fsdp2", ", optimizer_implementation: fused");
+  EXPECT_TRUE(Requests(program).empty());
+}
+
+// DeepSpeed's optimizer has one tensor: its part of all parameters.
+TEST(FrameworkUpdate, ForeachOfDeepSpeedSeesOnePartition) {
+  const auto [model, program] =
+      Lower("zero_stage: 1, framework: deepspeed", ", optimizer_implementation: foreach");
+  const std::vector<std::int64_t> requests = Requests(program);
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_GE(requests[0], model.parameter_count());
+  EXPECT_LT(requests[0], model.parameter_count() + 64);
+}
+
+// Megatron's has the parts of parameters in one rank's part of the buckets.
+TEST(FrameworkUpdate, ForeachOfMegatronSeesPartsOfParameters) {
+  const auto [model, program] =
+      Lower("zero_stage: 1, framework: megatron", ", optimizer_implementation: foreach");
+  const std::vector<std::int64_t> requests = Requests(program);
+  EXPECT_GT(requests.size(), 2u);
+  EXPECT_LT(requests.size(), 2 * model.tensors.size());
+}
+
+}  // namespace
+}  // namespace stepcast::lowering
