@@ -75,7 +75,7 @@ class PreparedPrograms {
   };
   // Beyond so many instructions those that were not used for longest are forgotten; with all that
   // belongs to them one takes some 200 bytes.
-  static constexpr std::size_t kMostInstructions = 400'000;
+  static constexpr std::size_t kMostInstructions = 200'000;
 
   static Ranks RanksOf(const plan::Plan& plan);
   static bool Same(const scenario::Scenario& scenario, const Ranks& ranks, Known& known);

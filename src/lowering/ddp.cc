@@ -1,8 +1,12 @@
 #include "src/lowering/ddp.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "src/lowering/comm_hook.h"
@@ -232,8 +236,14 @@ class Ddp final : public Technique {
     return ParameterPlace(tensor);
   }
 
-  Kernel CopyKernel(const char* name, Bytes read, Bytes written) const {
-    return MemoryKernel(name, plan_.training.gradient_dtype, read, written);
+  // Layers are alike: mostly there is one.
+  Index CopyKernel(const char* name, Bytes read, Bytes written) {
+    const auto [copy, added] = copies_.try_emplace({name, read.count(), written.count()}, kNone);
+    if (added) {
+      copy->second =
+          builder_.AddKernel(MemoryKernel(name, plan_.training.gradient_dtype, read, written));
+    }
+    return copy->second;
   }
 
   void AddParameters() {
@@ -271,12 +281,11 @@ class Ddp final : public Technique {
         cast.tensors.push_back(index);
         cast.offsets.push_back(size.count() / SizeOf(ComputeType()));
         size += copy;
-        cast.kernels.push_back(builder_.AddKernel(CopyKernel(
-            "autocast", BytesOf(tensor.elements, plan_.training.parameter_dtype), copy)));
+        cast.kernels.push_back(
+            CopyKernel("autocast", BytesOf(tensor.elements, plan_.training.parameter_dtype), copy));
         Parameter& parameter = parameters_[index];
         if (parameter.cast_gradient == kNone) {
-          parameter.cast_gradient =
-              builder_.AddKernel(CopyKernel("autocast_gradient", copy, parameter.size));
+          parameter.cast_gradient = CopyKernel("autocast_gradient", copy, parameter.size);
         }
       }
       cast.buffer = builder_.AddBuffer(builder_.Named(layer.name, "/autocast weights"), size,
@@ -309,10 +318,8 @@ class Ddp final : public Technique {
         parameter.bucket = static_cast<int>(buckets_.size()) - 1;
         parameter.offset = offset;
         offset += parameter.size;
-        parameter.copy_in =
-            builder_.AddKernel(CopyKernel("copy_to_bucket", parameter.size, parameter.size));
-        parameter.copy_back =
-            builder_.AddKernel(CopyKernel("copy_from_bucket", parameter.size, parameter.size));
+        parameter.copy_in = CopyKernel("copy_to_bucket", parameter.size, parameter.size);
+        parameter.copy_back = CopyKernel("copy_from_bucket", parameter.size, parameter.size);
       }
     }
     full_.assign(buckets_.size(), false);
@@ -355,7 +362,8 @@ class Ddp final : public Technique {
   Index communicator_ = kNone;
   Index parameters_buffer_ = kNone, optimizer_ = kNone;
   std::vector<Bytes> parameter_offset_;
-  std::vector<Parameter> parameters_;  // by tensor
+  std::map<std::tuple<std::string_view, std::int64_t, std::int64_t>, Index> copies_;  // kernels
+  std::vector<Parameter> parameters_;                                                 // by tensor
   LocalGradients gradients_;
   GradientClipping clipping_;
   CommHook hook_;

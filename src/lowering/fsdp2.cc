@@ -1,7 +1,11 @@
 #include "src/lowering/fsdp2.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -280,8 +284,14 @@ class Fsdp2 final : public Technique {
     }
   }
 
+  // Units are alike: those that are as large for every number of ranks have the same.
   Index AddMemoryKernel(const char* name, const Amount& read, const Amount& written) {
-    return builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
+    const auto [kernel, added] = memory_kernels_.try_emplace(
+        {name, read.value(), read.formula(), written.value(), written.formula()}, kNone);
+    if (added) {
+      kernel->second = builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
+    }
+    return kernel->second;
   }
 
   // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
@@ -655,6 +665,9 @@ class Fsdp2 final : public Technique {
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
+  std::map<std::tuple<std::string_view, std::int64_t, std::uint32_t, std::int64_t, std::uint32_t>,
+           Index>
+      memory_kernels_;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
   LocalGradients gradients_;
   GradientClipping clipping_;

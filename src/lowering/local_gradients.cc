@@ -1,5 +1,7 @@
 #include "src/lowering/local_gradients.h"
 
+#include <map>
+
 namespace stepcast::lowering {
 
 using program::BufferUse;
@@ -7,6 +9,7 @@ using program::Category;
 
 LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step), type_(type) {
   ProgramBuilder& builder = step.builder();
+  std::map<Bytes, Index> kernels;  // layers are alike
   for (const model::Tensor& tensor : step.model().tensors) {
     const Bytes size = BytesOf(tensor.elements, type);
     Gradient& gradient = gradients_.emplace_back();
@@ -15,11 +18,15 @@ LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step),
     if (step.plan().training.gradient_accumulation == 1) continue;
     gradient.further =
         builder.AddBuffer(builder.Named(tensor.name, ".grad (next)"), size, Category::kGradient);
-    gradient.add = builder.AddKernel({.name = "accumulate_gradient",
-                                      .kind = KernelKind::kMemoryBound,
-                                      .data_type = type,
-                                      .read = 2 * size,
-                                      .written = size});
+    const auto [kernel, added] = kernels.try_emplace(size, program::kNone);
+    if (added) {
+      kernel->second = builder.AddKernel({.name = "accumulate_gradient",
+                                          .kind = KernelKind::kMemoryBound,
+                                          .data_type = type,
+                                          .read = 2 * size,
+                                          .written = size});
+    }
+    gradient.add = kernel->second;
   }
 }
 
