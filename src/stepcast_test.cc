@@ -60,11 +60,12 @@ TEST(Library, SaysWhereMistakesAre) {
 }
 
 TEST(Library, SweepsAndCompares) {
-  const auto sweeping = Sweep({.path = kDdp}, {"training.micro_batch_size=1,4,0"});
+  const auto sweeping =
+      Sweep({.path = kDdp}, {"data_parallel.zero_stage=0,3", "training.micro_batch_size=1,4"});
   ASSERT_TRUE(sweeping.has_value());
-  ASSERT_EQ(sweeping->rows.size(), 3u);
-  EXPECT_EQ(sweeping->rows[1].set[0].second, "4");
-  EXPECT_EQ(sweeping->rows[2].status, "illegal");
+  ASSERT_EQ(sweeping->rows.size(), 4u);
+  EXPECT_EQ(sweeping->rows[1].set[1].second, "4");
+  EXPECT_EQ(sweeping->rows[2].status, "illegal");  // ddp is stage 0
   EXPECT_FALSE(sweeping->rows[2].step_time.has_value());
   const auto simulation = Simulate({.path = kDdp, .set = {"training.micro_batch_size=1"}});
   ASSERT_TRUE(simulation.has_value());

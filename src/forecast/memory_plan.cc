@@ -492,11 +492,20 @@ bool MemoryPlan::FindHeldLonger(const program::Timeline& timeline, std::uint32_t
       until = std::max(until, ends_of_operations_[delay_uses_[use]]);
     }
     if (until == records[delay.change].time) continue;
-    // It is noticed at the first allocation after that.
-    const auto found = std::partition_point(
-        allocations_.begin() + delay.allocation, allocations_.end(),
-        [&](std::uint32_t allocation) { return records[allocation].time < until; });
-    const auto last = static_cast<std::uint32_t>(found - allocations_.begin());
+    // It is noticed at the first allocation after that, mostly a near one.
+    const auto before = [&](std::uint32_t place) {
+      return records[allocations_[place]].time < until;
+    };
+    std::uint32_t last = delay.allocation;
+    std::uint32_t far = 1;
+    for (; last + far <= count && before(last + far - 1); far *= 2) last += far;
+    const auto end = allocations_.begin() + std::min(last + far - 1, count);
+    last =
+        static_cast<std::uint32_t>(std::partition_point(allocations_.begin() + last, end,
+                                                        [&](std::uint32_t allocation) {
+                                                          return records[allocation].time < until;
+                                                        }) -
+                                   allocations_.begin());
     if (last == count && until > next) return false;
     if (last > delay.allocation) {
       held_longer_.push_back({.change = delay.change, .first = delay.allocation, .last = last});

@@ -11,129 +11,106 @@ using engine::SharedResources;
 
 void Companies::Reset(const Schedule& schedule) {
   schedule_ = &schedule;
-  ++round_;
-  count_ = 0;
-  with_.clear();
-  disturbances_.clear();
-  places_.clear();
+  const bool known = id_ == schedule.id && own_ == schedule.own_profiles &&
+                     ends_.size() <= kMostEnds && !companies_.empty();
+  if (known && rounds_ == schedule.profile_rounds) return;
+  id_ = schedule.id;
+  rounds_ = schedule.profile_rounds;
+  profiles_ = schedule.profiles.size();
+  own_ = schedule.own_profiles;
+  with_.assign(profiles_, kNone);
+  members_.clear();
+  if (known) {
+    // Beside nobody all is as it was.
+    companies_.resize(1);
+    disturbances_.resize(own_);
+    places_.resize(schedule.chains.size());
+    return;
+  }
+  disturbances_.assign(own_, {});
+  places_.assign(schedule.chains.size(), {});
   ends_.clear();
   done_.clear();
-  if (companies_.empty() || uses_.size() > kMostKinds || companies_.size() > kMostCompanies) {
-    Forget();
-  }
-  // Mostly they are those of the schedule before.
-  const std::size_t count = schedule.profiles.size();
-  kinds_.resize(count, kNone);
-  for (std::uint32_t profile = 0; profile < count; ++profile) {
-    const auto uses = schedule.UsesOf(profile);
-    const Kind before = kinds_[profile];
-    const bool same =
-        before < uses_.size() && std::equal(uses.begin(), uses.end(), uses_[before].begin(),
-                                            uses_[before].end(), [](const auto& a, const auto& b) {
-                                              return a.resource == b.resource && a.share == b.share;
-                                            });
-    if (!same) kinds_[profile] = KindOf(uses);
-  }
+  companies_.assign(1, {.places = 0, .disturbances = 0});
 }
 
-void Companies::Forget() {
-  kind_of_.clear();
-  uses_.clear();
-  company_of_.clear();
-  found_with_.clear();
-  companies_.clear();
-  members_.clear();
-  looked_for_.clear();
-  Find();
-}
-
-Companies::Kind Companies::KindOf(std::span<const SharedResources::Use> uses) {
-  key_.clear();
-  for (const SharedResources::Use& use : uses) {
-    key_.push_back(std::uint64_t{use.resource} << 32 | use.share);
-  }
-  const auto [found, added] = kind_of_.try_emplace(key_, static_cast<Kind>(uses_.size()));
-  if (added) uses_.emplace_back(uses.begin(), uses.end());
-  return found->second;
-}
-
-void Companies::ComesUp(Company& company) {
-  company.round = round_;
-  company.number = count_++;
-  company.places = kNone;
-  with_.resize(count_ * kinds_.size(), kNone);
-}
-
+// Each company is made in one way: member by member, profiles descending, so that what comes beside
+// a collective makes one more of its company.
 std::uint32_t Companies::FindWith(std::uint32_t company, std::uint32_t profile) {
-  const Kind kind = kinds_[profile];
-  const auto [found, added] = found_with_.try_emplace(std::uint64_t{company} << 32 | kind, kNone);
-  if (added) {
-    looked_for_.clear();
-    for (const Member& member : MembersOf(company)) looked_for_.push_back(member.kind);
-    looked_for_.insert(std::upper_bound(looked_for_.begin(), looked_for_.end(), kind), kind);
-    found->second = Find();
+  const Company own = companies_[company];
+  const std::uint32_t last = own.first + own.count - 1;
+  std::uint32_t found = kNone;
+  if (own.count == 0 || members_[last].profile >= profile) {
+    found = Add(company, profile);
+  } else {
+    const std::uint32_t last_profile = members_[last].profile;
+    found = With(With(members_[last].without, profile), last_profile);
   }
-  with_[companies_[company].number * kinds_.size() + profile] = found->second;
-  return found->second;
+  with_[company * profiles_ + profile] = found;
+  return found;
 }
 
-std::uint32_t Companies::Without(std::uint32_t company, std::uint32_t profile) {
-  const std::size_t place = PlaceOf(company, profile);
-  const std::size_t member = companies_[company].first + place;
-  if (members_[member].without != kNone) return members_[member].without;
-  looked_for_.clear();
-  for (const Member& other : MembersOf(company)) looked_for_.push_back(other.kind);
-  looked_for_.erase(looked_for_.begin() + static_cast<std::ptrdiff_t>(place));
-  const std::uint32_t found = Find();
+std::uint32_t Companies::FindWithout(std::uint32_t company, std::uint32_t member) {
+  const Company own = companies_[company];
+  const Member last = members_[own.first + own.count - 1];
+  const std::uint32_t found = With(Without(last.without, members_[member].profile), last.profile);
   members_[member].without = found;
   return found;
 }
 
-// The company of those that are looked for.
-std::uint32_t Companies::Find() {
-  const auto [found, added] =
-      company_of_.try_emplace(looked_for_, static_cast<std::uint32_t>(companies_.size()));
-  if (!added) return found->second;
-  const auto count = static_cast<SharedResources::Activity>(looked_for_.size());
-  companies_.push_back({.first = static_cast<std::uint32_t>(members_.size()), .count = count});
+// A new company: the other one, and after all of these one more.
+std::uint32_t Companies::Add(std::uint32_t company, std::uint32_t profile) {
+  const Company other = companies_[company];
+  const auto first = static_cast<std::uint32_t>(members_.size());
+  const std::uint32_t count = other.count + 1;
+  for (std::uint32_t i = 0; i < other.count; ++i) {
+    const Member member = members_[other.first + i];
+    members_.push_back({.profile = member.profile});
+  }
+  members_.push_back({.profile = profile, .without = company});
   // The engine itself says what would be.
   probe_.Reset(cost::kResources, count);
   for (SharedResources::Activity i = 0; i < count; ++i) {
-    probe_.Start(i, Time(), Seconds(1), uses_[looked_for_[i]]);
+    probe_.Start(i, Time(), Seconds(1), schedule_->UsesOf(members_[first + i].profile));
   }
   probe_.Settle(Time());
   for (SharedResources::Activity i = 0; i < count; ++i) {
-    members_.push_back({.kind = looked_for_[i], .rate = probe_.rate_units(i)});
+    members_[first + i].rate = probe_.rate_units(i);
   }
-  return found->second;
+  companies_.push_back({.first = first, .count = count});
+  with_.resize(companies_.size() * profiles_, kNone);
+  return static_cast<std::uint32_t>(companies_.size() - 1);
 }
 
 const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
                                                        std::uint32_t profile) {
   const std::size_t at = companies_[company].disturbances + profile;
   if (disturbances_[at].rate != 0) return disturbances_[at];
-  const Kind kind = kinds_[profile];
-  const bool alone = uses_[kind].empty();
+  const bool alone = schedule_->UsesOf(profile).empty();
   const std::uint32_t together = alone ? company : With(company, profile);
   const Member* const members = members_.data() + companies_[together].first;
   Disturbance& disturbance = disturbances_[at];
-  disturbance.rate = alone ? SharedResources::kFullRate : members[PlaceOfKind(together, kind)].rate;
+  disturbance.rate = alone ? SharedResources::kFullRate : members[PlaceOf(together, profile)].rate;
   const auto others = MembersOf(company);
   for (std::size_t i = 0; i < others.size(); ++i) {
-    disturbance.others[i] = members[PlaceOfKind(together, others[i].kind)].rate;
+    disturbance.others[i] = members[PlaceOf(together, others[i].profile)].rate;
   }
   return disturbance;
 }
 
 Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
-  Company& own = Known(company);
+  Company& own = companies_[company];
   if (own.places == kNone) {
     own.places = static_cast<std::uint32_t>(places_.size());
     places_.resize(places_.size() + schedule_->chains.size());
     own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
-    disturbances_.resize(disturbances_.size() + kinds_.size());
+    disturbances_.resize(disturbances_.size() + own_);
   }
-  const Place& place = places_[PlaceOfChain(company, chain)];
+  Place& place = places_[PlaceOfChain(company, chain)];
+  if (place.round != schedule_->chain_rounds[chain]) {
+    place.round = schedule_->chain_rounds[chain];
+    place.known = 0;
+  }
   if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
   return {ends_.data() + place.ends, done_.data() + place.done};
 }

@@ -106,7 +106,8 @@ std::string ProgramRun::RecordText(std::uint32_t c, WaitFor wait_for) const {
   const bool in_prologue = wait_for.slot < schedule.prologue_records;
   const std::uint32_t pass = in_prologue ? 0 : wait_for.count;
   return fmt::format(
-      "{} of {}", Describe(ProgramOf(c), InstructionAt(c, pass, schedule.records[wait_for.slot])),
+      "{} of {}",
+      Describe(ProgramOf(c), InstructionAt(c, pass, schedule.records[wait_for.slot].instruction)),
       PassText(pass));
 }
 

@@ -39,12 +39,14 @@ struct Item {
   // of the record in the step, or kNone.
   std::uint32_t target = 0;
   // kCollective: which of its communicator's in this prologue or step. kWait: the slot of the
-  // record in the prologue, or kNone.
+  // record in the prologue, or kNone. kOperation: at the first of a chain, how many items further
+  // on the stream the same comes again, and once more after that; 0: nowhere (FindRepeats).
   std::uint32_t other = 0;
   Kind kind = Kind::kOperation;
   bool step_before = false;  // kWait: `target` means that of the step before
   // kOperation:
   bool is_kernel = false;
+  bool begins_phase = false;  // the first of a chain, in another phase than the one before it
   program::Phase phase = program::Phase::kForward;
   std::uint32_t chain = 0;  // of which it is part
   std::uint32_t place = 0;  // in it
@@ -52,7 +54,7 @@ struct Item {
 
 // Operations that follow each other on a stream with nothing in between: kernels of one phase, or
 // copies, that the host issues without waiting. Layers repeat, and chains with the same costs in
-// the same order are one.
+// the same order, issued at the same distances, are one.
 struct Chain {
   std::uint32_t first = 0;  // Schedule::chain_costs
   std::uint32_t count = 0;
@@ -79,11 +81,19 @@ struct Segment {
   Time length;
   std::uint32_t first_item = 0;  // Schedule::host_items
   std::uint32_t item_count = 0;
+  bool has_tasks = false;  // among these items
   // What ends it: a kHostWaitEvent, or else (kNone) the prologue's or step's end.
   Index wait = program::kNone;
   std::uint32_t target = program::kNone;  // as in Item
   std::uint32_t other = program::kNone;
   bool step_before = false;
+};
+
+// An event record: where it stands.
+struct EventRecord {
+  Index instruction = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t item = 0;
 };
 
 // Records are numbered through, prologue first: their slots. A wait is satisfied when the record in
@@ -104,6 +114,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, bool step_befo
 }
 
 struct Schedule {
+  // No two that were built differently have the same.
+  std::uint64_t id = 0;
   std::vector<StreamRange> streams;
   std::vector<Item> items;
   std::vector<Segment> segments;  // the prologue's, then the step's
@@ -111,11 +123,14 @@ struct Schedule {
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
   std::vector<Chain> chains;
-  std::vector<std::uint32_t> chain_costs;  // indices into `costs`
+  std::vector<std::uint32_t> chain_costs;   // indices into `costs`
+  std::vector<std::uint32_t> chain_rounds;  // by chain: how often its costs have changed
   std::vector<Cost> collective_costs;
   std::vector<engine::SharedResources::Use> uses;  // the rank's resources count from 0
   std::vector<std::uint32_t> profiles;             // by profile: where its uses begin
-  std::vector<Index> records;                      // by slot: its instruction
+  std::uint32_t own_profiles = 0;    // so many are of `costs`; the others are of collectives alone,
+  std::uint32_t profile_rounds = 0;  // ... which have changed so often
+  std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
   // How many collectives a communicator has in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
@@ -144,25 +159,39 @@ struct Schedule {
   void AddCosts(const program::Program& program, const cost::Prices& prices, bool links);
   std::uint32_t ProfileOf(std::span<const engine::SharedResources::Use> own);
   Cost CostOf(const cost::Demand& demand, bool links);
+  void ForgetCollectives();
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);
   void FindChains();
   std::uint32_t ChainOf(std::span<const Item> operations);
+  void FindRepeats();
+  void CountRounds();
 
   // What `costs` and `collective_costs` were made of. Where a row of a sweep has the same, they
-  // stay; of profiles that nobody has any more so many may be left.
+  // stay; of profiles that no cost has any more so many may be left.
   static constexpr std::size_t kMostProfiles = 192;
   std::vector<cost::Demand> demands_;
+  std::vector<char> changed_;  // by cost: whether AddCosts has changed it
+  bool any_changed_ = false;
+  std::vector<std::uint32_t> profile_table_;       // by a hash of their uses; open addressing
+  std::vector<std::uint32_t> collective_entries_;  // in it: of collectives alone
   bool links_ = true;
 
   // Only while building.
   program::WaitTargets wait_targets_;
   std::vector<std::uint32_t> prologue_slots_;  // by instruction
   std::vector<std::uint32_t> step_slots_;
-  std::vector<std::uint32_t> next_item_;      // by stream
-  std::vector<std::uint32_t> profile_table_;  // by a hash of their uses; open addressing
-  std::vector<std::uint32_t> chain_table_;    // by a hash of their costs; likewise
+  std::vector<std::uint32_t> next_item_;    // by stream
+  std::vector<std::uint32_t> chain_table_;  // by a hash of their costs; likewise
+  std::vector<Time> chain_issues_;          // as chain_costs: issued after the chain's first
+  struct Block {
+    std::uint32_t item = 0;
+    std::uint64_t likeness = 0;  // blocks that have the same are alike
+  };
+  std::vector<Block> blocks_;        // of a stream: chains, and what stands between them
+  std::vector<std::uint32_t> last_;  // by chain: where it came last
+  std::vector<std::uint32_t> alike_;
   Time issue_kernel_, issue_copy_, issue_collective_;
   Dispatch dispatch_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -52,8 +53,9 @@ cost::Demand AnyDemand(bool sharing) {
   return demand;
 }
 
-rc::Gen<Case> AnyCase(bool sharing) {
-  return rc::gen::exec([sharing] {
+// `layered`: parts of the step come several times, one after the other.
+rc::Gen<Case> AnyCase(bool sharing, bool layered = false) {
+  return rc::gen::exec([sharing, layered] {
     Case any;
     TestProgram test(kStreams);
     for (int e = 0; e < kEvents; ++e) test.AddEvent("event");
@@ -71,38 +73,55 @@ rc::Gen<Case> AnyCase(bool sharing) {
     }
     any.prices.issue_kernel = Picoseconds(*rc::gen::element(0, 30, 3000));
     any.prices.issue_collective = Picoseconds(*rc::gen::element(0, 10, 6000));
-    const auto add = [&test] {
+    const auto any_instruction = [&test]() -> std::function<void()> {
       const int stream = *rc::gen::inRange(0, kStreams);
       const auto event = static_cast<Index>(*rc::gen::inRange(0, kEvents));
       switch (*rc::gen::inRange(0, 12)) {
         case 0:
         case 1:
-          test.Record(stream, event);
-          break;
+          return [&test, stream, event] { test.Record(stream, event); };
         case 2:
         case 3:
         case 4:
-          test.Wait(stream, event);
-          break;
+          return [&test, stream, event] { test.Wait(stream, event); };
         case 5:
-          test.HostWait(event);
-          break;
-        case 6:
-          test.HostTask("task", Picoseconds(*rc::gen::inRange(0, 5000)));
-          break;
+          return [&test, event] { test.HostWait(event); };
+        case 6: {
+          const Time duration = Picoseconds(*rc::gen::inRange(0, 5000));
+          return [&test, duration] { test.HostTask("task", duration); };
+        }
         case 7:
-        case 8:
-          test.Communicate(stream, static_cast<Index>(*rc::gen::inRange(0, kCollectives)));
-          break;
-        default:
-          test.Run(stream, static_cast<Index>(*rc::gen::inRange(0, kKernels)));
+        case 8: {
+          const auto collective = static_cast<Index>(*rc::gen::inRange(0, kCollectives));
+          return [&test, stream, collective] { test.Communicate(stream, collective); };
+        }
+        default: {
+          const auto kernel = static_cast<Index>(*rc::gen::inRange(0, kKernels));
+          return [&test, stream, kernel] { test.Run(stream, kernel); };
+        }
+      }
+    };
+    const auto add = [&] { any_instruction()(); };
+    const auto add_layers = [&] {
+      std::vector<std::function<void()>> layer;
+      const int instructions = *rc::gen::inRange(1, 14);
+      for (int i = 0; i < instructions; ++i) layer.push_back(any_instruction());
+      const int layers = *rc::gen::inRange(3, 12);
+      for (int i = 0; i < layers; ++i) {
+        for (const auto& instruction : layer) instruction();
       }
     };
     const int prologue = *rc::gen::inRange(0, 6);
     for (int i = 0; i < prologue; ++i) add();
     test.Step();
-    const int step = *rc::gen::inRange(0, 25);
-    for (int i = 0; i < step; ++i) add();
+    const int step = *rc::gen::inRange(0, layered ? 8 : 25);
+    for (int i = 0; i < step; ++i) {
+      if (layered && *rc::gen::inRange(0, 3) == 0) {
+        add_layers();
+      } else {
+        add();
+      }
+    }
     any.program = test.program();
     any.options.steps = *rc::gen::inRange(1, 4);
     any.options.barrier = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
@@ -562,6 +581,105 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   for (int step = repeated + 1; step + 1 < any.options.steps; ++step) {
     RC_ASSERT(SeenIn(any, full, ends[step - 1], ends[step], step, host) == stands);
   }
+}
+
+// Gives each part of the step a phase.
+void AddPhases(Program& program) {
+  constexpr std::array kPhases = {program::Phase::kForward, program::Phase::kBackward,
+                                  program::Phase::kOptimizer};
+  const std::size_t first = *rc::gen::inRange<std::size_t>(0, program.step.size() + 1);
+  const std::size_t second = *rc::gen::inRange<std::size_t>(first, program.step.size() + 1);
+  for (std::size_t i = 0; i < program.step.size(); ++i) {
+    program.step[i].phase = kPhases[(i >= first ? 1 : 0) + (i >= second ? 1 : 0)];
+  }
+}
+
+// The interval between steps is the same, however it is found out. (Where nothing but ends of steps
+// is asked for, the run may end when a phase comes again.)
+RC_GTEST_PROP(SimulateLaws, EndsOfStepsAreTheSameWithoutRecords, ()) {
+  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
+  any.options.barrier = false;
+  any.options.steps = *rc::gen::inRange(3, 8);
+  AddPhases(any.program);
+  const Timeline full = RunCase(any);
+  any.options.records = Records::kStepEnds;
+  any.options.memory = false;
+  any.options.until_repetition = true;
+  any.options.first_recorded_step = *rc::gen::inRange(0, 2);
+  any.options.cut_last_step = *rc::gen::arbitrary<bool>();
+  const Timeline shorter = RunCase(any);
+  // Nothing comes after the last step that might hinder it.
+  RC_ASSERT(
+      std::equal(full.step_ends.begin(), full.step_ends.end() - 1, shorter.step_ends.begin()));
+}
+
+// So are the records up to the step that stands for the rest.
+RC_GTEST_PROP(SimulateLaws, ARepeatedPhaseLeavesTheRecordsOfItsStep, ()) {
+  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
+  any.options.barrier = false;
+  any.options.steps = *rc::gen::inRange(3, 8);
+  AddPhases(any.program);
+  const Timeline full = RunCase(any);
+  any.options.records = Records::kNoKernels;
+  any.options.until_repetition = true;
+  Simulator simulator;
+  const RankClass one = {&any.program, &any.prices, 0};
+  const auto timelines = simulator.Run({&one, 1}, any.options);
+  RC_ASSERT(timelines.has_value());
+  const Timeline& shorter = timelines->front();
+  const auto& ends = shorter.step_ends;
+  RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, ends.begin()));
+  const auto* const repetition = simulator.repetition();
+  const int last = repetition != nullptr ? repetition->step : any.options.steps - 1;
+  RC_TAG(repetition != nullptr ? last : -1);
+  const auto until_last = [&](const Timeline& timeline) {
+    std::vector<OperationRecord> records;
+    for (const OperationRecord& record : timeline.operations) {
+      const Opcode opcode = any.program.step[record.instruction].opcode;
+      if (opcode == Opcode::kKernel || record.step > static_cast<std::uint32_t>(last)) continue;
+      // Of what only the host repeats, what lies further ahead is not told.
+      if (repetition != nullptr && !repetition->host && opcode == Opcode::kHostTask) continue;
+      records.push_back(record);
+    }
+    return records;
+  };
+  const auto expected = until_last(full), records = until_last(shorter);
+  RC_ASSERT(std::equal(expected.begin(), expected.end(), records.begin(), records.end(),
+                       [](const auto& a, const auto& b) { return Same(a, b); }));
+  if (repetition == nullptr || !repetition->host) return;
+  Time begins = Time::Max();
+  for (const OperationRecord& record : full.operations) {
+    if (record.step == static_cast<std::uint32_t>(last) + 1)
+      begins = std::min(begins, record.start);
+  }
+  // After the step's end it may be that of another operation than the first.
+  RC_ASSERT(repetition->next_begins == begins ||
+            std::min(repetition->next_begins, begins) >= ends[last]);
+}
+
+// What is left out of the records changes nothing of the others. (Layers that repeat are then
+// skipped.)
+RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
+  Case any = *AnyCase(true, true);
+  any.options.barrier = false;
+  any.options.first_recorded_step = *rc::gen::inRange(0, any.options.steps);
+  const Timeline full = RunCase(any);
+  any.options.records = Records::kStepEnds;
+  const Timeline ends = RunCase(any);
+  RC_ASSERT(ends.step_ends == full.step_ends);
+  any.options.records = Records::kNoKernels;
+  Timeline expected = full;
+  std::erase_if(expected.operations, [&any](const OperationRecord& record) {
+    return any.program.step[record.instruction].opcode == Opcode::kKernel;
+  });
+  expected.waits.clear();
+  const Timeline some = RunCase(any);
+  RC_ASSERT(Same(some, expected));
+  RC_ASSERT(std::equal(some.memory.begin(), some.memory.end(), full.memory.begin(),
+                       full.memory.end(), [](const auto& a, const auto& b) {
+                         return a.instruction == b.instruction && a.step == b.step &&
+                                a.time == b.time;
+                       }));
 }
 
 // Rows hold just the kernels that are missing in the timeline.

@@ -47,6 +47,10 @@ const Timeline& SoloRun::Go(const RankClass& rank, const Options& options) {
     now_ = next;
     Happen(runner);
     LookAtListed();
+    if (repetition_) {
+      FinishTimeline();
+      return timeline_;
+    }
   }
   while (AdvanceHost()) {
   }
@@ -63,6 +67,8 @@ void SoloRun::SetUp() {
     own_schedule_.Build(*rank_.program, *rank_.prices);
     schedule_ = &own_schedule_;
   }
+  step_segments_ =
+      static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
   now_ = Time();
   host_waits_ = false;
   host_pass_ = 0;
@@ -77,7 +83,6 @@ void SoloRun::SetUp() {
   streams_.assign(streams, Stream());
   under_way_.assign(streams + communicators, UnderWay());
   communicators_.assign(communicators, Communicator());
-  reached_.assign(schedule_->records.size(), 0);
   reached_at_.assign(schedule_->records.size(), Time());
   waiting_.assign(schedule_->records.size(), kNone);
   ready_.clear();
@@ -90,6 +95,10 @@ void SoloRun::SetUp() {
   last_begun_ = 0;
   prologue_end_ = Time();
   state_.pass = -1;
+  nested_ = 0;
+  phase_count_ = 0;
+  // What is left out of records can be told for many layers at once.
+  skips_layers_ = options_.records >= Records::kNoKernels;
   held_up_by_issue_ = Time();
   repetition_.reset();
   rows_.clear();
@@ -184,7 +193,7 @@ bool SoloRun::AdvanceHost() {
   if (host_pass_ == passes_) return false;
   if (host_waits_) {
     const WaitFor& wait = host_wait_for_;
-    if (reached_[wait.slot] < wait.count) return false;
+    if (!Reached(wait)) return false;
     host_waits_ = false;
     const Time reached = reached_at_[wait.slot];
     if (reached > host_clock_) {
@@ -216,8 +225,17 @@ void SoloRun::BeginSegment() {
   }
   const Segment& segment = schedule_->segments[host_segment_];
   const std::uint32_t step = host_pass_ - 1;
-  for (std::uint32_t i = 0; i < segment.item_count; ++i) {
-    const HostItem& item = schedule_->host_items[segment.first_item + i];
+  const std::span items(schedule_->host_items.data() + segment.first_item, segment.item_count);
+  if (!segment.has_tasks) {
+    if (!options_.memory) return;
+    const std::size_t before = timeline_.memory.size();
+    timeline_.memory.resize(before + items.size());
+    program::MemoryRecord* record = timeline_.memory.data() + before;
+    for (const HostItem& item : items)
+      *record++ = {item.instruction, step, host_clock_ + item.begin};
+    return;
+  }
+  for (const HostItem& item : items) {
     const Time begin = host_clock_ + item.begin;
     if (item.is_task) {
       Begun(host_pass_, begin);
@@ -271,13 +289,10 @@ void SoloRun::LookAtListed() {
 // Goes through the stream's queue until something takes time or is not there yet.
 void SoloRun::Look(std::uint32_t s) {
   Stream& stream = streams_[s];
-  const auto step_segments =
-      static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
   bool may_run_ahead = true;
   while (stream.state != StreamState::kDone) {
     const Item& item = schedule_->items[stream.item];
-    const std::uint32_t segment =
-        stream.pass == 0 ? item.segment : item.segment + (stream.pass - 1) * step_segments;
+    const std::uint32_t segment = SegmentOf(stream.item, stream.pass);
     if (!KnowsSegment(segment)) {
       stream.state = StreamState::kAwaitsHost;
       return;
@@ -293,6 +308,7 @@ void SoloRun::Look(std::uint32_t s) {
       }
       stream.gave_way = false;
       RunAhead(s);
+      if (repetition_) return;
       may_run_ahead = false;
       continue;
     }
@@ -324,8 +340,11 @@ void SoloRun::Look(std::uint32_t s) {
           ReachCollective(s, item);
           return;
         }
-        NextItem(s);
-        ReachRecord(item.target);
+        {
+          const std::uint32_t count = std::max(stream.pass, 1U);
+          NextItem(s);
+          ReachRecord(item.target, count);
+        }
         break;
     }
   }
@@ -338,12 +357,18 @@ void SoloRun::RunAhead(std::uint32_t s) {
   // What comes after a step that is over may be of no interest any more.
   if (next_to_end_ < passes_ && still_in_pass_[next_to_end_] == 0) return;
   if (unsettled_) Settle();
+  for (const UnderWay& other : under_way_) {
+    if (other.next <= now_) return;
+  }
+  if (skips_layers_) {
+    SkipLayers(s);
+    if (repetition_) return;
+  }
   const std::size_t count = sharers_.size();
   if (count > Companies::kMostBeside) return;
   // Until something else happens than that one of them ends.
   Time until = Time::Max();
   for (const UnderWay& other : under_way_) {
-    if (other.next <= now_) return;
     if (other.activity != Activity::kShares) until = std::min(until, other.next);
   }
   std::array<SharedWork, Companies::kMostBeside> left{};
@@ -355,14 +380,11 @@ void SoloRun::RunAhead(std::uint32_t s) {
   }
 
   Stream& stream = streams_[s];
-  const auto step_segments =
-      static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
   bool moved = false, row_open = false;
   while (stream.state != StreamState::kDone) {
     const Item& item = schedule_->items[stream.item];
     if (item.kind != Item::Kind::kOperation) break;
-    const std::uint32_t segment =
-        stream.pass == 0 ? item.segment : item.segment + (stream.pass - 1) * step_segments;
+    const std::uint32_t segment = SegmentOf(stream.item, stream.pass);
     if (!KnowsSegment(segment)) break;
     const Time begin = segment_begins_[segment];
     const Time issued = begin + item.issued;
@@ -437,9 +459,7 @@ void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
   Begun(stream.pass, start);
   if (Recorded(stream.pass, first)) {
     if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
-      const auto step_segments =
-          static_cast<std::uint32_t>(schedule_->segments.size()) - schedule_->prologue_segments;
-      const Time begin = segment_begins_[first.segment + (stream.pass - 1) * step_segments];
+      const Time begin = segment_begins_[SegmentOf(stream.item, stream.pass)];
       for (std::uint32_t i = 0; i < count; ++i) {
         const Item& item = schedule_->items[stream.item + i];
         stream.issued = begin + item.issued;
@@ -471,7 +491,7 @@ void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
 bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
   const WaitFor wait_for = Resolve(item.target, item.other, item.step_before, stream.pass);
-  if (wait_for.count == 0 || reached_[wait_for.slot] >= wait_for.count) return true;
+  if (Reached(wait_for)) return true;
   stream.state = StreamState::kAwaitsRecord;
   stream.wait_for = wait_for;
   stream.next_waiting = waiting_[wait_for.slot];
@@ -479,8 +499,8 @@ bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
   return false;
 }
 
-void SoloRun::ReachRecord(std::uint32_t slot) {
-  const std::uint32_t count = ++reached_[slot];
+// It has been reached so many times.
+void SoloRun::ReachRecord(std::uint32_t slot, std::uint32_t count) {
   reached_at_[slot] = now_;
   for (std::uint32_t* link = &waiting_[slot]; *link != kNone;) {
     const std::uint32_t s = *link;
@@ -629,114 +649,6 @@ void SoloRun::Settle() {
   }
 }
 
-// Whether the step that has just ended left everything as the one before it did.
-bool SoloRun::StepRepeats() {
-  const std::int64_t ended = static_cast<std::int64_t>(next_to_end_) - 1;
-  if (ended <= state_.pass) return false;
-  std::swap(state_, state_before_);
-  TakeState(state_);
-  if (state_before_.pass < 0 || state_before_.pass + 1 != state_.pass) return false;
-  if (ended <= options_.first_recorded_step) return false;
-  // Nobody may be further than the next step, for where a run ends there is none after that.
-  for (const Stream& stream : streams_) {
-    if (stream.pass > ended + 1) return false;
-  }
-  if (state_.device != state_before_.device) return false;
-  std::vector<Time>& ends = timeline_.step_ends;
-  const Time start = ended == 1 ? prologue_end_ : ends[ended - 2];
-  const Time interval = ends[ended - 1] - start;
-  const bool host = state_.host == state_before_.host && host_pass_ <= ended + 1;
-  if (!host) {
-    // A host that never waits is ahead by as much as a step takes longer than to issue it. If
-    // nothing has waited for it in this step, nothing will in those that follow.
-    if (schedule_->segments.size() != schedule_->prologue_segments + std::size_t{1}) return false;
-    if (schedule_->segments.back().length > interval) return false;
-    if (held_up_by_issue_ > start) return false;
-  }
-  repetition_ = Repetition{.step = static_cast<int>(ended) - 1,
-                           .start = start,
-                           .host = host,
-                           .next_begins = last_begun_ > ended ? last_begins_ : Time::Max()};
-  for (auto s = static_cast<std::size_t>(ended); s < ends.size(); ++s) {
-    ends[s] = ends[s - 1] + interval;
-  }
-  return true;
-}
-
-void SoloRun::TakeState(State& state) const {
-  const std::int64_t pass = static_cast<std::int64_t>(next_to_end_) - 1;
-  state.pass = pass;
-  std::vector<std::int64_t>& device = state.device;
-  device.clear();
-  const auto since = [this](Time time) { return (time - now_).picoseconds(); };
-  device.push_back(since(pass == 0 ? prologue_end_ : timeline_.step_ends[pass - 1]));
-  const std::int64_t step_segments =
-      static_cast<std::int64_t>(schedule_->segments.size()) - schedule_->prologue_segments;
-  auto first_segment = static_cast<std::int64_t>(segment_begins_.size());
-  for (const Stream& stream : streams_) {
-    device.push_back(static_cast<std::int64_t>(stream.state));
-    if (stream.state == StreamState::kDone) continue;
-    device.push_back(stream.item);
-    device.push_back(stream.pass - pass);
-    const Item& item = schedule_->items[stream.item];
-    const std::int64_t segment = item.segment + (stream.pass - 1) * step_segments;
-    if (stream.pass > 0) first_segment = std::min(first_segment, segment);
-    switch (stream.state) {
-      case StreamState::kUnderWay:
-        device.push_back(since(stream.ready));
-        device.push_back(since(stream.start));
-        break;
-      case StreamState::kAtCollective:
-        device.push_back(since(stream.ready));
-        device.push_back(stream.wait_for.slot);
-        device.push_back(stream.next_waiting);
-        break;
-      case StreamState::kAwaitsRecord:
-        device.push_back(since(stream.ready));
-        device.push_back(stream.wait_for.slot);
-        device.push_back(stream.wait_for.count - pass);
-        device.push_back(stream.next_waiting);
-        break;
-      default:
-        break;
-    }
-  }
-  for (const UnderWay& work : under_way_) {
-    device.push_back(static_cast<std::int64_t>(work.activity));
-    if (work.activity == Activity::kNone) continue;
-    if (work.activity == Activity::kShares) {
-      const SharedWork left = LeftOf(work);
-      device.push_back(static_cast<std::int64_t>(left));
-      device.push_back(static_cast<std::int64_t>(left >> 64));
-    } else {
-      device.push_back(since(work.next));
-    }
-  }
-  for (std::size_t c = 0; c < communicators_.size(); ++c) {
-    const Communicator& communicator = communicators_[c];
-    device.push_back(communicator.current - pass * schedule_->step_collectives[c]);
-    device.push_back(communicator.running);
-    device.push_back(communicator.waiting);
-  }
-  for (std::size_t slot = schedule_->prologue_records; slot < reached_.size(); ++slot) {
-    device.push_back(reached_[slot] - pass);
-  }
-
-  std::vector<std::int64_t>& host = state.host;
-  host.clear();
-  host.push_back(host_pass_ - pass);
-  host.push_back(host_segment_);
-  host.push_back(host_waits_ ? 1 : 0);
-  host.push_back(since(host_clock_));
-  host.push_back(host_wait_for_.slot);
-  host.push_back(host_wait_for_.count - pass);
-  host.push_back(first_segment - pass * step_segments);
-  for (auto s = static_cast<std::size_t>(std::max<std::int64_t>(first_segment, 0));
-       s < segment_begins_.size(); ++s) {
-    host.push_back(since(segment_begins_[s]));
-  }
-}
-
 // What was left open, as if it ended never.
 void SoloRun::RecordWhatIsUnderWay() {
   for (std::uint32_t s = 0; s < streams_.size(); ++s) {
@@ -753,8 +665,7 @@ void SoloRun::RecordWhatIsUnderWay() {
       timeline_.waits.push_back({item.instruction, stream.pass - 1, stream.ready, Time::Max()});
     }
   }
-  if (host_waits_ && WaitsRecorded(host_pass_) &&
-      reached_[host_wait_for_.slot] < host_wait_for_.count) {
+  if (host_waits_ && WaitsRecorded(host_pass_) && !Reached(host_wait_for_)) {
     timeline_.waits.push_back(
         {schedule_->segments[host_segment_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -80,11 +81,54 @@ class SoloRun {
     std::uint32_t waiting = kNone;  // streams that have reached later ones
   };
 
-  // All that decides what happens after a step has ended, times relative to now, counts relative
-  // to the step.
+  // All that decides what happens from now on, as if now were time 0: two states that differ in
+  // positions alone go on alike as long as what is at these positions is alike.
   struct State {
-    std::int64_t pass = -1;  // that has ended; -1: none
-    std::vector<std::int64_t> device, host;
+    struct Position {
+      std::uint32_t item = 0;
+      std::uint32_t pass = 0;
+    };
+    std::int64_t pass = -1;  // the last one that has ended; -1: this is no state
+    Time time;
+    std::vector<Position> positions;      // by stream
+    std::vector<std::uint32_t> finished;  // by communicator: collectives
+    std::uint32_t host_pass = 0;
+    std::uint32_t host_segment = 0;
+    bool host_waits = false;
+    Time host_clock;
+    std::size_t segments_begun = 0;
+    std::size_t operations = 0, memory = 0, tasks = 0;  // recorded
+    std::vector<std::int64_t> device;
+  };
+  // A layer that is under way, or a micro-batch.
+  struct BegunLayer {
+    std::uint32_t stream = 0;  // whose items it is made of, for this purpose
+    std::uint32_t pass = 0;
+    std::uint32_t next = 0;  // the item with which the next one begins
+    State state;             // at its own begin
+  };
+  struct BegunPhase {
+    std::uint32_t stream = 0;
+    std::uint32_t item = 0;
+    State state;  // in the step that has come to it last
+  };
+  // How far a stream's items go on in layers that are alike. It follows from the schedule, but for
+  // waits that have to be over before the layers begin.
+  struct Walk {
+    std::uint32_t stream = 0;
+    std::uint32_t first = 0;      // item
+    bool first_step = false;      // which waits for the prologue
+    std::uint32_t alike = 0;      // items
+    std::uint32_t distances = 0;  // walk_distances_ from there on
+    std::uint32_t waits = 0;      // walk_waits_ from there on, ...
+    std::uint32_t waits_end = 0;  // ... to there
+  };
+  // By how much the items of a stream differ from those that are alike.
+  struct Distance {
+    std::uint32_t items = 0;
+    std::uint32_t segments = 0;
+    Time issued;
+    Index instructions = 0;
   };
 
   void SetUp();
@@ -97,6 +141,11 @@ class SoloRun {
     return segment < segment_begins_.size() || ReachSegment(segment);
   }
   bool ReachSegment(std::uint32_t segment);
+  // That of an item, as segment_begins_ counts.
+  std::uint32_t SegmentOf(std::uint32_t item, std::uint32_t pass) const {
+    const std::uint32_t segment = schedule_->items[item].segment;
+    return pass == 0 ? segment : segment + (pass - 1) * step_segments_;
+  }
   bool AdvanceHost();
   void BeginSegment();
   void EndPass(std::uint32_t pass, Time end);
@@ -109,8 +158,24 @@ class SoloRun {
   void RunAhead(std::uint32_t stream);
   void CompleteChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
                      bool& row_open);
+  // Whether a stream is past a record as often as is waited for.
+  bool Reached(const WaitFor& wait_for) const {
+    if (wait_for.count == 0) return true;
+    const EventRecord& record = schedule_->records[wait_for.slot];
+    return IsPast(streams_[record.stream], record.item, wait_for);
+  }
+  template <typename Position>
+  bool IsPast(const Position& position, std::uint32_t item, const WaitFor& wait_for) const {
+    const std::uint32_t pass = wait_for.slot < schedule_->prologue_records ? 0 : wait_for.count;
+    return position.pass > pass || (position.pass == pass && position.item > item);
+  }
+  bool Reached(const State& state, const WaitFor& wait_for) const {
+    if (wait_for.count == 0) return true;
+    const EventRecord& record = schedule_->records[wait_for.slot];
+    return IsPast(state.positions[record.stream], record.item, wait_for);
+  }
   bool PassesRecord(std::uint32_t stream, const Item& item);
-  void ReachRecord(std::uint32_t slot);
+  void ReachRecord(std::uint32_t slot, std::uint32_t count);
   void Complete(std::uint32_t stream);
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
   void NextItem(std::uint32_t stream);
@@ -128,9 +193,28 @@ class SoloRun {
     return work.left - std::min(done, work.left);
   }
 
-  // Repetition.
+  // Repetition of steps (solo_steps.cc).
   bool StepRepeats();
+  bool PhaseRepeats(std::uint32_t stream);
+  std::optional<bool> ComesAgain(const State& before, const State& after) const;
+  Time EndOf(std::int64_t pass) const {
+    return pass == 0 ? prologue_end_ : timeline_.step_ends[static_cast<std::size_t>(pass - 1)];
+  }
+  void FillEnds(std::size_t step, Time interval);
+  void RecordAgain(const State& before, const State& after);
   void TakeState(State& state) const;
+  bool HostIsAlike(const State& before, const State& after, std::uint32_t first_segment,
+                   std::uint32_t segments) const;
+
+  // Of layers (solo_layers.cc).
+  void SkipLayers(std::uint32_t stream);
+  std::uint32_t LayersAhead();
+  std::uint32_t ItemsAlike(std::uint32_t stream);
+  const Walk& WalkOf(std::uint32_t stream);
+  std::uint32_t SegmentsAlike(std::uint32_t distance) const;
+  bool WaitFollows(const WaitFor& before, const WaitFor& after) const;
+  void Skip(std::uint32_t layers);
+  void KnowWhenReached(std::uint32_t layers);
 
   bool InRecordedStep(std::uint32_t pass) const {
     return pass > static_cast<std::uint32_t>(options_.first_recorded_step);
@@ -164,6 +248,7 @@ class SoloRun {
   std::uint32_t host_segment_ = 0;  // the next to begin
   Time host_clock_;
   WaitFor host_wait_for_;
+  std::uint32_t step_segments_ = 0;
   std::vector<Time> segment_begins_;  // as far as known: the prologue's, then step by step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_wait_records_;
@@ -171,8 +256,7 @@ class SoloRun {
   std::vector<Stream> streams_;
   std::vector<UnderWay> under_way_;  // by runner
   std::vector<Communicator> communicators_;
-  std::vector<std::uint32_t> reached_;  // by record: how often
-  std::vector<Time> reached_at_;        // ... and when last
+  std::vector<Time> reached_at_;        // by record: when last
   std::vector<std::uint32_t> waiting_;  // by record: the first stream that waits for it
   std::vector<std::uint32_t> ready_;
   std::size_t looked_at_ = 0;  // so many of `ready_`
@@ -188,6 +272,18 @@ class SoloRun {
   Time last_begins_;                          // ... and when
   Time prologue_end_;
   State state_, state_before_;
+  std::array<BegunPhase, 3> phases_;  // the first ones
+  std::size_t phase_count_ = 0;
+  bool skips_layers_ = false;
+  std::array<BegunLayer, 3> begun_;
+  std::size_t nested_ = 0;           // so many of begun_, each within the one before
+  State layer_, next_;               // when the layer at hand began, and when it ended
+  std::vector<Distance> distances_;  // by stream: from one layer to the next
+  std::vector<std::uint32_t> first_waiting_;
+  std::uint64_t walked_ = 0;  // the schedule's id
+  std::vector<Walk> walks_;
+  std::vector<std::uint32_t> walk_distances_;  // items by stream, then collectives by communicator
+  std::vector<std::uint32_t> walk_waits_;      // items of waits
   Time held_up_by_issue_;  // the latest time at which a stream stood because of it
   std::optional<Repetition> repetition_;
 
