@@ -150,8 +150,8 @@ std::uint32_t Schedule::ChainOf(std::span<const Item> operations) {
   }
 }
 
-// Where a stream's queue goes on as it did some items before, twice over: layers. Found among the
-// distances from chains to where they come next; of several the shortest counts.
+// Where a stream's queue goes on for some items as it does once more after them: layers. Found
+// among the distances from chains to where they come next; of several the shortest counts.
 void Schedule::FindRepeats() {
   constexpr std::size_t kMostCandidates = 64;
   constexpr std::size_t kMostDistances = 6;
@@ -181,7 +181,6 @@ void Schedule::FindRepeats() {
     blocks_.push_back({i, of_kind << 2 | static_cast<std::uint64_t>(item.kind)});
     i += chain ? chains[item.chain].count : 1;
   }
-  distances.clear();
   last_.assign(chains.size(), kNone);
   const auto count = static_cast<std::uint32_t>(blocks_.size());
   for (std::uint32_t b = 0; b < count; ++b) {

@@ -40,7 +40,7 @@ struct Item {
   std::uint32_t target = 0;
   // kCollective: which of its communicator's in this prologue or step. kWait: the slot of the
   // record in the prologue, or kNone. kOperation: at the first of a chain, how many items further
-  // on the stream the same comes again, and once more after that; 0: nowhere (FindRepeats).
+  // on the stream all until there comes again; 0: nowhere (FindRepeats).
   std::uint32_t other = 0;
   Kind kind = Kind::kOperation;
   bool step_before = false;  // kWait: `target` means that of the step before

@@ -75,9 +75,9 @@ struct Options {
   Records records = Records::kAll;
   // Ends the run when a step has ended in the same state as the one before it (Repetition): what
   // would come is known. The ends of later steps are filled in, and what is under way is recorded
-  // as above. The step that stands for the others is one that is recorded. With records of kNoKernels
-  // or less, the run may end in that step: its records are complete, of later ones there are any.
-  // Only where one class runs by itself; without effect elsewhere.
+  // as above. The step that stands for the others is one that is recorded. With records of
+  // kNoKernels or less, the run may end in that step: its records are complete, of later ones there
+  // are any. Only where one class runs by itself; without effect elsewhere.
   bool until_repetition = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::Carriage* carriage = nullptr;

@@ -340,11 +340,7 @@ void SoloRun::Look(std::uint32_t s) {
           ReachCollective(s, item);
           return;
         }
-        {
-          const std::uint32_t count = std::max(stream.pass, 1U);
-          NextItem(s);
-          ReachRecord(item.target, count);
-        }
+        PassRecord(s, item);
         break;
     }
   }
@@ -499,8 +495,10 @@ bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
   return false;
 }
 
-// It has been reached so many times.
-void SoloRun::ReachRecord(std::uint32_t slot, std::uint32_t count) {
+void SoloRun::PassRecord(std::uint32_t stream, const Item& item) {
+  const std::uint32_t slot = item.target;
+  const std::uint32_t count = std::max(streams_[stream].pass, 1U);  // so often it has been reached
+  NextItem(stream);
   reached_at_[slot] = now_;
   for (std::uint32_t* link = &waiting_[slot]; *link != kNone;) {
     const std::uint32_t s = *link;

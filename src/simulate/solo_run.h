@@ -175,7 +175,7 @@ class SoloRun {
     return IsPast(state.positions[record.stream], record.item, wait_for);
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
-  void ReachRecord(std::uint32_t slot, std::uint32_t count);
+  void PassRecord(std::uint32_t stream, const Item& item);
   void Complete(std::uint32_t stream);
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
   void NextItem(std::uint32_t stream);
