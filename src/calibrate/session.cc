@@ -218,7 +218,8 @@ Attempt<std::vector<std::pair<std::int64_t, Summary>>> Session::Climb(
         ladder.sizes.begin() + static_cast<std::ptrdiff_t>(done + count));
     double expected = 0;
     if (!results.empty()) {
-      const auto& [last_size, last] = results.back();
+      const auto last_size = results.back().first;
+      const auto& last = results.back().second;
       const auto expect = [&](std::int64_t size) {
         return last.median *
                std::pow(static_cast<double>(size) / static_cast<double>(last_size), ladder.power);

@@ -42,7 +42,7 @@ class HostWork {
   ProgramBuilder& builder_;
   StreamId loader_ = 0, writer_ = 0;
   Index load_ = program::kNone;                               // kernel
-  Index input_ = program::kNone, state_ = program::kNone;     // buffers
+  Index input_ = program::kNone;                              // buffer
   std::vector<Index> loaded_;                                 // events, by micro-batch of the step
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };

@@ -60,7 +60,6 @@ struct Beat {
   std::uint64_t operations = 0;
   std::uint32_t step = 0;
   program::Index instruction = program::kNone;
-  friend bool operator==(const Beat&, const Beat&) = default;
 };
 
 struct LocalRank {

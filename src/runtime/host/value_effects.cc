@@ -115,7 +115,11 @@ void Move(const BoundEffect& bound) {
 template <typename Optimizer, typename Parameter, typename Gradient>
 void UpdateAll(const Optimizer& optimizer, Parameter* parameters, const Gradient* gradients,
                float* states, std::int64_t stride, std::int64_t elements) {
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
   for (std::int64_t i = 0; i < elements; ++i) {
     values::UpdateElement(optimizer, parameters, gradients, states, stride, i);
   }
