@@ -583,24 +583,26 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   }
 }
 
-// Gives each part of the step a phase.
-void AddPhases(Program& program) {
+// Some steps, each part of which has a phase.
+Case AnyPhases() {
+  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
+  any.options.barrier = false;
+  any.options.steps = *rc::gen::inRange(3, 8);
   constexpr std::array kPhases = {program::Phase::kForward, program::Phase::kBackward,
                                   program::Phase::kOptimizer};
-  const std::size_t first = *rc::gen::inRange<std::size_t>(0, program.step.size() + 1);
-  const std::size_t second = *rc::gen::inRange<std::size_t>(first, program.step.size() + 1);
-  for (std::size_t i = 0; i < program.step.size(); ++i) {
-    program.step[i].phase = kPhases[(i >= first ? 1 : 0) + (i >= second ? 1 : 0)];
+  std::vector<Instruction>& step = any.program.step;
+  const std::size_t first = *rc::gen::inRange<std::size_t>(0, step.size() + 1);
+  const std::size_t second = *rc::gen::inRange<std::size_t>(first, step.size() + 1);
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    step[i].phase = kPhases[(i >= first ? 1 : 0) + (i >= second ? 1 : 0)];
   }
+  return any;
 }
 
 // The interval between steps is the same, however it is found out. (Where nothing but ends of steps
 // is asked for, the run may end when a phase comes again.)
 RC_GTEST_PROP(SimulateLaws, EndsOfStepsAreTheSameWithoutRecords, ()) {
-  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
-  any.options.barrier = false;
-  any.options.steps = *rc::gen::inRange(3, 8);
-  AddPhases(any.program);
+  Case any = AnyPhases();
   const Timeline full = RunCase(any);
   any.options.records = Records::kStepEnds;
   any.options.memory = false;
@@ -615,10 +617,7 @@ RC_GTEST_PROP(SimulateLaws, EndsOfStepsAreTheSameWithoutRecords, ()) {
 
 // So are the records up to the step that stands for the rest.
 RC_GTEST_PROP(SimulateLaws, ARepeatedPhaseLeavesTheRecordsOfItsStep, ()) {
-  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
-  any.options.barrier = false;
-  any.options.steps = *rc::gen::inRange(3, 8);
-  AddPhases(any.program);
+  Case any = AnyPhases();
   const Timeline full = RunCase(any);
   any.options.records = Records::kNoKernels;
   any.options.until_repetition = true;
