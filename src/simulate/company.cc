@@ -98,14 +98,21 @@ const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
   return disturbance;
 }
 
-Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+void Companies::MakePlaces(std::uint32_t company) {
   Company& own = companies_[company];
-  if (own.places == kNone) {
-    own.places = static_cast<std::uint32_t>(places_.size());
-    places_.resize(places_.size() + schedule_->chains.size());
-    own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
-    disturbances_.resize(disturbances_.size() + own_);
-  }
+  own.places = static_cast<std::uint32_t>(places_.size());
+  places_.resize(places_.size() + schedule_->chains.size());
+  own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
+  disturbances_.resize(disturbances_.size() + own_);
+}
+
+const Companies::Disturbance& Companies::Beside(std::uint32_t company, std::uint32_t profile) {
+  if (companies_[company].places == kNone) MakePlaces(company);
+  return DisturbanceOf(company, profile);
+}
+
+Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+  if (companies_[company].places == kNone) MakePlaces(company);
   Place& place = places_[PlaceOfChain(company, chain)];
   if (place.round != schedule_->chain_rounds[chain]) {
     place.round = schedule_->chain_rounds[chain];

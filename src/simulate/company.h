@@ -58,6 +58,14 @@ class Companies {
     return place;
   }
 
+  // What an operation of some own profile comes to beside a company, and its members, by place.
+  struct Disturbance {
+    std::uint64_t rate = 0;  // 0: not found out yet
+    std::array<std::uint64_t, kMostBeside> others{};
+  };
+  // The company has no more members than kMostBeside. Stays until the next call.
+  const Disturbance& Beside(std::uint32_t company, std::uint32_t profile);
+
   // Entries up to that before the chain's operation `until`, or more. The company has no more
   // members than kMostBeside. Stays until the next call.
   Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
@@ -68,11 +76,6 @@ class Companies {
   }
 
  private:
-  // What an operation of some profile comes to beside a company.
-  struct Disturbance {
-    std::uint64_t rate = 0;  // 0: not found out yet
-    std::array<std::uint64_t, kMostBeside> others{};
-  };
   struct Company {
     std::uint32_t first = 0;  // in `members_`
     std::uint32_t count = 0;
@@ -104,6 +107,7 @@ class Companies {
   std::uint32_t FindWith(std::uint32_t company, std::uint32_t profile);
   std::uint32_t FindWithout(std::uint32_t company, std::uint32_t member);
   std::uint32_t Add(std::uint32_t company, std::uint32_t profile);
+  void MakePlaces(std::uint32_t company);
   const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 

@@ -155,7 +155,30 @@ class SoloRun {
   void List(std::uint32_t stream);
   void LookAtListed();
   void Look(std::uint32_t stream);
-  void RunAhead(std::uint32_t stream);
+  bool RunAhead(std::uint32_t stream);
+  // Of so many operations those that have been issued by then; the segment of all began at `begin`.
+  static std::uint32_t IssuedOf(const Item& first, std::uint32_t count, Time begin, Time time) {
+    const Item* const items = &first;
+    if (begin + items[count - 1].issued <= time) return count;
+    return static_cast<std::uint32_t>(std::upper_bound(items, items + count, time,
+                                                       [begin](Time time, const Item& item) {
+                                                         return time < begin + item.issued;
+                                                       }) -
+                                      items);
+  }
+  // The most operations for which it holds, which it does up to some number. Mostly that is all of
+  // them or few: `first` are tried first.
+  template <typename Holds>
+  static std::uint32_t Most(std::uint32_t count, std::uint32_t first, const Holds& holds) {
+    std::uint32_t most = 0;
+    std::uint32_t too_many = count + 1;
+    for (std::uint32_t next = std::min(count, first); most < count;) {
+      (holds(next) ? most : too_many) = next;
+      if (too_many - most <= 1) break;
+      next = too_many > count ? std::min(count, 4 * next) : most + (too_many - most) / 2;
+    }
+    return most;
+  }
   void CompleteChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
                      bool& row_open);
   // Whether a stream is past a record as often as is waited for.
@@ -180,6 +203,13 @@ class SoloRun {
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
   void NextItem(std::uint32_t stream);
   void ReachCollective(std::uint32_t stream, const Item& item);
+  // Which of its communicator's a collective is, from the prologue's first on.
+  std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const {
+    if (pass == 0) return item.other;
+    const std::uint32_t c = rank_.program->collectives[item.target].communicator;
+    return schedule_->prologue_collectives[c] + (pass - 1) * schedule_->step_collectives[c] +
+           item.other;
+  }
   void StartCollective(std::uint32_t stream, std::uint32_t communicator);
 
   // Work. True if it takes no time and is over.
@@ -192,6 +222,17 @@ class SoloRun {
     const SharedWork done = engine::SharedResources::Done(now_ - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
+
+  // Beside collectives that follow each other (solo_beside.cc).
+  Runner OnlyCollective() const;
+  Time NextOfOthers(Runner runner) const;
+  bool RunBeside(std::uint32_t stream, Runner runner);
+  bool EndBeside(std::uint32_t stream, Runner runner, Time until);
+  void ShareAlone(Runner runner);
+  bool IsPassed(const Item& item, std::uint32_t pass, Time issued, Time time) const;
+  void Pass(Stream& stream, const Item& item, Time issued);
+  bool IsFollowed(std::uint32_t communicator, Time end);
+  void FollowWithNext(std::uint32_t communicator);
 
   // Repetition of steps (solo_steps.cc).
   bool StepRepeats();
