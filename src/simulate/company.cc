@@ -119,7 +119,7 @@ Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint3
     place.known = 0;
   }
   if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
-  return {ends_.data() + place.ends, done_.data() + place.done};
+  return {ends_.data() + place.ends, done_.data() + place.done, place.known};
 }
 
 void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {

@@ -20,6 +20,7 @@ namespace stepcast::simulate {
 struct Offsets {
   const Time* ends = nullptr;
   const engine::SharedResources::Work* done = nullptr;  // by entry, then by member of the company
+  std::uint32_t known = 0;                              // the last entry
 };
 
 // Activities by their profiles (Schedule::profiles): which of them is who does not

@@ -80,18 +80,16 @@ bool SoloRun::RunBeside(std::uint32_t s, Runner runner) {
     const bool shares = other.activity == Activity::kShares;
     const Time limit = shares ? until : std::min(until, other.next);
     Offsets offsets;
-    const SharedResources::Work* done = nullptr;
     const auto undisturbed = [&](std::uint32_t operations) {
-      offsets = companies_.Beside(company_, item->chain, item->place + operations);
       const Time* const ends = offsets.ends + item->place;
       if (now_ + (ends[operations] - ends[0]) >= limit) return false;
-      done = offsets.done + item->place;
+      const SharedWork* const done = offsets.done + item->place;
       return !shares || done[operations] - done[0] < other.left;
     };
-    const std::uint32_t most = Most(chunk, 1, undisturbed);
+    const std::uint32_t most = Most(*item, chunk, 1, offsets, undisturbed);
     if (most > 0) {
       if (shares) {
-        done = offsets.done + item->place;
+        const SharedWork* const done = offsets.done + item->place;
         other.left -= done[most] - done[0];
       }
       CompleteChunk(s, most, now_, offsets, row_open);

@@ -346,8 +346,8 @@ void SoloRun::Look(std::uint32_t s) {
 }
 
 // Runs the operations that come next as long as nobody else does anything until they end but go on
-// with what he is at. What is left of the others' work is exact, as in the engine. True: there is no
-// more to look at.
+// with what he is at. What is left of the others' work is exact, as in the engine. True: there is
+// no more to look at.
 bool SoloRun::RunAhead(std::uint32_t s) {
   if (looked_at_ < ready_.size()) return false;
   // What comes after a step that is over may be of no interest any more.
@@ -396,11 +396,9 @@ bool SoloRun::RunAhead(std::uint32_t s) {
     for (std::size_t i = 0; i < count && start > now_; ++i) {
       waiting[i] = SharedResources::Done(start - now_, under_way_[sharers_[i]].rate);
     }
-    // After so many of them the others still go on, and nothing else has happened. Mostly that is
-    // so for all of them or for few.
+    // After so many of them the others still go on, and nothing else has happened.
     Offsets offsets;
     const auto undisturbed = [&](std::uint32_t operations) {
-      offsets = companies_.Beside(company_, item.chain, item.place + operations);
       const Time* const ends = offsets.ends + item.place;
       if (start + (ends[operations] - ends[0]) >= until) return false;
       const SharedWork* const before = offsets.done + item.place * count;
@@ -410,7 +408,7 @@ bool SoloRun::RunAhead(std::uint32_t s) {
       }
       return true;
     };
-    const std::uint32_t most = Most(chunk, count == 0 ? chunk : 1, undisturbed);
+    const std::uint32_t most = Most(item, chunk, count == 0 ? chunk : 1, offsets, undisturbed);
     const bool all = most == chunk;
     chunk = most;
     if (chunk == 0) break;
@@ -437,43 +435,37 @@ bool SoloRun::RunAhead(std::uint32_t s) {
   return false;
 }
 
-// So many operations of a chain have run one after the other from `start` on.
-void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
-                            const Offsets& offsets, bool& row_open) {
+// So many operations of a chain are recorded that have run one after the other from `start` on.
+void SoloRun::RecordChunk(std::uint32_t s, std::uint32_t count, Time start, const Offsets& offsets,
+                          bool& row_open) {
   Stream& stream = streams_[s];
   const Item& first = schedule_->items[stream.item];
   const Time ran = offsets.ends[first.place];
   const Time end = start + (offsets.ends[first.place + count] - ran);
-  Begun(stream.pass, start);
-  if (Recorded(stream.pass, first)) {
-    if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
-      const Time begin = segment_begins_[SegmentOf(stream.item, stream.pass)];
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const Item& item = schedule_->items[stream.item + i];
-        stream.issued = begin + item.issued;
-        stream.start = start + (offsets.ends[item.place] - ran);
-        stream.ready = stream.start;
-        AddRecord(s, stream.item + i, start + (offsets.ends[item.place + 1] - ran));
-      }
-      row_open = false;
-    } else if (row_open && rows_.back().phase == first.phase) {
-      rows_.back().end = end;
-      rows_.back().count += count;
-    } else {
-      rows_.push_back({.step = stream.pass - 1,
-                       .stream = static_cast<std::uint16_t>(s),
-                       .phase = first.phase,
-                       .start = start,
-                       .end = end,
-                       .first = stream.item,
-                       .count = count,
-                       .beside = company_});
-      row_open = true;
+  if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
+    const Time begin = segment_begins_[SegmentOf(stream.item, stream.pass)];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Item& item = schedule_->items[stream.item + i];
+      stream.issued = begin + item.issued;
+      stream.start = start + (offsets.ends[item.place] - ran);
+      stream.ready = stream.start;
+      AddRecord(s, stream.item + i, start + (offsets.ends[item.place + 1] - ran));
     }
+    row_open = false;
+  } else if (row_open && rows_.back().phase == first.phase) {
+    rows_.back().end = end;
+    rows_.back().count += count;
+  } else {
+    rows_.push_back({.step = stream.pass - 1,
+                     .stream = static_cast<std::uint16_t>(s),
+                     .phase = first.phase,
+                     .start = start,
+                     .end = end,
+                     .first = stream.item,
+                     .count = count,
+                     .beside = company_});
+    row_open = true;
   }
-  now_ = end;
-  stream.item += count - 1;
-  NextItem(s);
 }
 
 bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
@@ -514,13 +506,6 @@ void SoloRun::PassRecord(std::uint32_t stream, const Item& item) {
   }
 }
 
-// The operation that the stream runs is over.
-void SoloRun::Complete(std::uint32_t s) {
-  Stream& stream = streams_[s];
-  if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
-  NextItem(s);
-}
-
 void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
   const Stream& stream = streams_[s];
   AppendInOrder({schedule_->items[item].instruction, stream.pass - 1, stream.issued, stream.ready,
@@ -528,11 +513,10 @@ void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
                 timeline_.operations);
 }
 
-void SoloRun::NextItem(std::uint32_t s) {
+// The stream has come to the end of a pass.
+void SoloRun::NextPass(std::uint32_t s) {
   Stream& stream = streams_[s];
   const StreamRange& range = schedule_->streams[s];
-  ++stream.item;
-  if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;
   EndPass(stream.pass, now_);
   --still_in_pass_[stream.pass];
   stream.item = range.step;

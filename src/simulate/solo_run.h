@@ -166,21 +166,39 @@ class SoloRun {
                                                        }) -
                                       items);
   }
-  // The most operations for which it holds, which it does up to some number. Mostly that is all of
-  // them or few: `first` are tried first.
-  template <typename Holds>
-  static std::uint32_t Most(std::uint32_t count, std::uint32_t first, const Holds& holds) {
-    std::uint32_t most = 0;
-    std::uint32_t too_many = count + 1;
-    for (std::uint32_t next = std::min(count, first); most < count;) {
-      (holds(next) ? most : too_many) = next;
-      if (too_many - most <= 1) break;
-      next = too_many > count ? std::min(count, 4 * next) : most + (too_many - most) / 2;
+  // Of `count` operations of a chain, from this one on, how many end beside `company_` before it is
+  // disturbed. `undisturbed` says whether it is by so many, given the offsets from the first one
+  // on. Mostly it is by all of them or by few: `first` are looked at first.
+  template <typename Undisturbed>
+  std::uint32_t Most(const Item& item, std::uint32_t count, std::uint32_t first, Offsets& offsets,
+                     const Undisturbed& undisturbed) {
+    std::uint32_t most = 0, tried = 0;
+    do {
+      const std::uint32_t next = std::min(count, std::max(first, 4 * tried));
+      offsets = companies_.Beside(company_, item.chain, item.place + next);
+      tried = std::min(count, offsets.known - item.place);
+      if (!undisturbed(tried)) break;
+      most = tried;
+    } while (most < count);
+    while (tried - most > 1) {
+      const std::uint32_t middle = most + (tried - most) / 2;
+      (undisturbed(middle) ? most : tried) = middle;
     }
     return most;
   }
-  void CompleteChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
-                     bool& row_open);
+  // So many operations of a chain have run one after the other from `start` on.
+  void CompleteChunk(std::uint32_t s, std::uint32_t count, Time start, const Offsets& offsets,
+                     bool& row_open) {
+    Stream& stream = streams_[s];
+    const Item& first = schedule_->items[stream.item];
+    Begun(stream.pass, start);
+    if (Recorded(stream.pass, first)) RecordChunk(s, count, start, offsets, row_open);
+    now_ = start + (offsets.ends[first.place + count] - offsets.ends[first.place]);
+    stream.item += count - 1;
+    NextItem(s);
+  }
+  void RecordChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
+                   bool& row_open);
   // Whether a stream is past a record as often as is waited for.
   bool Reached(const WaitFor& wait_for) const {
     if (wait_for.count == 0) return true;
@@ -199,9 +217,20 @@ class SoloRun {
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void PassRecord(std::uint32_t stream, const Item& item);
-  void Complete(std::uint32_t stream);
+  // The operation that the stream runs is over.
+  void Complete(std::uint32_t s) {
+    const Stream& stream = streams_[s];
+    if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
+    NextItem(s);
+  }
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
-  void NextItem(std::uint32_t stream);
+  void NextItem(std::uint32_t s) {
+    Stream& stream = streams_[s];
+    const StreamRange& range = schedule_->streams[s];
+    ++stream.item;
+    if (stream.item == (stream.pass == 0 ? range.step : range.end)) NextPass(s);
+  }
+  void NextPass(std::uint32_t stream);
   void ReachCollective(std::uint32_t stream, const Item& item);
   // Which of its communicator's a collective is, from the prologue's first on.
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const {
