@@ -109,8 +109,9 @@ class SharedResources {
   __extension__ using Work = unsigned __int128;
   static constexpr int kRateBits = 38;
   static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
+  // `time` is not negative.
   static Work Done(Time time, std::uint64_t rate) {
-    return static_cast<Work>(rate) * static_cast<Work>(time.picoseconds());
+    return static_cast<Work>(rate) * static_cast<std::uint64_t>(time.picoseconds());
   }
   static Time TimeFor(Work work, std::uint64_t rate) {
     if (rate == kFullRate) {  // without a division

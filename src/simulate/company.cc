@@ -4,15 +4,31 @@
 
 #include "src/base/check.h"
 #include "src/cost/demand.h"
+#include "src/engine/fair_rates.h"
 
 namespace stepcast::simulate {
 
 using engine::SharedResources;
 
+static_assert(cost::kResources <= engine::kMostSharedByFew);
+
+namespace {
+
+// Room for so many more; what it holds from before does not matter.
+template <typename T>
+std::uint32_t Extend(std::vector<T>& entries, std::size_t& used, std::size_t more) {
+  const std::size_t first = used;
+  used += more;
+  if (used > entries.size()) entries.resize(2 * used);
+  return static_cast<std::uint32_t>(first);
+}
+
+}  // namespace
+
 void Companies::Reset(const Schedule& schedule) {
   schedule_ = &schedule;
   const bool known = id_ == schedule.id && own_ == schedule.own_profiles &&
-                     ends_.size() <= kMostEnds && !companies_.empty();
+                     ends_used_ <= kMostEnds && !companies_.empty();
   if (known && rounds_ == schedule.profile_rounds) return;
   id_ = schedule.id;
   rounds_ = schedule.profile_rounds;
@@ -23,14 +39,15 @@ void Companies::Reset(const Schedule& schedule) {
   if (known) {
     // Beside nobody all is as it was.
     companies_.resize(1);
+    companies_.front().with = 0;
     disturbances_.resize(own_);
     places_.resize(schedule.chains.size());
     return;
   }
   disturbances_.assign(own_, {});
   places_.assign(schedule.chains.size(), {});
-  ends_.clear();
-  done_.clear();
+  ends_used_ = 0;
+  done_used_ = 0;
   companies_.assign(1, {.places = 0, .disturbances = 0});
 }
 
@@ -46,7 +63,12 @@ std::uint32_t Companies::FindWith(std::uint32_t company, std::uint32_t profile) 
     const std::uint32_t last_profile = members_[last].profile;
     found = With(With(members_[last].without, profile), last_profile);
   }
-  with_[company * profiles_ + profile] = found;
+  std::uint32_t& row = companies_[company].with;
+  if (row == 0) {
+    row = static_cast<std::uint32_t>(with_.size());
+    with_.resize(with_.size() + profiles_, kNone);
+  }
+  with_[row + profile] = found;
   return found;
 }
 
@@ -63,29 +85,33 @@ std::uint32_t Companies::Add(std::uint32_t company, std::uint32_t profile) {
   const Company other = companies_[company];
   const auto first = static_cast<std::uint32_t>(members_.size());
   const std::uint32_t count = other.count + 1;
-  for (std::uint32_t i = 0; i < other.count; ++i) {
-    const Member member = members_[other.first + i];
-    members_.push_back({.profile = member.profile});
-  }
-  members_.push_back({.profile = profile, .without = company});
+  members_.resize(first + count);
+  Member* const members = members_.data() + first;
+  const Member* const others = members_.data() + other.first;
+  for (std::uint32_t i = 0; i < other.count; ++i) members[i].profile = others[i].profile;
+  members[other.count] = {.profile = profile, .without = company};
   // The engine itself says what would be.
-  probe_.Reset(cost::kResources, count);
-  for (SharedResources::Activity i = 0; i < count; ++i) {
-    probe_.Start(i, Time(), Seconds(1), schedule_->UsesOf(members_[first + i].profile));
-  }
-  probe_.Settle(Time());
-  for (SharedResources::Activity i = 0; i < count; ++i) {
-    members_[first + i].rate = probe_.rate_units(i);
+  if (count == 1) {
+    members[0].rate = SharedResources::kFullRate;
+  } else if (count == 2) {
+    members[0].rate = members[1].rate = engine::FairRateOfTwo(
+        schedule_->UsesOf(members[0].profile), schedule_->UsesOf(members[1].profile));
+  } else {
+    uses_.clear();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      uses_.push_back(schedule_->UsesOf(members[i].profile));
+    }
+    rates_.resize(count);
+    engine::FindFairRates(uses_, rates_);
+    for (std::uint32_t i = 0; i < count; ++i) members[i].rate = rates_[i];
   }
   companies_.push_back({.first = first, .count = count});
-  with_.resize(companies_.size() * profiles_, kNone);
   return static_cast<std::uint32_t>(companies_.size() - 1);
 }
 
-const Companies::Disturbance& Companies::DisturbanceOf(std::uint32_t company,
-                                                       std::uint32_t profile) {
+const Companies::Disturbance& Companies::FindDisturbance(std::uint32_t company,
+                                                         std::uint32_t profile) {
   const std::size_t at = companies_[company].disturbances + profile;
-  if (disturbances_[at].rate != 0) return disturbances_[at];
   const bool alone = schedule_->UsesOf(profile).empty();
   const std::uint32_t together = alone ? company : With(company, profile);
   const Member* const members = members_.data() + companies_[together].first;
@@ -106,11 +132,6 @@ void Companies::MakePlaces(std::uint32_t company) {
   disturbances_.resize(disturbances_.size() + own_);
 }
 
-const Companies::Disturbance& Companies::Beside(std::uint32_t company, std::uint32_t profile) {
-  if (companies_[company].places == kNone) MakePlaces(company);
-  return DisturbanceOf(company, profile);
-}
-
 Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
   if (companies_[company].places == kNone) MakePlaces(company);
   Place& place = places_[PlaceOfChain(company, chain)];
@@ -128,24 +149,27 @@ void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint
   Place& place = places_[PlaceOfChain(company, chain)];
   const auto costs = schedule_->CostsOf(schedule_->chains[chain]);
   if (place.ends == kNone) {
-    place.ends = static_cast<std::uint32_t>(ends_.size());
-    place.done = static_cast<std::uint32_t>(done_.size());
-    ends_.resize(ends_.size() + costs.size() + 1);
-    done_.resize(done_.size() + (costs.size() + 1) * others);
+    place.ends = Extend(ends_, ends_used_, costs.size() + 1);
+    place.done = Extend(done_, done_used_, (costs.size() + 1) * others);
+    ends_[place.ends] = Time();
+    for (std::size_t i = 0; i < others; ++i) done_[place.done + i] = 0;
   }
   std::array<std::uint64_t, kMostBeside> undisturbed{};
   for (std::size_t i = 0; i < others; ++i) undisturbed[i] = MembersOf(company)[i].rate;
-  for (; place.known < until; ++place.known) {
+  const Disturbance* const disturbances = disturbances_.data() + companies_[company].disturbances;
+  Time* ends = ends_.data() + place.ends + place.known;
+  SharedResources::Work* done = done_.data() + place.done + place.known * others;
+  for (; place.known < until; ++place.known, ++ends, done += others) {
     const Cost& cost = schedule_->costs[costs[place.known]];
-    const Disturbance& beside = DisturbanceOf(company, cost.profile);
+    const Disturbance& beside = disturbances[cost.profile].rate != 0
+                                    ? disturbances[cost.profile]
+                                    : FindDisturbance(company, cost.profile);
     const Time work =
         beside.rate == SharedResources::kFullRate
             ? cost.work
             : SharedResources::TimeFor(SharedResources::Done(cost.work, SharedResources::kFullRate),
                                        beside.rate);
-    Time* const end = ends_.data() + place.ends + place.known;
-    end[1] = end[0] + cost.latency + work;
-    SharedResources::Work* const done = done_.data() + place.done + place.known * others;
+    ends[1] = ends[0] + cost.latency + work;
     for (std::size_t i = 0; i < others; ++i) {
       done[others + i] = done[i] + SharedResources::Done(cost.latency, undisturbed[i]) +
                          SharedResources::Done(work, beside.others[i]);

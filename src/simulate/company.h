@@ -37,7 +37,7 @@ class Companies {
   void Reset(const Schedule& schedule);
 
   std::uint32_t With(std::uint32_t company, std::uint32_t profile) {
-    const std::uint32_t known = with_[company * profiles_ + profile];
+    const std::uint32_t known = with_[companies_[company].with + profile];
     return known != kNone ? known : FindWith(company, profile);
   }
   // `profile` is a member's.
@@ -65,7 +65,11 @@ class Companies {
     std::array<std::uint64_t, kMostBeside> others{};
   };
   // The company has no more members than kMostBeside. Stays until the next call.
-  const Disturbance& Beside(std::uint32_t company, std::uint32_t profile);
+  const Disturbance& Beside(std::uint32_t company, std::uint32_t profile) {
+    if (companies_[company].places == kNone) MakePlaces(company);
+    const Disturbance& known = disturbances_[companies_[company].disturbances + profile];
+    return known.rate != 0 ? known : FindDisturbance(company, profile);
+  }
 
   // Entries up to that before the chain's operation `until`, or more. The company has no more
   // members than kMostBeside. Stays until the next call.
@@ -80,7 +84,10 @@ class Companies {
   struct Company {
     std::uint32_t first = 0;  // in `members_`
     std::uint32_t count = 0;
-    // Where its entries begin in `places_` and in `disturbances_`, once something ran beside it.
+    // Where its entries begin in `with_`; those of the first row, which are all kNone, until
+    // somebody has joined it.
+    std::uint32_t with = 0;
+    // Where they begin in `places_` and in `disturbances_`, once something ran beside it.
     std::uint32_t places = kNone;
     std::uint32_t disturbances = 0;
   };
@@ -109,7 +116,7 @@ class Companies {
   std::uint32_t FindWithout(std::uint32_t company, std::uint32_t member);
   std::uint32_t Add(std::uint32_t company, std::uint32_t profile);
   void MakePlaces(std::uint32_t company);
-  const Disturbance& DisturbanceOf(std::uint32_t company, std::uint32_t profile);
+  const Disturbance& FindDisturbance(std::uint32_t company, std::uint32_t profile);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   const Schedule* schedule_ = nullptr;
@@ -120,12 +127,16 @@ class Companies {
   std::vector<Company> companies_;
   std::vector<Member> members_;      // by company, profiles descending
   std::vector<std::uint32_t> with_;  // by company, then profile; kNone: not found out yet
+  // Of a company that is being made.
+  std::vector<std::span<const engine::SharedResources::Use>> uses_;
+  std::vector<std::uint64_t> rates_;
   std::vector<Disturbance>
       disturbances_;           // by company beside which something ran, then own profile
   std::vector<Place> places_;  // by company beside which something ran, then chain
+  // So many entries count; what comes after them is room.
+  std::size_t ends_used_ = 0, done_used_ = 0;
   std::vector<Time> ends_;
   std::vector<engine::SharedResources::Work> done_;
-  engine::SharedResources probe_;
 };
 
 }  // namespace stepcast::simulate
