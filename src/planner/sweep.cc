@@ -110,13 +110,13 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& w
   bool readable = true;
   const auto evaluated =
       Evaluate({.count = grid.rows(),
-                .item = [&](std::int64_t index) { return ToText(grid.Row(index)); },
+                .item = [&](std::int64_t place) { return ToText(grid.Row(grid.RowAt(place))); },
                 .done =
-                    [&](std::int64_t index, const std::string& bytes) {
+                    [&](std::int64_t place, const std::string& bytes) {
                       auto row = ToSweepRow(bytes);
                       readable = row.has_value();
                       if (!readable) return false;
-                      result.rows[static_cast<std::size_t>(index)] = *std::move(row);
+                      result.rows[static_cast<std::size_t>(grid.RowAt(place))] = *std::move(row);
                       ++done;
                       if (progress) progress(done, result.known);
                       return true;

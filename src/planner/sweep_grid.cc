@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <unordered_set>
 
 #include "fmt/format.h"
@@ -12,6 +13,13 @@ namespace stepcast::planner {
 namespace {
 
 constexpr std::string_view kAll = "all";
+
+// The more a forecast can take over from one with another value of the key, the higher; 0: nothing
+// in particular.
+int Nearness(const SweepAxis& axis) {
+  if (axis.key == "cluster.nodes") return 2;
+  return axis.key == "training.micro_batch_size" ? 1 : 0;
+}
 
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
@@ -163,6 +171,11 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
     grid.strides_[i] = stride;
     stride *= static_cast<std::int64_t>(grid.axes_[i].values.size());
   }
+  grid.places_.resize(grid.axes_.size());
+  std::iota(grid.places_.begin(), grid.places_.end(), std::size_t{0});
+  std::stable_sort(grid.places_.begin(), grid.places_.end(), [&](std::size_t a, std::size_t b) {
+    return Nearness(grid.axes_[a]) < Nearness(grid.axes_[b]);
+  });
   return grid;
 }
 
@@ -170,6 +183,17 @@ const std::string& SweepGrid::Value(std::int64_t row, std::size_t axis) const {
   STEPCAST_CHECK(row >= 0 && row < rows_, "the row is one of the grid");
   const std::vector<std::string>& values = axes_[axis].values;
   return values[static_cast<std::size_t>(row / strides_[axis]) % values.size()];
+}
+
+std::int64_t SweepGrid::RowAt(std::int64_t place) const {
+  STEPCAST_CHECK(place >= 0 && place < rows_, "there are as many places as rows");
+  std::int64_t row = 0;
+  for (auto axis = places_.rbegin(); axis != places_.rend(); ++axis) {
+    const auto values = static_cast<std::int64_t>(axes_[*axis].values.size());
+    row += place % values * strides_[*axis];
+    place /= values;
+  }
+  return row;
 }
 
 std::vector<std::pair<std::string, std::string>> SweepGrid::Row(std::int64_t row) const {

@@ -36,6 +36,10 @@ class SweepGrid {
   std::int64_t rows() const { return rows_; }
   // The value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
+  // All rows, each at one place, in an order in which those stand together that have most in
+  // common: sizes of a micro-batch and numbers of nodes, which leave a program's instructions as
+  // they are, vary fastest, whatever the order of the axes is.
+  std::int64_t RowAt(std::int64_t place) const;
   // Key and value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;
 
@@ -44,6 +48,7 @@ class SweepGrid {
 
   std::vector<SweepAxis> axes_;
   std::vector<std::int64_t> strides_;  // rows between two values of an axis
+  std::vector<std::size_t> places_;    // axes, as RowAt varies them, slowest first
   std::int64_t rows_ = 1;
 };
 

@@ -140,5 +140,17 @@ RC_GTEST_PROP(SweepGridLaws, EveryCombinationIsOneRow, ()) {
   }
 }
 
+TEST(SweepGridTest, RowsThatHaveMostInCommonStandTogether) {
+  const auto grid = SweepGrid::Of({{"cluster.nodes", {"1", "2"}},
+                                   {"training.gradient_accumulation", {"1", "2", "4"}},
+                                   {"training.micro_batch_size", {"1", "8"}}});
+  ASSERT_TRUE(grid.has_value());
+  // Rows of one number of nodes are 6 apart from those of the other; accumulation varies slowest.
+  const std::vector<std::int64_t> expected = {0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11};
+  std::vector<std::int64_t> rows;
+  for (std::int64_t place = 0; place < grid->rows(); ++place) rows.push_back(grid->RowAt(place));
+  EXPECT_EQ(rows, expected);
+}
+
 }  // namespace
 }  // namespace stepcast::planner
