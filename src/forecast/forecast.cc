@@ -14,6 +14,7 @@
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/memory_times.h"
 #include "src/forecast/pool_courses.h"
 #include "src/forecast/prepared_programs.h"
 #include "src/forecast/step_counts.h"
@@ -306,32 +307,8 @@ struct Forecaster::Workspace {
   cost::PriceCache prices;
   simulate::Simulator simulator;
   UntimedPeaks peaks;
+  MemoryTimes memory_times;
 };
-
-namespace {
-
-// Whether the step that all later ones repeat shows when the last of them changes memory, though
-// nothing comes after that: nothing of the next step begins before the last change is over.
-bool ShowsMemoryOfLast(const DelayedReleases& delayed, const Timeline& timeline,
-                       const simulate::Repetition& repetition) {
-  const auto repeated = static_cast<std::uint32_t>(repetition.step);
-  const Time next = repetition.next_begins;
-  // In host order, hence in that of times; operations in that of their ends.
-  for (auto record = timeline.memory.rbegin(); record != timeline.memory.rend(); ++record) {
-    if (record->step > repeated) continue;
-    if (record->time > next) return false;
-    break;
-  }
-  for (auto record = timeline.operations.rbegin();
-       record != timeline.operations.rend() && record->end > next; ++record) {
-    if (record->step <= repeated && delayed.NumberOf(record->instruction) != program::kNone) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
 Forecaster::~Forecaster() = default;
@@ -367,8 +344,10 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   const auto records = [&] {
     if (prepared.kernels_delay) return simulate::Records::kAll;
     if (!figures) return simulate::Records::kRowsOfKernels;
-    return timed ? simulate::Records::kNoKernels : simulate::Records::kStepEnds;
+    return timed ? simulate::Records::kEnds : simulate::Records::kStepEnds;
   };
+  // Where one rank runs by itself, a few times tell when memory changes.
+  const bool alone = ranks->classes.size() == 1 && !ranks->carriage && !barrier;
   const auto run_once = [&](int steps, bool until_repetition) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // Where it takes time to issue something, no step is like the first: no figure but memory looks
@@ -377,20 +356,42 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
     options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
     options.records = records();
-    options.memory = timed;
+    options.memory = timed && !alone;
     options.until_repetition = until_repetition && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     return &timelines->front();
   };
+  MemoryTimes& memory_times = workspace_->memory_times;
+  const auto find_memory_times = [&](const Timeline& timeline) {
+    const simulate::Repetition* repetition = simulator.repetition();
+    memory_times.schedule = &prepared.schedule;
+    memory_times.delayed = &*prepared.delayed;
+    memory_times.steps = static_cast<std::uint32_t>(
+        repetition != nullptr ? static_cast<std::size_t>(repetition->step) + 1
+                              : timeline.step_ends.size());
+    memory_times.segments = simulator.segment_begins();
+    memory_times.step_ends = timeline.step_ends;
+    if (records() == simulate::Records::kEnds) {
+      memory_times.SetEnds(simulator.ends());
+    } else {
+      memory_times.SetEnds(std::span(timeline.operations));
+    }
+  };
   const auto run_steps = [&](int steps) {
     const Timeline* timeline = run_once(steps, true);
+    if (!timed || !alone) return timeline;
     const simulate::Repetition* repetition = simulator.repetition();
-    if (!timed || repetition == nullptr) return timeline;
-    if (repetition->host && ShowsMemoryOfLast(*prepared.delayed, *timeline, *repetition)) {
+    if (repetition == nullptr || repetition->host) find_memory_times(*timeline);
+    // The step that all later ones repeat must show when the last of them changes memory, though
+    // nothing comes after that: nothing of the next step begins before the last change is over.
+    if (repetition == nullptr ||
+        (repetition->host && memory_times.OverAt(repetition->next_begins))) {
       return timeline;
     }
-    return run_once(steps, false);
+    timeline = run_once(steps, false);
+    find_memory_times(*timeline);
+    return timeline;
   };
   auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
   KnownRun known{.delayed = timed ? &*prepared.delayed : nullptr};
@@ -428,10 +429,21 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
     if (!timed) return untimed_peak(capacity);
-    if (!IsTextbook(scenario)) return PeakOf(program, *run, capacity, expandable, known);
-    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
-    const auto peak = prepared.memory->HandedOut(program, *run, capacity, known);
-    return peak ? *peak : PeakHandedOut(program, *run, capacity, known);
+    const bool textbook = IsTextbook(scenario);
+    if (alone && textbook) {
+      if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+      if (const auto peak = prepared.memory->HandedOut(program, memory_times, capacity)) {
+        return *peak;
+      }
+    }
+    Timeline changes;
+    if (alone) {
+      changes = memory_times.Changes();
+      known.ends = memory_times.ends;
+    }
+    const Timeline& replayed = alone ? changes : *run;
+    return textbook ? PeakHandedOut(program, replayed, capacity, known)
+                    : PeakOf(program, replayed, capacity, expandable, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);

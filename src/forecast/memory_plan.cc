@@ -83,9 +83,6 @@ MemoryPlan::MemoryPlan(const Program& program, PoolCourses& courses)
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
     if (!concerns_memory(instruction)) continue;
-    if (instruction.opcode == Opcode::kAllocate) {
-      allocations_.push_back(static_cast<std::uint32_t>(step_.size()));
-    }
     instructions_.push_back(i);
     const bool was_own = own;
     if (instruction.opcode == Opcode::kAllocate) {
@@ -153,10 +150,7 @@ void MemoryPlan::FindKinds(const Program& program) {
   }
 }
 
-// False: there are too many that change.
-bool MemoryPlan::Learn(const Program& program) {
-  const std::size_t kinds = kinds_.size();
-  std::size_t changing = 0;
+void MemoryPlan::Learn(const Program& program) {
   for (Kind& kind : kinds_) {
     const program::Buffer& buffer = program.buffers[used_[kind.first]];
     if (kind.size != buffer.size.count() || kind.padding != buffer.padding.count() ||
@@ -167,7 +161,6 @@ bool MemoryPlan::Learn(const Program& program) {
       kind.padding = buffer.padding.count();
       kind.category = buffer.category;
     }
-    changing += kind.changes ? 1 : 0;
   }
   for (std::size_t i = 0; i < used_.size(); ++i) {
     const program::Buffer& buffer = program.buffers[used_[i]];
@@ -177,9 +170,14 @@ bool MemoryPlan::Learn(const Program& program) {
       continue;
     }
     SplitKinds(program);
-    break;
+    return;
   }
-  return changing + kinds_.size() - kinds <= kMostChanging;
+}
+
+bool MemoryPlan::TooManyChange() const {
+  return std::count_if(kinds_.begin(), kinds_.end(), [](const Kind& kind) {
+           return kind.changes;
+         }) > static_cast<std::ptrdiff_t>(kMostChanging);
 }
 
 void MemoryPlan::SplitKinds(const Program& program) {
@@ -425,158 +423,56 @@ std::int64_t MemoryPlan::Reserved(Pool& pool, bool small, int steps) {
 }
 
 std::optional<MemoryPeak> MemoryPlan::HandedOut(const Program& program, Bytes capacity) {
-  if (!regular_ || !Learn(program)) return std::nullopt;
+  if (!regular_) return std::nullopt;
+  Learn(program);
+  if (TooManyChange()) return std::nullopt;
   MemoryPeak peak = Peak();
   peak.reserved = peak.total;
   peak.fits = peak.total <= capacity;
   return peak;
 }
 
-void MemoryPlan::FindDelays(const DelayedReleases& delayed) {
-  delays_known_ = true;
-  ends_of_operations_.resize(delayed.count());
-  std::uint32_t allocation = 0;
-  for (std::uint32_t i = 0; i < step_.size(); ++i) {
-    if (!step_[i].release) ++allocation;
-    const auto uses = delayed.Of(instructions_[i]);
-    if (uses.empty()) continue;
-    delays_.push_back({.change = i,
-                       .allocation = allocation,
-                       .first = static_cast<std::uint32_t>(delay_uses_.size()),
-                       .last = static_cast<std::uint32_t>(delay_uses_.size() + uses.size())});
-    delay_uses_.insert(delay_uses_.end(), uses.begin(), uses.end());
-  }
-}
-
-// Records are in host order, one for each change: those of a step stand together.
-bool MemoryPlan::HasRecords(const program::Timeline& timeline, std::uint32_t step) const {
-  const std::size_t first = step * step_.size(), last = first + step_.size();
-  return last <= timeline.memory.size() && timeline.memory[first].step == step &&
-         timeline.memory[first].instruction == instructions_.front() &&
-         timeline.memory[last - 1].step == step &&
-         timeline.memory[last - 1].instruction == instructions_.back();
-}
-
-void MemoryPlan::FindLevels() {
-  std::int64_t held = 0;
-  for (const Change& change : prologue_) held += kinds_[kind_of_[change.buffer]].size;
-  levels_.clear();
-  levels_.push_back(held);
+void MemoryPlan::BuildLate(const MemoryTimes& times) {
+  late_kinds_ = kinds_.size();
+  staying_.assign(kinds_.size(), 0);
+  for (const Change& change : prologue_) ++staying_[kind_of_[change.buffer]];
+  std::vector<KindChange> changes;
+  changes.reserve(step_.size());
   for (const Change& change : step_) {
-    const std::int64_t size = kinds_[kind_of_[change.buffer]].size;
-    if (change.release) {
-      held -= size;
-    } else {
-      held += size;
-      levels_.push_back(held);
-    }
+    changes.push_back({.kind = kind_of_[change.buffer], .release = change.release});
   }
+  late_.Build(changes, instructions_, *times.delayed, *times.schedule);
 }
 
-// Which releases of the step are late. `next`: the first allocation of the next step. False: one is
-// so late that this one finds its buffer still held.
-bool MemoryPlan::FindHeldLonger(const program::Timeline& timeline, std::uint32_t step, Time next,
-                                const DelayedReleases& delayed) {
-  std::fill(ends_of_operations_.begin(), ends_of_operations_.end(), Time());
-  for (const program::OperationRecord& record : timeline.operations) {
-    if (record.step != step) continue;
-    const std::uint32_t number = delayed.NumberOf(record.instruction);
-    if (number != kNone) ends_of_operations_[number] = record.end;
+std::optional<MemoryPeak> MemoryPlan::HandedOut(const Program& program, const MemoryTimes& times,
+                                                Bytes capacity) {
+  if (!regular_) return std::nullopt;
+  Learn(program);
+  if (late_.schedule() != times.schedule->id || late_kinds_ != kinds_.size()) BuildLate(times);
+  kind_sizes_.clear();
+  std::int64_t held = 0;
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    kind_sizes_.push_back(kinds_[k].size);
+    held += staying_[k] * kinds_[k].size;
   }
-  held_longer_.clear();
-  const program::MemoryRecord* const records = timeline.memory.data() + step * step_.size();
-  const auto count = static_cast<std::uint32_t>(allocations_.size());
-  for (const Delay& delay : delays_) {
-    Time until = records[delay.change].time;
-    for (std::uint32_t use = delay.first; use < delay.last; ++use) {
-      until = std::max(until, ends_of_operations_[delay_uses_[use]]);
-    }
-    if (until == records[delay.change].time) continue;
-    // It is noticed at the first allocation after that, mostly a near one.
-    const auto before = [&](std::uint32_t place) {
-      return records[allocations_[place]].time < until;
-    };
-    std::uint32_t last = delay.allocation;
-    std::uint32_t far = 1;
-    for (; last + far <= count && before(last + far - 1); far *= 2) last += far;
-    const auto end = allocations_.begin() + std::min(last + far - 1, count);
-    last =
-        static_cast<std::uint32_t>(std::partition_point(allocations_.begin() + last, end,
-                                                        [&](std::uint32_t allocation) {
-                                                          return records[allocation].time < until;
-                                                        }) -
-                                   allocations_.begin());
-    if (last == count && until > next) return false;
-    if (last > delay.allocation) {
-      held_longer_.push_back({.change = delay.change, .first = delay.allocation, .last = last});
-    }
-  }
-  return true;
-}
-
-std::optional<MemoryPeak> MemoryPlan::HandedOut(const Program& program,
-                                                const program::Timeline& timeline, Bytes capacity,
-                                                const KnownRun& known) {
-  if (!regular_ || step_.empty() || !Learn(program)) return std::nullopt;
-  if (!delays_known_) FindDelays(*known.delayed);
-  FindLevels();
-  const std::vector<Time>& step_ends = timeline.step_ends;
-  const auto steps =
-      known.repeated ? *known.repeated + 1 : static_cast<std::uint32_t>(step_ends.size());
-  // The first allocation of a step.
-  const auto begin_of = [&](std::uint32_t step) {
-    const auto time = [&](std::uint32_t of) {
-      return timeline.memory[of * step_.size() + allocations_.front()].time;
-    };
-    if (step == step_ends.size()) return Time::Max();
-    return step < steps ? time(step) : time(step - 1) + (step_ends[step] - step_ends[step - 1]);
-  };
-  for (std::uint32_t step = 0; step < steps; ++step) {
-    if (!HasRecords(timeline, step)) return std::nullopt;
-  }
-  std::int64_t most = levels_.front();
-  std::size_t changes = 0;          // of the step until then
-  std::vector<std::uint32_t> late;  // releases before that, not heeded yet
-  for (std::uint32_t step = 0; step < steps; ++step) {
-    if (!FindHeldLonger(timeline, step, begin_of(step + 1), *known.delayed)) return std::nullopt;
-    late_.assign(levels_.size(), 0);
-    for (const HeldLonger& held : held_longer_) {
-      const std::int64_t size = kinds_[kind_of_[step_[held.change].buffer]].size;
-      late_[held.first] += size;
-      late_[held.last] -= size;
-    }
-    std::int64_t more = 0;
-    std::size_t best = allocations_.size();
-    for (std::size_t i = 0; i < allocations_.size(); ++i) {
-      more += late_[i];
-      if (levels_[i + 1] + more <= most) continue;
-      most = levels_[i + 1] + more;
-      best = i;
-    }
-    if (best == allocations_.size()) continue;
-    changes = allocations_[best] + std::size_t{1};
-    late.clear();
-    for (const HeldLonger& held : held_longer_) {
-      if (held.first <= best && best < held.last) late.push_back(held.change);
-    }
-  }
+  const auto most = late_.MostHeld(times, kind_sizes_, held);
+  if (!most) return std::nullopt;
   MemoryPeak peak;
-  const auto add = [&](const Change& change, bool more) {
-    const Kind& kind = kinds_[kind_of_[change.buffer]];
-    const std::int64_t sign = more ? 1 : -1;
-    peak.by_category[static_cast<std::size_t>(kind.category)] += Bytes(sign * kind.size);
-    peak.padding += Bytes(sign * kind.padding);
-  };
-  for (const Change& change : prologue_) add(change, true);
-  for (std::size_t i = 0; i < changes; ++i) add(step_[i], !step_[i].release);
-  for (const std::uint32_t change : late) add(step_[change], true);
-  peak.total = peak.reserved = Bytes(most);
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    const Kind& kind = kinds_[k];
+    const std::int64_t count = staying_[k] + most->counts[k];
+    peak.by_category[static_cast<std::size_t>(kind.category)] += Bytes(count * kind.size);
+    peak.padding += Bytes(count * kind.padding);
+  }
+  peak.total = peak.reserved = Bytes(most->total);
   peak.fits = peak.total <= capacity;
   return peak;
 }
 
 std::optional<MemoryPeak> MemoryPlan::Of(const Program& program, int steps, Bytes capacity) {
-  if (!regular_ || !Learn(program) || !LearnBlockSizes()) return std::nullopt;
+  if (!regular_) return std::nullopt;
+  Learn(program);
+  if (TooManyChange() || !LearnBlockSizes()) return std::nullopt;
   if (!pools_known_) FillPools();
   MemoryPeak peak = Peak();
   for (std::size_t p = 0; p < pools_.size(); ++p) {

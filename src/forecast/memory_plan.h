@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "src/base/bytes.h"
-#include "src/base/time.h"
 #include "src/engine/pool_course.h"
+#include "src/forecast/late_releases.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/memory_times.h"
 #include "src/forecast/pool_courses.h"
 #include "src/program/program.h"
-#include "src/program/timeline.h"
 
 namespace stepcast::forecast {
 
@@ -34,11 +34,10 @@ class MemoryPlan {
   // and go in other ways than a framework's. Requires that releases are not timed.
   std::optional<MemoryPeak> HandedOut(const program::Program& program, Bytes capacity);
   std::optional<MemoryPeak> Of(const program::Program& program, int steps, Bytes capacity);
-  // What PeakHandedOut says of a run, if releases are timed; known.delayed must be given. Nothing,
-  // too, where what one step releases is still held in the next.
-  std::optional<MemoryPeak> HandedOut(const program::Program& program,
-                                      const program::Timeline& timeline, Bytes capacity,
-                                      const KnownRun& known);
+  // What PeakHandedOut says of a run, if releases are timed. Nothing, too, where what one step
+  // releases is still held in the next.
+  std::optional<MemoryPeak> HandedOut(const program::Program& program, const MemoryTimes& times,
+                                      Bytes capacity);
 
  private:
   // An allocation or release; buffers are numbered by used_.
@@ -83,16 +82,13 @@ class MemoryPlan {
 
   bool IsRegular() const;
   void FindKinds(const program::Program& program);
-  bool Learn(const program::Program& program);
+  void Learn(const program::Program& program);
+  bool TooManyChange() const;
   void SplitKinds(const program::Program& program);
   bool LearnBlockSizes();
   void FindMoments();
   MemoryPeak Peak();
-  void FindDelays(const DelayedReleases& delayed);
-  bool HasRecords(const program::Timeline& timeline, std::uint32_t step) const;
-  void FindLevels();
-  bool FindHeldLonger(const program::Timeline& timeline, std::uint32_t step, Time next,
-                      const DelayedReleases& delayed);
+  void BuildLate(const MemoryTimes& times);
   void FillPools();
   void PlaceWhatStays(Pool& pool, bool small);
   std::int64_t Reserved(Pool& pool, bool small, int steps);
@@ -111,27 +107,12 @@ class MemoryPlan {
   std::vector<Moment> moments_;
   bool moments_known_ = false;
 
-  // Releases that wait for operations.
-  struct Delay {
-    std::uint32_t change = 0;           // in step_
-    std::uint32_t allocation = 0;       // the first one after it
-    std::uint32_t first = 0, last = 0;  // of delay_uses_: the operations, as DelayedReleases counts
-  };
-  // One that was late, and the allocations of its step that found its buffer still held.
-  struct HeldLonger {
-    std::uint32_t change = 0;
-    std::uint32_t first = 0, last = 0;
-  };
+  // Of programs whose releases wait for operations.
   std::vector<program::Index> instructions_;  // of step_
-  std::vector<std::uint32_t> allocations_;    // in step_
-  std::vector<Delay> delays_;
-  std::vector<std::uint32_t> delay_uses_;
-  bool delays_known_ = false;
-  // Room. What is handed out after each allocation if nothing is late, and what comes to that or
-  // goes at each; when the operations of a step ended.
-  std::vector<std::int64_t> levels_, late_;
-  std::vector<HeldLonger> held_longer_;
-  std::vector<Time> ends_of_operations_;
+  LateReleases late_;
+  std::size_t late_kinds_ = 0;         // so many kinds there were when it was built
+  std::vector<std::int32_t> staying_;  // by kind: buffers that the prologue allocates
+  std::vector<std::int64_t> kind_sizes_;
 
   std::vector<BlockSize> block_sizes_;
   std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large

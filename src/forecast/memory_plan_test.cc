@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/base/time.h"
+#include "src/cost/prices.h"
 #include "src/forecast/memory_timeline.h"
+#include "src/forecast/memory_times.h"
 #include "src/forecast/pool_courses.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/simulate/schedule.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -196,14 +200,20 @@ RC_GTEST_PROP(MemoryPlanProperty, IsWhatAReplayTells, ()) {
 }
 
 // The program with a collective before some releases, on another stream that is recorded on their
-// buffers.
+// buffers. The host waits here and there.
 Program WithCollectives(const Program& program) {
   Program late = program;
   late.streams.push_back({"communication"});
+  late.communicators.resize(1);
   late.collectives.resize(1);
+  late.collectives.front().communicator = 0;
+  late.events.resize(1);
   late.step.clear();
   const auto other = static_cast<std::uint16_t>(program.streams.size());
   for (const program::Instruction& instruction : program.step) {
+    if (*rc::gen::inRange(0, 3) == 0) {
+      late.step.push_back(On(Opcode::kHostWaitEvent, 0, 0, instruction.micro_batch));
+    }
     if (instruction.opcode == Opcode::kRelease && *rc::gen::arbitrary<bool>()) {
       program::Instruction collective = On(Opcode::kCollective, other, 0, instruction.micro_batch);
       collective.first_use = static_cast<program::Index>(late.uses.size());
@@ -218,53 +228,125 @@ Program WithCollectives(const Program& program) {
   return late;
 }
 
-program::Timeline AnyTimeline(const Program& program, std::uint32_t steps, std::uint32_t recorded) {
+// A run, as records and as what decides when memory changes.
+struct AnyRun {
   program::Timeline timeline;
+  std::vector<Time> segments;
+};
+
+AnyRun AnyRunOf(const Program& program, const simulate::Schedule& schedule, std::uint32_t steps,
+                std::uint32_t recorded) {
+  AnyRun run;
   const auto microseconds = [](int most) { return Microseconds(*rc::gen::inRange(0, most)); };
+  const int longest_wait = *rc::gen::element(4, 12);
+  program::Timeline& timeline = run.timeline;
   Time now, end;
   for (std::uint32_t step = 0; step < recorded; ++step) {
+    std::size_t s = schedule.prologue_segments;
+    std::uint32_t item = 0;  // of the host, in the segment
+    const auto begin = [&] {
+      now += microseconds(longest_wait);
+      run.segments.push_back(now);
+      item = schedule.segments[s].first_item;
+    };
+    begin();
     for (program::Index i = 0; i < program.step.size(); ++i) {
-      const Opcode opcode = program.step[i].opcode;
-      if (opcode == Opcode::kCollective) {
-        timeline.operations.push_back(
-            {.instruction = i, .step = step, .start = now, .end = now + microseconds(20)});
-        end = std::max(end, timeline.operations.back().end);
-      } else if (opcode != Opcode::kRecordStream) {
-        now += microseconds(4);
-        timeline.memory.push_back({.instruction = i, .step = step, .time = now});
+      switch (program.step[i].opcode) {
+        case Opcode::kCollective:
+          timeline.operations.push_back(
+              {.instruction = i, .step = step, .start = now, .end = now + microseconds(20)});
+          end = std::max(end, timeline.operations.back().end);
+          break;
+        case Opcode::kAllocate:
+        case Opcode::kRelease:
+          timeline.memory.push_back(
+              {.instruction = i, .step = step, .time = now + schedule.host_items[item++].begin});
+          break;
+        case Opcode::kHostWaitEvent:
+          now += schedule.segments[s++].length;
+          begin();
+          break;
+        default:
+          break;
       }
     }
+    now += schedule.segments[s].length;
     end = std::max(end, now);
     if (*rc::gen::arbitrary<bool>()) now = end;
     timeline.step_ends.push_back(end);
   }
+  // The host has done with a step before it begins the next.
+  const Time last_began = run.segments[run.segments.size() / recorded * (recorded - 1)];
+  const Time interval = std::max(Microseconds(50), now - last_began);
   while (timeline.step_ends.size() < steps) {
-    timeline.step_ends.push_back(timeline.step_ends.back() + Microseconds(50));
+    timeline.step_ends.push_back(timeline.step_ends.back() + interval);
   }
-  return timeline;
+  return run;
 }
 
-// Where releases wait for operations, whether all steps are recorded or the rest is a repetition.
+// Where releases wait for operations, whether all steps were run or the rest is a repetition.
 RC_GTEST_PROP(MemoryPlanProperty, IsWhatATimedReplayTells, (bool repeats)) {
   AnyProgram any = Any();
   any.program = WithCollectives(any.program);
   const DelayedReleases delayed(any.program);
   PoolCourses courses;
   MemoryPlan plan(any.program, courses);
+  simulate::Schedule schedule;
   int said = 0;
   for (const std::int64_t ranks : {8, 3, 24}) {
     const Program program = any.For(ranks);
+    if (schedule.id == 0 || *rc::gen::arbitrary<bool>()) {
+      cost::Prices prices;
+      prices.collectives.resize(1);
+      prices.issue_collective = Microseconds(*rc::gen::element(0, 0, 1, 5));
+      schedule.Build(program, prices);
+    }
     const auto recorded = *rc::gen::inRange<std::uint32_t>(1, 4);
     const std::uint32_t steps = repeats ? 4 : recorded;
-    const program::Timeline timeline = AnyTimeline(program, steps, recorded);
+    const AnyRun run = AnyRunOf(program, schedule, steps, recorded);
+    MemoryTimes times{.schedule = &schedule,
+                      .delayed = &delayed,
+                      .steps = recorded,
+                      .segments = run.segments,
+                      .step_ends = run.timeline.step_ends};
+    times.SetEnds(std::span(run.timeline.operations));
     KnownRun known{.delayed = &delayed};
     if (repeats) known.repeated = recorded - 1;
-    const auto peak = plan.HandedOut(program, timeline, MiB(300), known);
+    const MemoryPeak expected = PeakHandedOut(program, run.timeline, MiB(300), known);
+    known.ends = times.ends;
+    CheckSame(PeakHandedOut(program, times.Changes(), MiB(300), known), expected);
+    const auto peak = plan.HandedOut(program, times, MiB(300));
     if (!peak) continue;
     ++said;
-    CheckSame(*peak, PeakHandedOut(program, timeline, MiB(300), known));
+    CheckSame(*peak, expected);
   }
   RC_TAG(said > 0 ? "told" : "left to a replay");
+}
+
+// Whether all that concerns memory is over.
+RC_GTEST_PROP(MemoryPlanProperty, TimesAreOverWhenTheirRecordsAre, ()) {
+  AnyProgram any = Any();
+  const Program program = WithCollectives(any.program);
+  const DelayedReleases delayed(program);
+  cost::Prices prices;
+  prices.collectives.resize(1);
+  prices.issue_collective = Microseconds(*rc::gen::element(0, 1, 5));
+  simulate::Schedule schedule;
+  schedule.Build(program, prices);
+  const AnyRun run = AnyRunOf(program, schedule, 2, 2);
+  MemoryTimes times{.schedule = &schedule,
+                    .delayed = &delayed,
+                    .steps = 2,
+                    .segments = run.segments,
+                    .step_ends = run.timeline.step_ends};
+  times.SetEnds(std::span(run.timeline.operations));
+  Time last;
+  if (!run.timeline.memory.empty()) last = run.timeline.memory.back().time;
+  for (const program::OperationRecord& record : run.timeline.operations) {
+    last = std::max(last, record.end);
+  }
+  RC_ASSERT(times.OverAt(last));
+  RC_ASSERT(last == Time() || !times.OverAt(last - Picoseconds(1)));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -374,11 +375,12 @@ template <typename AnyHoldings>
 class TimedReplay {
  public:
   TimedReplay(const Program& program, const Timeline& timeline, const DelayedReleases& delayed,
-              std::optional<std::uint32_t> repeated, AnyHoldings& holdings)
+              const KnownRun& known, AnyHoldings& holdings)
       : program_(program),
         timeline_(timeline),
         delayed_(delayed),
-        repeated_(repeated),
+        repeated_(known.repeated),
+        known_ends_(known.ends),
         holdings_(holdings),
         steps_(timeline.step_ends.size()) {}
 
@@ -420,16 +422,24 @@ class TimedReplay {
   void FindEnds() {
     ends_.assign(delayed_.count() * steps_, Time());
     if (ends_.empty()) return;
+    for (std::size_t i = 0; i < known_ends_.size(); ++i) {
+      SetEnd(static_cast<std::uint32_t>(i % delayed_.count()),
+             static_cast<std::uint32_t>(i / delayed_.count()), known_ends_[i]);
+    }
+    if (!known_ends_.empty()) return;
     for (const program::OperationRecord& record : timeline_.operations) {
       if (repeated_ && record.step > *repeated_) continue;
       const std::uint32_t number = delayed_.NumberOf(record.instruction);
-      if (number == kNone) continue;
-      ends_[number * steps_ + record.step] = record.end;
-      if (record.step != repeated_) continue;
-      for (std::size_t step = record.step + 1; step < steps_; ++step) {
-        ends_[number * steps_ + step] =
-            record.end + (timeline_.step_ends[step] - timeline_.step_ends[record.step]);
-      }
+      if (number != kNone) SetEnd(number, record.step, record.end);
+    }
+  }
+
+  void SetEnd(std::uint32_t number, std::uint32_t step, Time end) {
+    ends_[number * steps_ + step] = end;
+    if (step != repeated_) return;
+    for (std::size_t later = step + 1; later < steps_; ++later) {
+      ends_[number * steps_ + later] =
+          end + (timeline_.step_ends[later] - timeline_.step_ends[step]);
     }
   }
 
@@ -479,6 +489,7 @@ class TimedReplay {
   const Timeline& timeline_;
   const DelayedReleases& delayed_;
   const std::optional<std::uint32_t> repeated_;
+  const std::span<const Time> known_ends_;
   AnyHoldings& holdings_;
   const std::size_t steps_;
   std::vector<Time> ends_;        // by number, then step
@@ -489,11 +500,11 @@ template <typename AnyHoldings>
 void ReplayTimeline(const Program& program, const Timeline& timeline, AnyHoldings& holdings,
                     const KnownRun& known = {}) {
   if (known.delayed != nullptr) {
-    TimedReplay(program, timeline, *known.delayed, known.repeated, holdings).Run();
+    TimedReplay(program, timeline, *known.delayed, known, holdings).Run();
     return;
   }
   const DelayedReleases delayed(program);
-  TimedReplay(program, timeline, delayed, known.repeated, holdings).Run();
+  TimedReplay(program, timeline, delayed, known, holdings).Run();
 }
 
 // `replay` goes through a run with an allocator that has so much.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/time.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -59,6 +60,9 @@ struct KnownRun {
   const DelayedReleases* delayed = nullptr;  // the program's
   // All steps after this one repeat it, and the timeline has but their ends.
   std::optional<std::uint32_t> repeated{};
+  // When the operations ended that `delayed` numbers, step by step: those steps of which there are
+  // records. Empty: the timeline has records of them, too.
+  std::span<const Time> ends{};
 };
 
 // `capacity`: what the device has for the allocator's segments. Where not everything fits,

@@ -30,6 +30,14 @@ const Repetition* Simulator::repetition() const {
   return was_solo_ ? solo_->repetition() : nullptr;
 }
 
+std::span<const Time> Simulator::segment_begins() const {
+  return was_solo_ ? solo_->segment_begins() : std::span<const Time>();
+}
+
+std::span<const EndRecord> Simulator::ends() const {
+  return was_solo_ ? solo_->ends() : std::span<const EndRecord>();
+}
+
 std::span<const KernelRow> Simulator::rows() const {
   return was_solo_ ? solo_->rows() : std::span<const KernelRow>();
 }

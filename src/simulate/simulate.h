@@ -55,6 +55,7 @@ enum class Records : std::uint8_t {
   // meanwhile, are kept together (Simulator::rows).
   kRowsOfKernels,
   kNoKernels,  // neither kernels nor waits
+  kEnds,       // nor of others more than when they ended (Simulator::ends)
   kStepEnds,   // nothing else
 };
 
@@ -91,6 +92,12 @@ struct KernelRow {
   Time start, end;
   // Which: for Simulator::Expand.
   std::uint32_t first = 0, count = 0, beside = 0;
+};
+// When an operation of a step ended.
+struct EndRecord {
+  program::Index instruction = program::kNone;
+  std::uint32_t step = 0;
+  Time end;
 };
 struct KernelRun {
   program::Index instruction = program::kNone;
@@ -143,6 +150,13 @@ class Simulator {
                                                                  const Options& options);
   // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
+  // When the host began its segments (Schedule::segments) in the last run, those of the first step
+  // first, as far as they are known: in a step that was run, or repeats itself with all that its
+  // host does, all of them. What it does in a segment comes so long after its begin as the schedule
+  // says. Only where one class ran by itself; else nothing.
+  std::span<const Time> segment_begins() const;
+  // Of the last run, in any order; with kEnds, where one class ran by itself.
+  std::span<const EndRecord> ends() const;
   // Of the first class in the last run, in the order of their ends; with kRowsOfKernels.
   std::span<const KernelRow> rows() const;
   // Appends a row's kernels, the first one first.

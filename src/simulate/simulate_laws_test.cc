@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "src/program/program.h"
 #include "src/program/test_program.h"
 #include "src/program/timeline.h"
+#include "src/simulate/schedule.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::simulate {
@@ -685,6 +687,66 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedPhaseLeavesTheRecordsOfItsStep, ()) {
   // After the step's end it may be that of another operation than the first.
   RC_ASSERT(repetition->next_begins == begins ||
             std::min(repetition->next_begins, begins) >= ends[last]);
+}
+
+// When segments began and operations ended is all that it takes to tell when memory changed and
+// what its releases waited for, also where layers were skipped or a phase repeats itself.
+RC_GTEST_PROP(SimulateLaws, BeginsAndEndsAreThoseOfTheRecords, ()) {
+  Case any = AnyPhases();
+  const Timeline full = RunCase(any);
+  any.options.records = Records::kEnds;
+  any.options.memory = false;
+  any.options.until_repetition = *rc::gen::arbitrary<bool>();
+  Simulator simulator;
+  const RankClass one = {&any.program, &any.prices, 0};
+  const auto timelines = simulator.Run({&one, 1}, any.options);
+  RC_ASSERT(timelines.has_value());
+  const Timeline& shorter = timelines->front();
+  RC_ASSERT(shorter.operations.empty() && shorter.memory.empty() && shorter.waits.empty());
+  RC_ASSERT(
+      std::equal(full.step_ends.begin(), full.step_ends.end() - 1, shorter.step_ends.begin()));
+  const auto* const repetition = simulator.repetition();
+  const auto last =
+      static_cast<std::uint32_t>(repetition != nullptr ? repetition->step : any.options.steps - 1);
+  RC_TAG(repetition != nullptr ? static_cast<int>(last) : -1);
+
+  using Moment = std::tuple<std::uint32_t, Index, Time>;
+  Schedule schedule;
+  schedule.Build(any.program, any.prices);
+  const std::span segments = std::span(schedule.segments).subspan(schedule.prologue_segments);
+  std::vector<Moment> changes, expected_changes;
+  for (std::uint32_t step = 0; step <= last; ++step) {
+    const std::size_t first = step * segments.size();
+    RC_ASSERT(simulator.segment_begins().size() >= first + segments.size());
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      for (std::uint32_t item = 0; item < segments[i].item_count; ++item) {
+        const HostItem& host_item = schedule.host_items[segments[i].first_item + item];
+        if (host_item.is_task) continue;
+        changes.emplace_back(step, host_item.instruction,
+                             simulator.segment_begins()[first + i] + host_item.begin);
+      }
+    }
+  }
+  for (const program::MemoryRecord& record : full.memory) {
+    if (record.step <= last) {
+      expected_changes.emplace_back(record.step, record.instruction, record.time);
+    }
+  }
+  RC_CLASSIFY(!changes.empty(), "memory changes");
+  RC_ASSERT(changes == expected_changes);
+
+  std::vector<Moment> ends, expected_ends;
+  for (const EndRecord& record : simulator.ends()) {
+    if (record.step <= last) ends.emplace_back(record.step, record.instruction, record.end);
+  }
+  for (const OperationRecord& record : full.operations) {
+    if (record.step > last) continue;
+    if (any.program.step[record.instruction].opcode == Opcode::kKernel) continue;
+    expected_ends.emplace_back(record.step, record.instruction, record.end);
+  }
+  std::sort(ends.begin(), ends.end());
+  std::sort(expected_ends.begin(), expected_ends.end());
+  RC_ASSERT(ends == expected_ends);
 }
 
 // What is left out of the records changes nothing of the others. (Layers that repeat are then

@@ -255,20 +255,8 @@ void SoloRun::Skip(std::uint32_t layers) {
       host_wait_for_ = Resolve(segment.target, segment.other, segment.step_before, host_pass_);
     }
   }
-  // ... operations, ...
-  const std::size_t operations = next_.operations;
-  for (std::uint32_t layer = 1; layer <= layers; ++layer) {
-    for (std::size_t i = layer_.operations; i < operations; ++i) {
-      program::OperationRecord record = timeline_.operations[i];
-      const Distance& distance = distances_[rank_.program->step[record.instruction].stream];
-      record.instruction += layer * distance.instructions;
-      record.issued += (distance.segments > 0 ? time : distance.issued) * layer;
-      record.ready += time * layer;
-      record.start += time * layer;
-      record.end += time * layer;
-      AppendInOrder(record, timeline_.operations);
-    }
-  }
+  // ... and operations.
+  RecordLayers(layers);
   // Everybody is where he would be then.
   now_ += all;
   if (held_up_by_issue_ > layer_.time) held_up_by_issue_ += all;
@@ -309,6 +297,38 @@ void SoloRun::Skip(std::uint32_t layers) {
     if (work.activity == Activity::kNone) continue;
     work.next += all;
     work.since += all;
+  }
+}
+
+// The operations of layers like the last one.
+void SoloRun::RecordLayers(std::uint32_t layers) {
+  const Time time = next_.time - layer_.time;
+  const auto distance_of = [this](Index instruction) -> const Distance& {
+    return distances_[rank_.program->step[instruction].stream];
+  };
+  if (options_.records == Records::kEnds) {
+    for (std::size_t i = layer_.operations; i < next_.operations; ++i) {
+      EndRecord record = ends_[i];
+      const Index further = distance_of(record.instruction).instructions;
+      for (std::uint32_t layer = 0; layer < layers; ++layer) {
+        record.instruction += further;
+        record.end += time;
+        ends_.push_back(record);
+      }
+    }
+    return;
+  }
+  for (std::uint32_t layer = 1; layer <= layers; ++layer) {
+    for (std::size_t i = layer_.operations; i < next_.operations; ++i) {
+      program::OperationRecord record = timeline_.operations[i];
+      const Distance& distance = distance_of(record.instruction);
+      record.instruction += layer * distance.instructions;
+      record.issued += (distance.segments > 0 ? time : distance.issued) * layer;
+      record.ready += time * layer;
+      record.start += time * layer;
+      record.end += time * layer;
+      AppendInOrder(record, timeline_.operations);
+    }
   }
 }
 

@@ -102,6 +102,7 @@ void SoloRun::SetUp() {
   held_up_by_issue_ = Time();
   repetition_.reset();
   rows_.clear();
+  ends_.clear();
   timeline_.operations.clear();
   timeline_.waits.clear();
   timeline_.memory.clear();
@@ -220,14 +221,12 @@ bool SoloRun::AdvanceHost() {
 
 void SoloRun::BeginSegment() {
   segment_begins_.push_back(host_clock_);
-  if (!InRecordedStep(host_pass_) || (!options_.memory && options_.records == Records::kStepEnds)) {
-    return;
-  }
   const Segment& segment = schedule_->segments[host_segment_];
+  if (!options_.memory && (!segment.has_tasks || options_.records == Records::kStepEnds)) return;
+  if (!InRecordedStep(host_pass_)) return;
   const std::uint32_t step = host_pass_ - 1;
   const std::span items(schedule_->host_items.data() + segment.first_item, segment.item_count);
   if (!segment.has_tasks) {
-    if (!options_.memory) return;
     const std::size_t before = timeline_.memory.size();
     timeline_.memory.resize(before + items.size());
     program::MemoryRecord* record = timeline_.memory.data() + before;
@@ -508,6 +507,10 @@ void SoloRun::PassRecord(std::uint32_t stream, const Item& item) {
 
 void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
   const Stream& stream = streams_[s];
+  if (options_.records == Records::kEnds) {
+    ends_.push_back({schedule_->items[item].instruction, stream.pass - 1, end});
+    return;
+  }
   AppendInOrder({schedule_->items[item].instruction, stream.pass - 1, stream.issued, stream.ready,
                  stream.start, end},
                 timeline_.operations);
@@ -628,7 +631,8 @@ void SoloRun::RecordWhatIsUnderWay() {
     const Item& item = schedule_->items[stream.item];
     const bool runs =
         stream.state == StreamState::kUnderWay && under_way_[s].activity != Activity::kLooksLater;
-    if ((runs || stream.state == StreamState::kAtCollective) && Recorded(stream.pass, item)) {
+    if ((runs || stream.state == StreamState::kAtCollective) && Recorded(stream.pass, item) &&
+        options_.records != Records::kEnds) {
       const Time start = runs ? stream.start : Time::Max();
       timeline_.operations.push_back(
           {item.instruction, stream.pass - 1, stream.issued, stream.ready, start, Time::Max()});
@@ -644,7 +648,13 @@ void SoloRun::RecordWhatIsUnderWay() {
 
 // What the host did takes its place among what the streams did.
 void SoloRun::FinishTimeline() {
-  Merge(tasks_, timeline_.operations);
+  if (options_.records == Records::kEnds) {
+    for (const OperationRecord& task : tasks_) {
+      ends_.push_back({task.instruction, task.step, task.end});
+    }
+  } else {
+    Merge(tasks_, timeline_.operations);
+  }
   Merge(host_wait_records_, timeline_.waits);
   // A step that finds nothing to do is over when the one before it is.
   std::vector<Time>& ends = timeline_.step_ends;

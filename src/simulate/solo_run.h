@@ -28,6 +28,12 @@ class SoloRun {
   const program::Timeline& Go(const RankClass& rank, const Options& options);
   program::Timeline Take() { return std::move(timeline_); }
   std::span<const KernelRow> rows() const { return rows_; }
+  // As Simulator has them.
+  std::span<const Time> segment_begins() const {
+    const std::span<const Time> all(segment_begins_);
+    return all.subspan(std::min<std::size_t>(schedule_->prologue_segments, all.size()));
+  }
+  std::span<const EndRecord> ends() const { return ends_; }
   void Expand(const KernelRow& row, std::vector<KernelRun>& kernels) const;
   void AddDurations(const KernelRow& row, std::span<Time> by_kernel) const;
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
@@ -284,6 +290,7 @@ class SoloRun {
   std::uint32_t SegmentsAlike(std::uint32_t distance) const;
   bool WaitFollows(const WaitFor& before, const WaitFor& after) const;
   void Skip(std::uint32_t layers);
+  void RecordLayers(std::uint32_t layers);
   void KnowWhenReached(std::uint32_t layers);
 
   bool InRecordedStep(std::uint32_t pass) const {
@@ -295,7 +302,7 @@ class SoloRun {
   bool WaitsRecorded(std::uint32_t pass) const { return KernelsRecorded(pass); }
   bool Recorded(std::uint32_t pass, const Item& item) const {
     return KernelsRecorded(pass) ||
-           (options_.records == Records::kNoKernels && InRecordedStep(pass) && !item.is_kernel);
+           (options_.records < Records::kStepEnds && InRecordedStep(pass) && !item.is_kernel);
   }
   void Begun(std::uint32_t pass, Time start) {
     if (pass > last_begun_) last_begins_ = Time::Max();
@@ -358,6 +365,7 @@ class SoloRun {
   std::optional<Repetition> repetition_;
 
   std::vector<KernelRow> rows_;
+  std::vector<EndRecord> ends_;  // kEnds: in place of operations
   program::Timeline timeline_;
 };
 

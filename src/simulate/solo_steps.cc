@@ -83,7 +83,7 @@ bool SoloRun::PhaseRepeats(std::uint32_t s) {
     const std::optional<bool> host = ComesAgain(next_, phase.state);
     if (!host) return false;
     const Time interval = phase.state.time - next_.time;
-    if (options_.records == Records::kNoKernels || options_.memory) {
+    if (options_.records < Records::kStepEnds || options_.memory) {
       // The step that stands for the others is recorded in full.
       if (!*host || last_begun_ != ended + 1 || !InRecordedStep(stream.pass - 1)) return false;
       RecordAgain(next_, phase.state);
@@ -114,6 +114,9 @@ void SoloRun::RecordAgain(const State& before, const State& after) {
     const program::MemoryRecord& record = timeline_.memory[i];
     *to++ = {record.instruction, record.step + 1, record.time + interval};
   }
+  for (std::size_t i = before.segments_begun; i < after.segments_begun; ++i) {
+    segment_begins_.push_back(segment_begins_[i] + interval);
+  }
   const auto later = [interval](program::OperationRecord record) {
     ++record.step;
     record.issued += interval;
@@ -123,7 +126,12 @@ void SoloRun::RecordAgain(const State& before, const State& after) {
     return record;
   };
   for (std::size_t i = before.operations; i < after.operations; ++i) {
-    AppendInOrder(later(timeline_.operations[i]), timeline_.operations);
+    if (options_.records == Records::kEnds) {
+      const EndRecord& record = ends_[i];
+      ends_.push_back({record.instruction, record.step + 1, record.end + interval});
+    } else {
+      AppendInOrder(later(timeline_.operations[i]), timeline_.operations);
+    }
   }
   for (std::size_t i = before.tasks; i < after.tasks; ++i) tasks_.push_back(later(tasks_[i]));
 }
@@ -137,7 +145,8 @@ void SoloRun::TakeState(State& state) const {
   state.host_waits = host_waits_;
   state.host_clock = host_clock_;
   state.segments_begun = segment_begins_.size();
-  state.operations = timeline_.operations.size();
+  state.operations =
+      options_.records == Records::kEnds ? ends_.size() : timeline_.operations.size();
   state.memory = timeline_.memory.size();
   state.tasks = tasks_.size();
   state.positions.clear();
