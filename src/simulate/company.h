@@ -60,7 +60,16 @@ class Companies {
 
   // Entries up to that before the chain's operation `until`, or more. The company has no more
   // members than kMostBeside. Stays until the next call.
-  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
+  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+    if (companies_[company].places != kNone) {
+      const Place& place = places_[PlaceOfChain(company, chain)];
+      if (place.known >= until && place.round == schedule_->chain_rounds[chain] &&
+          place.ends != kNone) {
+        return {ends_.data() + place.ends, done_.data() + place.done};
+      }
+    }
+    return FindOffsets(company, chain, until);
+  }
   // How long an operation took of a chain that passed beside the company.
   Time DurationOf(std::uint32_t company, std::uint32_t chain, std::uint32_t place) const {
     const Time* const ends = ends_.data() + places_[PlaceOfChain(company, chain)].ends;
@@ -107,7 +116,9 @@ class Companies {
   std::uint32_t FindWith(std::uint32_t company, std::uint32_t profile);
   std::uint32_t FindWithout(std::uint32_t company, std::uint32_t member);
   std::uint32_t Add(std::uint32_t company, std::uint32_t profile);
+  std::span<const std::uint64_t> RatesWith(std::span<const Member> members, std::uint32_t profile);
   const Disturbance& FindDisturbance(std::uint32_t company, std::uint32_t profile);
+  Offsets FindOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   const Schedule* schedule_ = nullptr;
@@ -118,7 +129,7 @@ class Companies {
   std::vector<Company> companies_;
   std::vector<Member> members_;      // by company, profiles descending
   std::vector<std::uint32_t> with_;  // by company, then profile; kNone: not found out yet
-  // Of a company that is being made.
+  // Of a company that is being made, or would be.
   std::vector<std::span<const engine::SharedResources::Use>> uses_;
   std::vector<std::uint64_t> rates_;
   std::vector<Disturbance>
