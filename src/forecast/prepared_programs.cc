@@ -170,6 +170,7 @@ void PreparedPrograms::TakeWork(const scenario::Scenario& scenario, Works works,
   lowering::ReplaceWork(scenario, *prepared.works, prepared.program);
   prepared.flops.reset();
   prepared.prices.device = 0;
+  prepared.schedule.ForgetPrices();
   prepared.peak.reset();
   prepared.memory.reset();
 }

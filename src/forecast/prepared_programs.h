@@ -43,6 +43,11 @@ struct PreparedProgram {
     MemoryPeak peak;
   };
   std::optional<Peak> peak;
+
+  // The kernels that may be others than in the row before; null: any may.
+  const std::vector<program::Index>* changed_kernels() const {
+    return sizes.complete() || !sized_by_ranks ? &sizes.kernels() : nullptr;
+  }
 };
 
 // Programs by what lowering makes their instructions of: the model and the plan without its numbers

@@ -6,7 +6,12 @@
 namespace stepcast::lowering {
 
 void ProgramSizes::Add(Field field, program::Index entry, const Amount& amount) {
-  if (amount.varies()) EntriesOf(field).push_back({entry, amount.formula()});
+  if (!amount.varies()) return;
+  EntriesOf(field).push_back({entry, amount.formula()});
+  const bool of_kernel =
+      field == Field::kKernelRead || field == Field::kKernelWritten || field == Field::kKernelGiven;
+  // A kernel's are added one after the other.
+  if (of_kernel && (kernels_.empty() || kernels_.back() != entry)) kernels_.push_back(entry);
 }
 
 bool ProgramSizes::Apply(std::int64_t ranks, program::Program& program) {
@@ -35,6 +40,7 @@ bool ProgramSizes::Apply(std::int64_t ranks, program::Program& program) {
 void ProgramSizes::Clear() {
   formulas_.Clear();
   for (auto& entries : entries_) entries.clear();
+  kernels_.clear();
   complete_ = false;
 }
 

@@ -38,6 +38,9 @@ class ProgramSizes {
                        [](const auto& entries) { return entries.empty(); });
   }
 
+  // Kernels that Apply changes.
+  const std::vector<program::Index>& kernels() const { return kernels_; }
+
   // Gives the program, which must be the one that these are the sizes of, those for `ranks` ranks
   // in a shard group. False where it has other instructions then; its sizes may then be anything.
   bool Apply(std::int64_t ranks, program::Program& program);
@@ -54,6 +57,7 @@ class ProgramSizes {
 
   Formulas formulas_;
   std::array<std::vector<Entry>, kFields> entries_;
+  std::vector<program::Index> kernels_;
   bool complete_ = false;
 };
 
