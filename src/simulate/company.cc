@@ -129,21 +129,23 @@ const Companies::Disturbance& Companies::FindDisturbance(std::uint32_t company,
   return disturbance;
 }
 
-Offsets Companies::FindOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+void Companies::MakePlaces(std::uint32_t company) {
   Company& own = companies_[company];
-  if (own.places == kNone) {
-    own.places = static_cast<std::uint32_t>(places_.size());
-    places_.resize(places_.size() + schedule_->chains.size());
-    own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
-    disturbances_.resize(disturbances_.size() + own_);
-  }
+  own.places = static_cast<std::uint32_t>(places_.size());
+  places_.resize(places_.size() + schedule_->chains.size());
+  own.disturbances = static_cast<std::uint32_t>(disturbances_.size());
+  disturbances_.resize(disturbances_.size() + own_);
+}
+
+Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+  if (companies_[company].places == kNone) MakePlaces(company);
   Place& place = places_[PlaceOfChain(company, chain)];
   if (place.round != schedule_->chain_rounds[chain]) {
     place.round = schedule_->chain_rounds[chain];
     place.known = 0;
   }
   if (place.known < until || place.ends == kNone) AddOffsets(company, chain, until);
-  return {ends_.data() + place.ends, done_.data() + place.done};
+  return {ends_.data() + place.ends, done_.data() + place.done, place.known};
 }
 
 void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {

@@ -20,6 +20,7 @@ namespace stepcast::simulate {
 struct Offsets {
   const Time* ends = nullptr;
   const engine::SharedResources::Work* done = nullptr;  // by entry, then by member of the company
+  std::uint32_t known = 0;                              // the last entry
 };
 
 // Activities by their profiles (Schedule::profiles): which of them is who does not
@@ -58,18 +59,21 @@ class Companies {
     return place;
   }
 
+  // What an operation of some own profile comes to beside a company, and its members, by place.
+  struct Disturbance {
+    std::uint64_t rate = 0;  // 0: not found out yet
+    std::array<std::uint64_t, kMostBeside> others{};
+  };
+  // The company has no more members than kMostBeside. Stays until the next call.
+  const Disturbance& Beside(std::uint32_t company, std::uint32_t profile) {
+    if (companies_[company].places == kNone) MakePlaces(company);
+    const Disturbance& known = disturbances_[companies_[company].disturbances + profile];
+    return known.rate != 0 ? known : FindDisturbance(company, profile);
+  }
+
   // Entries up to that before the chain's operation `until`, or more. The company has no more
   // members than kMostBeside. Stays until the next call.
-  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
-    if (companies_[company].places != kNone) {
-      const Place& place = places_[PlaceOfChain(company, chain)];
-      if (place.known >= until && place.round == schedule_->chain_rounds[chain] &&
-          place.ends != kNone) {
-        return {ends_.data() + place.ends, done_.data() + place.done};
-      }
-    }
-    return FindOffsets(company, chain, until);
-  }
+  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
   // How long an operation took of a chain that passed beside the company.
   Time DurationOf(std::uint32_t company, std::uint32_t chain, std::uint32_t place) const {
     const Time* const ends = ends_.data() + places_[PlaceOfChain(company, chain)].ends;
@@ -77,11 +81,6 @@ class Companies {
   }
 
  private:
-  // What an operation of some profile comes to beside a company.
-  struct Disturbance {
-    std::uint64_t rate = 0;  // 0: not found out yet
-    std::array<std::uint64_t, kMostBeside> others{};
-  };
   struct Company {
     std::uint32_t first = 0;  // in `members_`
     std::uint32_t count = 0;
@@ -117,8 +116,8 @@ class Companies {
   std::uint32_t FindWithout(std::uint32_t company, std::uint32_t member);
   std::uint32_t Add(std::uint32_t company, std::uint32_t profile);
   std::span<const std::uint64_t> RatesWith(std::span<const Member> members, std::uint32_t profile);
+  void MakePlaces(std::uint32_t company);
   const Disturbance& FindDisturbance(std::uint32_t company, std::uint32_t profile);
-  Offsets FindOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   const Schedule* schedule_ = nullptr;

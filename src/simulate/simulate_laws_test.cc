@@ -53,9 +53,14 @@ cost::Demand AnyDemand(bool sharing) {
   return demand;
 }
 
-// `layered`: parts of the step come several times, one after the other.
-rc::Gen<Case> AnyCase(bool sharing, bool layered = false) {
-  return rc::gen::exec([sharing, layered] {
+enum class Shape {
+  kAny,
+  kLayered,     // parts of the step come several times, one after the other
+  kOverlapped,  // one stream computes, another communicates what the first has ready
+};
+
+rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
+  return rc::gen::exec([sharing, shape] {
     Case any;
     TestProgram test(kStreams);
     for (int e = 0; e < kEvents; ++e) test.AddEvent("event");
@@ -114,13 +119,33 @@ rc::Gen<Case> AnyCase(bool sharing, bool layered = false) {
         for (const auto& instruction : layer) instruction();
       }
     };
+    // Where communication takes longer, it lags behind more and more.
+    const auto add_overlap = [&] {
+      const auto bucket = static_cast<Index>(*rc::gen::inRange(0, kEvents));
+      const auto collective = static_cast<Index>(*rc::gen::inRange(0, kCollectives));
+      const bool waits = *rc::gen::inRange(0, 3) > 0, records = *rc::gen::inRange(0, 3) == 0;
+      const int buckets = *rc::gen::inRange(1, 8);
+      for (int i = 0; i < buckets; ++i) {
+        const int kernels = *rc::gen::inRange(0, 6);
+        for (int k = 0; k < kernels; ++k) {
+          test.Run(0, static_cast<Index>(*rc::gen::inRange(0, kKernels)));
+        }
+        test.Record(0, bucket);
+        if (waits) test.Wait(1, bucket);
+        test.Communicate(1, collective);
+        if (records) test.Record(1, (bucket + 1) % kEvents);
+      }
+    };
     const int prologue = *rc::gen::inRange(0, 6);
     for (int i = 0; i < prologue; ++i) add();
     test.Step();
-    const int step = *rc::gen::inRange(0, layered ? 8 : 25);
+    const int step = *rc::gen::inRange(0, shape == Shape::kAny ? 25 : 8);
     for (int i = 0; i < step; ++i) {
-      if (layered && *rc::gen::inRange(0, 3) == 0) {
+      const bool alone = *rc::gen::inRange(0, 3) > 0;
+      if (shape == Shape::kLayered && !alone) {
         add_layers();
+      } else if (shape == Shape::kOverlapped && alone) {
+        add_overlap();
       } else {
         add();
       }
@@ -498,7 +523,7 @@ RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
 
 // Two classes that do the same see what one class sees, whose ranks all do the same.
 RC_GTEST_PROP(SimulateLaws, EqualClassesRunAsOne, ()) {
-  const Case any = *AnyCase(true);
+  const Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   const Timeline alone = RunCase(any);
   const std::vector<RankClass> classes = {{&any.program, &any.prices, 0},
                                           {&any.program, &any.prices, 1}};
@@ -529,7 +554,7 @@ Seen SeenUntil(const Timeline& timeline, Time time) {
 
 // Cutting the last step changes nothing of the steps before it and of what overlaps them.
 RC_GTEST_PROP(SimulateLaws, ACutStepShowsWhatOverlapsTheOneBefore, ()) {
-  Case any = *AnyCase(true);
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   any.options.barrier = false;
   any.options.steps = *rc::gen::inRange(2, 5);
   const Timeline full = RunCase(any);
@@ -561,7 +586,7 @@ Seen SeenIn(const Case& any, const Timeline& timeline, Time start, Time end, int
 
 // A run that ends with a repetition tells all of the steps that it leaves out.
 RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
-  Case any = *AnyCase(true);
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   any.options.barrier = false;
   any.options.steps = *rc::gen::inRange(3, 8);
   const Timeline full = RunCase(any);
@@ -591,7 +616,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
 
 // Some steps, each part of which has a phase.
 Case AnyPhases() {
-  Case any = *AnyCase(true, *rc::gen::arbitrary<bool>());
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
   any.options.barrier = false;
   any.options.steps = *rc::gen::inRange(3, 8);
   constexpr std::array kPhases = {program::Phase::kForward, program::Phase::kBackward,
@@ -665,7 +690,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedPhaseLeavesTheRecordsOfItsStep, ()) {
 // What is left out of the records changes nothing of the others. (Layers that repeat are then
 // skipped.)
 RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
-  Case any = *AnyCase(true, true);
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));
   any.options.barrier = false;
   any.options.first_recorded_step = *rc::gen::inRange(0, any.options.steps);
   const Timeline full = RunCase(any);
@@ -690,7 +715,7 @@ RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
 
 // Rows hold just the kernels that are missing in the timeline.
 RC_GTEST_PROP(SimulateLaws, RowsAndTimelineAreAllRecords, ()) {
-  Case any = *AnyCase(true);
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kOverlapped));
   const Timeline full = RunCase(any);
   any.options.records = Records::kRowsOfKernels;
   Simulator simulator;

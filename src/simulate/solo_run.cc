@@ -307,8 +307,7 @@ void SoloRun::Look(std::uint32_t s) {
         return;
       }
       stream.gave_way = false;
-      RunAhead(s);
-      if (repetition_) return;
+      if (RunAhead(s)) return;
       may_run_ahead = false;
       continue;
     }
@@ -347,21 +346,26 @@ void SoloRun::Look(std::uint32_t s) {
 }
 
 // Runs the operations that come next as long as nobody else does anything until they end but go on
-// with what he is at. What is left of the others' work is exact, as in the engine.
-void SoloRun::RunAhead(std::uint32_t s) {
-  if (looked_at_ < ready_.size()) return;
+// with what he is at. What is left of the others' work is exact, as in the engine. True: there is
+// no more to look at.
+bool SoloRun::RunAhead(std::uint32_t s) {
+  if (looked_at_ < ready_.size()) return false;
   // What comes after a step that is over may be of no interest any more.
-  if (next_to_end_ < passes_ && still_in_pass_[next_to_end_] == 0) return;
+  if (next_to_end_ < passes_ && still_in_pass_[next_to_end_] == 0) return false;
   if (unsettled_) Settle();
   for (const UnderWay& other : under_way_) {
-    if (other.next <= now_) return;
+    if (other.next <= now_) return false;
   }
   if (skips_layers_) {
     SkipLayers(s);
-    if (repetition_) return;
+    if (repetition_) return true;
+  }
+  if (const Runner runner = OnlyCollective(); runner != kNone) {
+    if (RunBeside(s, runner)) return true;
+    if (schedule_->items[streams_[s].item].kind != Item::Kind::kOperation) return false;
   }
   const std::size_t count = sharers_.size();
-  if (count > Companies::kMostBeside) return;
+  if (count > Companies::kMostBeside) return false;
   // Until something else happens than that one of them ends.
   Time until = Time::Max();
   for (const UnderWay& other : under_way_) {
@@ -386,24 +390,15 @@ void SoloRun::RunAhead(std::uint32_t s) {
     const Time issued = begin + item.issued;
     const Time start = std::max(now_, issued);
     // So many have been issued when the first one starts; the others are looked at in turn.
-    std::uint32_t chunk = schedule_->chains[item.chain].count - item.place;
-    if (begin + schedule_->items[stream.item + chunk - 1].issued > start) {
-      const Item* const first = &item;
-      chunk = static_cast<std::uint32_t>(std::upper_bound(first, first + chunk, start,
-                                                          [begin](Time time, const Item& other) {
-                                                            return time < begin + other.issued;
-                                                          }) -
-                                         first);
-    }
+    std::uint32_t chunk =
+        IssuedOf(item, schedule_->chains[item.chain].count - item.place, begin, start);
     std::array<SharedWork, Companies::kMostBeside> waiting{};  // done until then
     for (std::size_t i = 0; i < count && start > now_; ++i) {
       waiting[i] = SharedResources::Done(start - now_, under_way_[sharers_[i]].rate);
     }
-    // After so many of them the others still go on, and nothing else has happened. Mostly that is
-    // so for all of them or for few.
+    // After so many of them the others still go on, and nothing else has happened.
     Offsets offsets;
     const auto undisturbed = [&](std::uint32_t operations) {
-      offsets = companies_.Beside(company_, item.chain, item.place + operations);
       const Time* const ends = offsets.ends + item.place;
       if (start + (ends[operations] - ends[0]) >= until) return false;
       const SharedWork* const before = offsets.done + item.place * count;
@@ -413,13 +408,7 @@ void SoloRun::RunAhead(std::uint32_t s) {
       }
       return true;
     };
-    std::uint32_t most = 0;
-    std::uint32_t too_many = chunk + 1;
-    for (std::uint32_t next = count == 0 ? chunk : std::min(chunk, 1U); most < chunk;) {
-      (undisturbed(next) ? most : too_many) = next;
-      if (too_many - most <= 1) break;
-      next = too_many > chunk ? std::min(chunk, 4 * next) : most + (too_many - most) / 2;
-    }
+    const std::uint32_t most = Most(item, chunk, count == 0 ? chunk : 1, offsets, undisturbed);
     const bool all = most == chunk;
     chunk = most;
     if (chunk == 0) break;
@@ -436,52 +425,47 @@ void SoloRun::RunAhead(std::uint32_t s) {
     moved = true;
     if (!all || stream.pass != pass) break;
   }
-  if (!moved) return;
+  if (!moved) return false;
   for (std::size_t i = 0; i < count; ++i) {
     UnderWay& other = under_way_[sharers_[i]];
     other.left = left[i];
     other.since = now_;
     other.next = now_ + SharedResources::TimeFor(left[i], other.rate);
   }
+  return false;
 }
 
-// So many operations of a chain have run one after the other from `start` on.
-void SoloRun::CompleteChunk(std::uint32_t s, std::uint32_t count, Time start,
-                            const Offsets& offsets, bool& row_open) {
+// So many operations of a chain are recorded that have run one after the other from `start` on.
+void SoloRun::RecordChunk(std::uint32_t s, std::uint32_t count, Time start, const Offsets& offsets,
+                          bool& row_open) {
   Stream& stream = streams_[s];
   const Item& first = schedule_->items[stream.item];
   const Time ran = offsets.ends[first.place];
   const Time end = start + (offsets.ends[first.place + count] - ran);
-  Begun(stream.pass, start);
-  if (Recorded(stream.pass, first)) {
-    if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
-      const Time begin = segment_begins_[SegmentOf(stream.item, stream.pass)];
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const Item& item = schedule_->items[stream.item + i];
-        stream.issued = begin + item.issued;
-        stream.start = start + (offsets.ends[item.place] - ran);
-        stream.ready = stream.start;
-        AddRecord(s, stream.item + i, start + (offsets.ends[item.place + 1] - ran));
-      }
-      row_open = false;
-    } else if (row_open && rows_.back().phase == first.phase) {
-      rows_.back().end = end;
-      rows_.back().count += count;
-    } else {
-      rows_.push_back({.step = stream.pass - 1,
-                       .stream = static_cast<std::uint16_t>(s),
-                       .phase = first.phase,
-                       .start = start,
-                       .end = end,
-                       .first = stream.item,
-                       .count = count,
-                       .beside = company_});
-      row_open = true;
+  if (options_.records != Records::kRowsOfKernels || !first.is_kernel) {
+    const Time begin = segment_begins_[SegmentOf(stream.item, stream.pass)];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Item& item = schedule_->items[stream.item + i];
+      stream.issued = begin + item.issued;
+      stream.start = start + (offsets.ends[item.place] - ran);
+      stream.ready = stream.start;
+      AddRecord(s, stream.item + i, start + (offsets.ends[item.place + 1] - ran));
     }
+    row_open = false;
+  } else if (row_open && rows_.back().phase == first.phase) {
+    rows_.back().end = end;
+    rows_.back().count += count;
+  } else {
+    rows_.push_back({.step = stream.pass - 1,
+                     .stream = static_cast<std::uint16_t>(s),
+                     .phase = first.phase,
+                     .start = start,
+                     .end = end,
+                     .first = stream.item,
+                     .count = count,
+                     .beside = company_});
+    row_open = true;
   }
-  now_ = end;
-  stream.item += count - 1;
-  NextItem(s);
 }
 
 bool SoloRun::PassesRecord(std::uint32_t s, const Item& item) {
@@ -522,13 +506,6 @@ void SoloRun::PassRecord(std::uint32_t stream, const Item& item) {
   }
 }
 
-// The operation that the stream runs is over.
-void SoloRun::Complete(std::uint32_t s) {
-  Stream& stream = streams_[s];
-  if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
-  NextItem(s);
-}
-
 void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
   const Stream& stream = streams_[s];
   AppendInOrder({schedule_->items[item].instruction, stream.pass - 1, stream.issued, stream.ready,
@@ -536,11 +513,10 @@ void SoloRun::AddRecord(std::uint32_t s, std::uint32_t item, Time end) {
                 timeline_.operations);
 }
 
-void SoloRun::NextItem(std::uint32_t s) {
+// The stream has come to the end of a pass.
+void SoloRun::NextPass(std::uint32_t s) {
   Stream& stream = streams_[s];
   const StreamRange& range = schedule_->streams[s];
-  ++stream.item;
-  if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;
   EndPass(stream.pass, now_);
   --still_in_pass_[stream.pass];
   stream.item = range.step;
@@ -551,10 +527,7 @@ void SoloRun::NextItem(std::uint32_t s) {
 void SoloRun::ReachCollective(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
   const std::uint32_t c = rank_.program->collectives[item.target].communicator;
-  const std::uint32_t number =
-      stream.pass == 0 ? item.other
-                       : schedule_->prologue_collectives[c] +
-                             (stream.pass - 1) * schedule_->step_collectives[c] + item.other;
+  const std::uint32_t number = NumberOf(item, stream.pass);
   stream.state = StreamState::kAtCollective;
   stream.wait_for = {c, number};
   Communicator& communicator = communicators_[c];

@@ -155,9 +155,50 @@ class SoloRun {
   void List(std::uint32_t stream);
   void LookAtListed();
   void Look(std::uint32_t stream);
-  void RunAhead(std::uint32_t stream);
-  void CompleteChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
-                     bool& row_open);
+  bool RunAhead(std::uint32_t stream);
+  // Of so many operations those that have been issued by then; the segment of all began at `begin`.
+  static std::uint32_t IssuedOf(const Item& first, std::uint32_t count, Time begin, Time time) {
+    const Item* const items = &first;
+    if (begin + items[count - 1].issued <= time) return count;
+    return static_cast<std::uint32_t>(std::upper_bound(items, items + count, time,
+                                                       [begin](Time time, const Item& item) {
+                                                         return time < begin + item.issued;
+                                                       }) -
+                                      items);
+  }
+  // Of `count` operations of a chain, from this one on, how many end beside `company_` before it is
+  // disturbed. `undisturbed` says whether it is by so many, given the offsets from the first one
+  // on. Mostly it is by all of them or by few: `first` are looked at first.
+  template <typename Undisturbed>
+  std::uint32_t Most(const Item& item, std::uint32_t count, std::uint32_t first, Offsets& offsets,
+                     const Undisturbed& undisturbed) {
+    std::uint32_t most = 0, tried = 0;
+    do {
+      const std::uint32_t next = std::min(count, std::max(first, 4 * tried));
+      offsets = companies_.Beside(company_, item.chain, item.place + next);
+      tried = std::min(count, offsets.known - item.place);
+      if (!undisturbed(tried)) break;
+      most = tried;
+    } while (most < count);
+    while (tried - most > 1) {
+      const std::uint32_t middle = most + (tried - most) / 2;
+      (undisturbed(middle) ? most : tried) = middle;
+    }
+    return most;
+  }
+  // So many operations of a chain have run one after the other from `start` on.
+  void CompleteChunk(std::uint32_t s, std::uint32_t count, Time start, const Offsets& offsets,
+                     bool& row_open) {
+    Stream& stream = streams_[s];
+    const Item& first = schedule_->items[stream.item];
+    Begun(stream.pass, start);
+    if (Recorded(stream.pass, first)) RecordChunk(s, count, start, offsets, row_open);
+    now_ = start + (offsets.ends[first.place + count] - offsets.ends[first.place]);
+    stream.item += count - 1;
+    NextItem(s);
+  }
+  void RecordChunk(std::uint32_t stream, std::uint32_t count, Time start, const Offsets& offsets,
+                   bool& row_open);
   // Whether a stream is past a record as often as is waited for.
   bool Reached(const WaitFor& wait_for) const {
     if (wait_for.count == 0) return true;
@@ -176,10 +217,28 @@ class SoloRun {
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void PassRecord(std::uint32_t stream, const Item& item);
-  void Complete(std::uint32_t stream);
+  // The operation that the stream runs is over.
+  void Complete(std::uint32_t s) {
+    const Stream& stream = streams_[s];
+    if (Recorded(stream.pass, schedule_->items[stream.item])) AddRecord(s, stream.item, now_);
+    NextItem(s);
+  }
   void AddRecord(std::uint32_t stream, std::uint32_t item, Time end);
-  void NextItem(std::uint32_t stream);
+  void NextItem(std::uint32_t s) {
+    Stream& stream = streams_[s];
+    const StreamRange& range = schedule_->streams[s];
+    ++stream.item;
+    if (stream.item == (stream.pass == 0 ? range.step : range.end)) NextPass(s);
+  }
+  void NextPass(std::uint32_t stream);
   void ReachCollective(std::uint32_t stream, const Item& item);
+  // Which of its communicator's a collective is, from the prologue's first on.
+  std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const {
+    if (pass == 0) return item.other;
+    const std::uint32_t c = rank_.program->collectives[item.target].communicator;
+    return schedule_->prologue_collectives[c] + (pass - 1) * schedule_->step_collectives[c] +
+           item.other;
+  }
   void StartCollective(std::uint32_t stream, std::uint32_t communicator);
 
   // Work. True if it takes no time and is over.
@@ -192,6 +251,17 @@ class SoloRun {
     const SharedWork done = engine::SharedResources::Done(now_ - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
+
+  // Beside collectives that follow each other (solo_beside.cc).
+  Runner OnlyCollective() const;
+  Time NextOfOthers(Runner runner) const;
+  bool RunBeside(std::uint32_t stream, Runner runner);
+  bool EndBeside(std::uint32_t stream, Runner runner, Time until);
+  void ShareAlone(Runner runner);
+  bool IsPassed(const Item& item, std::uint32_t pass, Time issued, Time time) const;
+  void Pass(Stream& stream, const Item& item, Time issued);
+  bool IsFollowed(std::uint32_t communicator, Time end);
+  void FollowWithNext(std::uint32_t communicator);
 
   // Repetition of steps (solo_steps.cc).
   bool StepRepeats();
