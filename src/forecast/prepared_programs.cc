@@ -97,14 +97,16 @@ bool PreparedPrograms::Same(const scenario::Scenario& scenario, const Ranks& ran
 }
 
 bool PreparedPrograms::SameButForWork(const scenario::Scenario& scenario, const Ranks& ranks,
-                                      const std::vector<model::LayerWork>& works, Known& known) {
+                                      const std::vector<model::LayerWork>& works,
+                                      Known& known) const {
+  const bool same_work = known.prepared.works.get() == &works;
+  if (!same_work && uses_ - known.last_used < kLately) return false;
   plan::Training& training = known.plan.training;
   const auto own = std::pair(training.micro_batch_size, training.sequence_length);
   training.micro_batch_size = scenario.plan.training.micro_batch_size;
   training.sequence_length = scenario.plan.training.sequence_length;
   if (Same(scenario, ranks, known) &&
-      (known.prepared.works.get() == &works ||
-       lowering::CanReplaceWork(scenario.plan, *known.prepared.works, works))) {
+      (same_work || lowering::CanReplaceWork(scenario.plan, *known.prepared.works, works))) {
     return true;
   }
   std::tie(training.micro_batch_size, training.sequence_length) = own;

@@ -90,12 +90,15 @@ class PreparedPrograms {
     Works works;
   };
   static constexpr std::size_t kMostWorks = 16;
+  // Rows that go to and fro between sizes of micro-batches have a program for each.
+  static constexpr std::uint64_t kLately = 32;
 
   static Ranks RanksOf(const plan::Plan& plan);
   static bool Same(const scenario::Scenario& scenario, const Ranks& ranks, Known& known);
-  // The same but for the size of a micro-batch; the known program's can become that of `works`.
-  static bool SameButForWork(const scenario::Scenario& scenario, const Ranks& ranks,
-                             const std::vector<model::LayerWork>& works, Known& known);
+  // The same but for the size of a micro-batch; the known program's can become that of `works`, and
+  // rows have not come to it lately.
+  bool SameButForWork(const scenario::Scenario& scenario, const Ranks& ranks,
+                      const std::vector<model::LayerWork>& works, Known& known) const;
 
   // Null if there is none.
   Known* Find(const scenario::Scenario& scenario, const Ranks& ranks);
