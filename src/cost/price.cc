@@ -209,12 +209,18 @@ class Pricer {
     }
   }
 
-  Result<void> Run(bool same_kernels) {
+  Result<void> Run(const std::vector<Index>* changed) {
     const bool kept = std::exchange(kept_.device, 0) == device_.number;
-    if (!kept || !same_kernels) {
-      PriceKernels(kept);
+    if (!kept) {
+      kept_.kernels.assign(program_.kernels.size(), KernelMemo::kNone);
+      prices_.kernels.resize(program_.kernels.size());
     } else if (kept_.slowest != slowest_) {
-      for (const std::uint32_t kernel : kept_.scaled) SetFromMemo(kernel);
+      Rescale();
+    }
+    if (kept && changed != nullptr) {
+      for (const Index kernel : *changed) PriceOneKernel(kernel);
+    } else {
+      for (Index i = 0; i < program_.kernels.size(); ++i) PriceOneKernel(i);
     }
     PriceCollectives();
     PriceCopies();
@@ -277,33 +283,31 @@ class Pricer {
     return true;
   }
 
-  // `kept`: prices are there, of this device, for kernels that may have changed.
-  void PriceKernels(bool kept) {
-    const std::size_t count = program_.kernels.size();
-    prices_.kernels.resize(count);
-    if (!kept) kept_.kernels.clear();
-    kept_.kernels.resize(count, KernelMemo::kNone);
-    kept_.scaled.clear();
-    const bool rescales = kept_.slowest != slowest_;
-    bool unpriceable = false;
-    for (std::uint32_t i = 0; i < count; ++i) {
+  // The kept prices of arithmetic, for another slowest device.
+  void Rescale() {
+    for (Index i = 0; i < kept_.kernels.size(); ++i) {
       const Kernel& kernel = program_.kernels[i];
-      std::uint32_t& entry = kept_.kernels[i];
-      const bool scaled = IsArithmetic(kernel.kind);
-      if (scaled) kept_.scaled.push_back(i);
-      const bool same = entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel);
-      if (same && !(scaled && rescales)) continue;
-      if (!same) entry = KernelMemo::kNone;
-      prices_.kernels[i] = {};
-      if (kernel.kind == KernelKind::kGiven) {
-        prices_.kernels[i] = PriceGivenKernel(kernel);
-      } else if (kernels_ != nullptr) {
-        if (!same) entry = EntryOf(kernel);
-        if (entry != KernelMemo::kNone) SetFromMemo(i);
-      } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable) {
-        unpriceable = true;
-        RefuseKernel(kernel);
-      }
+      const std::uint32_t entry = kept_.kernels[i];
+      if (!IsArithmetic(kernel.kind) || entry == KernelMemo::kNone) continue;
+      if (device_.kernels.IsOf(entry, kernel)) SetFromMemo(i);
+    }
+  }
+
+  // It may have its price already.
+  void PriceOneKernel(Index index) {
+    const Kernel& kernel = program_.kernels[index];
+    std::uint32_t& entry = kept_.kernels[index];
+    if (entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel)) return;
+    entry = KernelMemo::kNone;
+    prices_.kernels[index] = {};
+    if (kernel.kind == KernelKind::kGiven) {
+      prices_.kernels[index] = PriceGivenKernel(kernel);
+    } else if (kernels_ != nullptr) {
+      entry = EntryOf(kernel);
+      if (entry != KernelMemo::kNone) SetFromMemo(index);
+    } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
+      unpriceable_ = true;
+      RefuseKernel(kernel);
     }
   }
 
@@ -553,6 +557,7 @@ class Pricer {
   std::optional<NcclPricer>& nccl_;                        // the machine's
   std::vector<const PriceCache::Machine::Group*> groups_;  // by group
   std::optional<HostLink> host_link_;
+  bool unpriceable_ = false;  // a kernel was refused
   Diagnostics diagnostics_;
   KeptPrices& kept_;
   Prices& prices_;  // the kept ones
@@ -588,15 +593,15 @@ PriceCache::Device& PriceCache::DeviceOf(const Scenario& scenario) {
 
 Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenario) {
   KeptPrices kept;
-  if (auto priced = Price(program, scenario, false, kept); !priced) {
+  if (auto priced = Price(program, scenario, nullptr, kept); !priced) {
     return tl::unexpected(std::move(priced.error()));
   }
   return std::move(kept.prices);
 }
 
-Result<void> PriceCache::Price(const Program& program, const Scenario& scenario, bool same_kernels,
-                               KeptPrices& kept) {
-  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario), kept).Run(same_kernels);
+Result<void> PriceCache::Price(const Program& program, const Scenario& scenario,
+                               const std::vector<Index>* changed, KeptPrices& kept) {
+  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario), kept).Run(changed);
 }
 
 }  // namespace stepcast::cost

@@ -56,7 +56,6 @@ struct KeptPrices {
   std::uint64_t device = 0;            // 0: nothing is kept
   double slowest = 1;                  // see slowest_device.h
   std::vector<std::uint32_t> kernels;  // entries of the device's memo
-  std::vector<std::uint32_t> scaled;   // those whose time is the slowest device's
 };
 
 // What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
@@ -69,9 +68,10 @@ class PriceCache {
   Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
   // The same, into `kept`: what this cache made of the same instructions, or nothing yet. Kernels
-  // that are as they were then keep their prices; `same_kernels` says that all are.
+  // that are as they were then keep their prices; the others are among `changed` (null: any may
+  // be).
   Result<void> Price(const program::Program& program, const scenario::Scenario& scenario,
-                     bool same_kernels, KeptPrices& kept);
+                     const std::vector<program::Index>* changed, KeptPrices& kept);
 
   struct Machine;
   struct Device;

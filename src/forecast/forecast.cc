@@ -319,7 +319,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
   auto priced =
-      workspace_->prices.Price(program, scenario, !prepared.sized_by_ranks, prepared.prices);
+      workspace_->prices.Price(program, scenario, prepared.changed_kernels(), prepared.prices);
   if (!priced) return tl::unexpected(std::move(priced.error()));
   const cost::Prices* const prices = &prepared.prices.prices;
   if (auto checked = CheckClock(scenario, program, *prices, prepared.counts); !checked) {

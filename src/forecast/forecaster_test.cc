@@ -118,6 +118,47 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
   });
 }
 
+// In the order of a sweep: rows come back to a program with larger micro-batches when they have
+// been through all of its other plans.
+TEST(ForecasterTest, ProgramsComeAgainWithOtherMicroBatches) {
+  scenario::InputCache cache;
+  const std::vector<std::vector<std::string>> plans = {
+      {"data_parallel.zero_stage=0"},
+      {"data_parallel.zero_stage=1"},
+      {"data_parallel.zero_stage=2"},
+      {"data_parallel.zero_stage=3", "training.activation_checkpointing=full"},
+      {"data_parallel.framework=ddp"}};
+  for (const std::vector<std::string>& plan : plans) {
+    Forecaster forecaster;
+    for (const char* batch : {"1", "4", "160"}) {
+      for (const char* accumulation : {"1", "3"}) {
+        for (const char* bucket : {"4 MiB", "5 MiB", "300 MiB"}) {
+          for (const char* nodes : {"1", "2", "3", "4", "7", "16"}) {
+            std::vector<std::string> set = plan;
+            set.push_back("model=models/llama2-7b.yaml");
+            set.push_back(std::string("training.micro_batch_size=") + batch);
+            set.push_back(std::string("training.gradient_accumulation=") + accumulation);
+            set.push_back(std::string("data_parallel.bucket_size=") + bucket);
+            set.push_back(std::string("cluster.nodes=") + nodes);
+            const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
+            ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
+            const auto row = forecaster.Evaluate(*scenario, Forecaster::Wanted::kFigures);
+            const auto single = Simulate(*scenario);
+            ASSERT_TRUE(row.has_value() && single.has_value());
+            const MemoryForecast& memory = single->forecast.memory;
+            EXPECT_EQ(row->step_time, single->forecast.step_time);
+            EXPECT_EQ(row->mfu, single->forecast.mfu);
+            EXPECT_EQ(row->memory.at_peak, memory.at_peak);
+            EXPECT_EQ(row->memory.reserved, memory.reserved);
+            EXPECT_EQ(row->memory.padding, memory.padding);
+            EXPECT_EQ(row->memory.fits, memory.fits);
+          }
+        }
+      }
+    }
+  }
+}
+
 // From driver 530 on NVSwitch multicasts, which NCCL's choices depend on.
 TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
   scenario::InputCache cache;

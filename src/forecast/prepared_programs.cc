@@ -24,10 +24,16 @@ PreparedProgram& PreparedPrograms::Of(const scenario::Scenario& scenario) {
   bool found = known != nullptr;
   if (!found) {
     Works works = WorksOf(scenario);
-    auto buckets = lowering::GradientBuckets(scenario, *works);
-    if (buckets) known = FindByBuckets(scenario, ranks, *buckets);
+    std::optional<std::vector<lowering::Bucket>> buckets;
+    known = FindOfOtherWork(scenario, ranks, *works);
+    if (known == nullptr) buckets = lowering::GradientBuckets(scenario, *works);
+    if (buckets) known = FindByBuckets(scenario, ranks, *works, *buckets);
     found = known != nullptr;
-    if (!found) known = &Add(scenario, ranks, std::move(works), std::move(buckets));
+    if (found) {
+      TakeWork(scenario, std::move(works), *known);
+    } else {
+      known = &Add(scenario, ranks, std::move(works), std::move(buckets));
+    }
   }
   last_ = known;
   known->last_used = ++uses_;
@@ -90,17 +96,21 @@ bool PreparedPrograms::Same(const scenario::Scenario& scenario, const Ranks& ran
          other.parallelism == plan.parallelism && other.software == plan.software;
 }
 
-// A micro-batch's work does not depend on how many there are.
-bool PreparedPrograms::SameWork(const scenario::Scenario& scenario, Known& known) {
-  const plan::Training& training = scenario.plan.training;
-  plan::Training& other = known.plan.training;
-  if (known.model != scenario.model) return false;
-  const std::int64_t own = other.gradient_accumulation;
-  other.gradient_accumulation = training.gradient_accumulation;
-  other.global_batch_size = training.global_batch_size;
-  const bool same = other == training;
-  other.gradient_accumulation = own;
-  return same;
+bool PreparedPrograms::SameButForWork(const scenario::Scenario& scenario, const Ranks& ranks,
+                                      const std::vector<model::LayerWork>& works,
+                                      Known& known) const {
+  const bool same_work = known.prepared.works.get() == &works;
+  if (!same_work && uses_ - known.last_used < kLately) return false;
+  plan::Training& training = known.plan.training;
+  const auto own = std::pair(training.micro_batch_size, training.sequence_length);
+  training.micro_batch_size = scenario.plan.training.micro_batch_size;
+  training.sequence_length = scenario.plan.training.sequence_length;
+  if (Same(scenario, ranks, known) &&
+      (same_work || lowering::CanReplaceWork(scenario.plan, *known.prepared.works, works))) {
+    return true;
+  }
+  std::tie(training.micro_batch_size, training.sequence_length) = own;
+  return false;
 }
 
 PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenario,
@@ -112,28 +122,59 @@ PreparedPrograms::Known* PreparedPrograms::Find(const scenario::Scenario& scenar
   return nullptr;
 }
 
+PreparedPrograms::Known* PreparedPrograms::FindOfOtherWork(
+    const scenario::Scenario& scenario, const Ranks& ranks,
+    const std::vector<model::LayerWork>& works) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& known) {
+    return SameButForWork(scenario, ranks, works, *known);
+  });
+  return found == known_.end() ? nullptr : found->get();
+}
+
 PreparedPrograms::Known* PreparedPrograms::FindByBuckets(
     const scenario::Scenario& scenario, const Ranks& ranks,
-    const std::vector<lowering::Bucket>& buckets) {
+    const std::vector<model::LayerWork>& works, const std::vector<lowering::Bucket>& buckets) {
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& known) {
-    if (!known->buckets) return false;
+    if (!known->buckets || *known->buckets != buckets) return false;
     plan::DataParallel& data_parallel = known->plan.data_parallel;
     const auto own = std::pair(data_parallel.bucket_size, data_parallel.first_bucket_size);
     data_parallel.bucket_size = scenario.plan.data_parallel.bucket_size;
     data_parallel.first_bucket_size = scenario.plan.data_parallel.first_bucket_size;
-    if (Same(scenario, ranks, *known) && *known->buckets == buckets) return true;
+    if (SameButForWork(scenario, ranks, works, *known)) return true;
     std::tie(data_parallel.bucket_size, data_parallel.first_bucket_size) = own;
     return false;
   });
   return found == known_.end() ? nullptr : found->get();
 }
 
+// A micro-batch's work does not depend on how many there are.
 PreparedPrograms::Works PreparedPrograms::WorksOf(const scenario::Scenario& scenario) {
-  const auto same = std::find_if(known_.rbegin(), known_.rend(),
-                                 [&](const auto& known) { return SameWork(scenario, *known); });
-  if (same != known_.rend()) return (*same)->prepared.works;
-  return std::make_shared<const std::vector<model::LayerWork>>(
+  plan::Training training = scenario.plan.training;
+  training.gradient_accumulation = 1;
+  training.global_batch_size = 0;
+  const auto same = std::find_if(works_.begin(), works_.end(), [&](const KnownWorks& known) {
+    return known.model == scenario.model && known.training == training;
+  });
+  if (same != works_.end()) return same->works;
+  if (works_.size() == kMostWorks) works_.erase(works_.begin());
+  Works works = std::make_shared<const std::vector<model::LayerWork>>(
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training)));
+  works_.push_back({.model = scenario.model, .training = std::move(training), .works = works});
+  return works;
+}
+
+// What was found out from instructions alone stays.
+void PreparedPrograms::TakeWork(const scenario::Scenario& scenario, Works works, Known& known) {
+  PreparedProgram& prepared = known.prepared;
+  if (prepared.works == works) return;
+  prepared.works = std::move(works);
+  if (!known.resizes) return;  // it will be lowered as a whole
+  lowering::ReplaceWork(scenario, *prepared.works, prepared.program);
+  prepared.flops.reset();
+  prepared.prices.device = 0;
+  prepared.schedule.ForgetPrices();
+  prepared.peak.reset();
+  prepared.memory.reset();
 }
 
 PreparedPrograms::Known& PreparedPrograms::Add(

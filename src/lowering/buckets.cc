@@ -1,6 +1,8 @@
 #include "src/lowering/buckets.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 
 namespace stepcast::lowering {
 
@@ -19,6 +21,7 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
         const int tensor = layer->tensors[position];
         if (--contributions[tensor] == 0) order.push_back(tensor);
       }
+      if (order.size() - first <= 1) continue;
       std::sort(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), std::greater<>());
     }
   }
@@ -28,14 +31,16 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit) {
   std::vector<Bucket> buckets;
-  bool open = false;
-  for (const int tensor : order) {
-    if (!open) buckets.emplace_back();
-    Bucket& bucket = buckets.back();
-    bucket.tensors.push_back(tensor);
-    bucket.elements += model.tensors[tensor].elements;
-    const Bytes size(bucket.elements * bytes_per_element);
-    open = size < (buckets.size() == 1 ? first_limit : limit);
+  for (std::size_t first = 0; first < order.size();) {
+    const Bytes own_limit = buckets.empty() ? first_limit : limit;
+    std::int64_t elements = 0;
+    std::size_t last = first;
+    do {
+      elements += model.tensors[order[last++]].elements;
+    } while (last < order.size() && Bytes(elements * bytes_per_element) < own_limit);
+    const auto tensors = order.subspan(first, last - first);
+    buckets.push_back({.tensors = {tensors.begin(), tensors.end()}, .elements = elements});
+    first = last;
   }
   return buckets;
 }

@@ -12,7 +12,8 @@ namespace stepcast::lowering {
 // different sizes for is written into its tables; its instructions are only compared.
 struct Resizing {
   program::Program* program = nullptr;
-  bool same = true;  // becomes false when the plan's instructions are not the program's
+  bool works = false;  // the kernels of layers, too, are others
+  bool same = true;    // becomes false when the plan's instructions are not the program's
 };
 
 struct LowerOptions {

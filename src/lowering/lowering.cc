@@ -13,6 +13,8 @@
 #include "src/lowering/megatron.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
+#include "src/lowering/training_step.h"
+#include "src/lowering/work_shape.h"
 
 namespace stepcast::lowering {
 
@@ -119,6 +121,21 @@ bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWo
   Resizing resizing{.program = &program};
   Lower(scenario, {.works = &works, .resizing = &resizing});
   return resizing.same;
+}
+
+bool CanReplaceWork(const plan::Plan& plan, const std::vector<model::LayerWork>& before,
+                    const std::vector<model::LayerWork>& after) {
+  // What the host copies to the device or takes back has sizes of its own.
+  return KnowsSizes(plan) && !plan.training.data_loading && !plan.training.activation_offload &&
+         SameShape(before, after);
+}
+
+// Techniques add their entries to tables after those of the works, which are added at the begin.
+void ReplaceWork(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+                 program::Program& program) {
+  Resizing resizing{.program = &program, .works = true};
+  const TrainingStep step(scenario, {.works = &works, .resizing = &resizing});
+  STEPCAST_CHECK(resizing.same, "works of the same shape have the same entries");
 }
 
 std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,

@@ -34,6 +34,17 @@ bool SizesDependOnRanks(const plan::Plan& plan);
 bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
             program::Program& program, ProgramSizes* sizes = nullptr);
 
+// Whether ReplaceWork can change the plan's programs from `before` to `after`, model::BuildWork of
+// both of one model: where a micro-batch of other size takes the same instructions, and its size
+// shows nowhere but in the work.
+bool CanReplaceWork(const plan::Plan& plan, const std::vector<model::LayerWork>& before,
+                    const std::vector<model::LayerWork>& after);
+
+// Makes `program`, lowered for a plan that differs from the scenario's in micro_batch_size and
+// sequence_length, one with these works. CanReplaceWork says that it can.
+void ReplaceWork(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
+                 program::Program& program);
+
 // The buckets of the plan, where that is all that its bucket sizes are for: plans that differ in
 // those, but cut the same buckets, have the same programs. `works` is model::BuildWork of the
 // scenario.

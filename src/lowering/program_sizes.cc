@@ -6,40 +6,41 @@
 namespace stepcast::lowering {
 
 void ProgramSizes::Add(Field field, program::Index entry, const Amount& amount) {
-  if (amount.varies()) entries_.push_back({field, entry, amount.formula()});
+  if (!amount.varies()) return;
+  EntriesOf(field).push_back({entry, amount.formula()});
+  const bool of_kernel =
+      field == Field::kKernelRead || field == Field::kKernelWritten || field == Field::kKernelGiven;
+  // A kernel's are added one after the other.
+  if (of_kernel && (kernels_.empty() || kernels_.back() != entry)) kernels_.push_back(entry);
 }
 
 bool ProgramSizes::Apply(std::int64_t ranks, program::Program& program) {
   if (!formulas_.Evaluate(ranks)) return false;
-  for (const Entry& entry : entries_) {
-    const std::int64_t value = formulas_.value(entry.formula);
-    switch (entry.field) {
-      case Field::kBufferSize:
-        program.buffers[entry.index].size = Bytes(value);
-        break;
-      case Field::kBufferPadding:
-        program.buffers[entry.index].padding = Bytes(value);
-        break;
-      case Field::kKernelRead:
-        program.kernels[entry.index].read = Bytes(value);
-        break;
-      case Field::kKernelWritten:
-        program.kernels[entry.index].written = Bytes(value);
-        break;
-      case Field::kKernelGiven:
-        program.kernels[entry.index].given = Picoseconds(value);
-        break;
-      case Field::kCollectiveBytes:
-        program.collectives[entry.index].bytes = Bytes(value);
-        break;
-    }
+  for (const Entry& entry : EntriesOf(Field::kBufferSize)) {
+    program.buffers[entry.index].size = Bytes(formulas_.value(entry.formula));
+  }
+  for (const Entry& entry : EntriesOf(Field::kBufferPadding)) {
+    program.buffers[entry.index].padding = Bytes(formulas_.value(entry.formula));
+  }
+  for (const Entry& entry : EntriesOf(Field::kKernelRead)) {
+    program.kernels[entry.index].read = Bytes(formulas_.value(entry.formula));
+  }
+  for (const Entry& entry : EntriesOf(Field::kKernelWritten)) {
+    program.kernels[entry.index].written = Bytes(formulas_.value(entry.formula));
+  }
+  for (const Entry& entry : EntriesOf(Field::kKernelGiven)) {
+    program.kernels[entry.index].given = Picoseconds(formulas_.value(entry.formula));
+  }
+  for (const Entry& entry : EntriesOf(Field::kCollectiveBytes)) {
+    program.collectives[entry.index].bytes = Bytes(formulas_.value(entry.formula));
   }
   return true;
 }
 
 void ProgramSizes::Clear() {
   formulas_.Clear();
-  entries_.clear();
+  for (auto& entries : entries_) entries.clear();
+  kernels_.clear();
   complete_ = false;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +23,7 @@ class ProgramSizes {
     kKernelGiven,  // picoseconds
     kCollectiveBytes,
   };
+  static constexpr std::size_t kFields = 6;
 
   Formulas& formulas() { return formulas_; }
   // The field of the entry is that amount; nothing to remember where it does not vary.
@@ -29,7 +33,13 @@ class ProgramSizes {
   bool complete() const { return complete_; }
   void SetComplete() { complete_ = true; }
   // Whether no size does.
-  bool empty() const { return entries_.empty(); }
+  bool empty() const {
+    return std::all_of(entries_.begin(), entries_.end(),
+                       [](const auto& entries) { return entries.empty(); });
+  }
+
+  // Kernels that Apply changes.
+  const std::vector<program::Index>& kernels() const { return kernels_; }
 
   // Gives the program, which must be the one that these are the sizes of, those for `ranks` ranks
   // in a shard group. False where it has other instructions then; its sizes may then be anything.
@@ -39,13 +49,15 @@ class ProgramSizes {
 
  private:
   struct Entry {
-    Field field = Field::kBufferSize;
     program::Index index = 0;
     std::uint32_t formula = 0;
   };
 
+  std::vector<Entry>& EntriesOf(Field field) { return entries_[static_cast<std::size_t>(field)]; }
+
   Formulas formulas_;
-  std::vector<Entry> entries_;
+  std::array<std::vector<Entry>, kFields> entries_;
+  std::vector<program::Index> kernels_;
   bool complete_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -853,12 +854,35 @@ class Reference final : public Technique {
         uses.push_back(builder_.WritesAll(group.shard_buffer));
       }
     }
-    std::vector<UpdateKernel> kernels =
-        UpdateKernels(step_.model(), plan_.training, plan_.software.torch, elements);
+    const std::vector<Index>& kernels =
+        buckets.size() == 1
+            ? KernelsOfBucket(buckets_[buckets.front()].shard)
+            : updates_.emplace_back(Updates{.kernels = AddUpdateKernels(elements)}).kernels;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernels[i].kernel)), uses);
+      builder_.Run(step_.compute(), kernels[i], uses);
     }
+  }
+
+  std::vector<Index> AddUpdateKernels(const Amount& elements) {
+    std::vector<Index> kernels;
+    for (UpdateKernel& update :
+         UpdateKernels(step_.model(), plan_.training, plan_.software.torch, elements)) {
+      kernels.push_back(builder_.AddSizedKernel(std::move(update.kernel)));
+    }
+    return kernels;
+  }
+
+  // Blocks are alike, and so are the updates of their buckets. Until the next call.
+  const std::vector<Index>& KernelsOfBucket(const BasicShard<Amount>& shard) {
+    const std::int64_t elements = shard.elements().value();
+    const auto known = std::find_if(updates_.begin(), updates_.end(), [&](const Updates& updates) {
+      return updates.of_bucket == elements;
+    });
+    if (known != updates_.end()) return known->kernels;
+    return updates_
+        .emplace_back(Updates{.of_bucket = elements, .kernels = AddUpdateKernels(shard.length())})
+        .kernels;
   }
 
   // Stages 1 and 2: the other ranks' updated parts of the bucket's parameters.
@@ -879,6 +903,12 @@ class Reference final : public Technique {
     builder_.Record(communication_, group.gathered);
   }
 
+  // The kernels that update a bucket, or several.
+  struct Updates {
+    std::optional<std::int64_t> of_bucket{};  // so many elements
+    std::vector<Index> kernels;
+  };
+
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Plan& plan_;
@@ -895,6 +925,7 @@ class Reference final : public Technique {
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
   std::vector<Sizes> sizes_;
+  std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;

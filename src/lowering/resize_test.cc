@@ -94,6 +94,9 @@ void CheckSame(const program::Program& a, const program::Program& b) {
     RC_ASSERT(a.kernels[i].name == b.kernels[i].name);
     RC_ASSERT(a.kernels[i].kind == b.kernels[i].kind);
     RC_ASSERT(a.kernels[i].data_type == b.kernels[i].data_type);
+    RC_ASSERT(a.kernels[i].issuer == b.kernels[i].issuer);
+    RC_ASSERT(a.kernels[i].m == b.kernels[i].m);
+    RC_ASSERT(a.kernels[i].summed_tokens == b.kernels[i].summed_tokens);
     RC_ASSERT(a.kernels[i].flops == b.kernels[i].flops);
     RC_ASSERT(a.kernels[i].read == b.kernels[i].read);
     RC_ASSERT(a.kernels[i].written == b.kernels[i].written);
@@ -159,6 +162,59 @@ TEST(ResizeTest, IsLoweringForOtherNumbersOfRanks) {
     }
     if (same) CheckSame(program, Lower(after));
   });
+}
+
+TEST(ResizeTest, IsLoweringForOtherMicroBatches) {
+  scenario::InputCache cache;
+  rc::detail::checkGTest([&] {
+    const std::vector<std::string> plan = AnyPlan();
+    const auto load = [&] {
+      std::vector<std::string> set = plan;
+      set.push_back("cluster.nodes=" + *rc::gen::element<std::string>("2", "5"));
+      set.push_back("training.micro_batch_size=" + *rc::gen::element<std::string>("1", "2", "40"));
+      set.push_back("training.sequence_length=" + *rc::gen::element<std::string>("64", "1024"));
+      const auto scenario = scenario::LoadText(kScenario, "test", set, cache);
+      if (!scenario) RC_FAIL(Format(scenario.error()));
+      return *scenario;
+    };
+    const scenario::Scenario before = load(), after = load();
+    const auto works_of = [](const scenario::Scenario& scenario) {
+      return model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
+    };
+    const auto works = works_of(after);
+    const bool can = CanReplaceWork(after.plan, works_of(before), works);
+    const plan::Framework framework = after.plan.data_parallel.framework;
+    RC_CLASSIFY(can, plan::Name(framework));
+    // Other micro-batches may need most when other temporaries are there.
+    if (!can) return;
+    const bool bare = *rc::gen::arbitrary<bool>();
+    ProgramSizes sizes;
+    program::Program program = Lower(before, {.bare = bare, .sizes = &sizes});
+    ReplaceWork(after, works, program);
+    RC_ASSERT(Resize(after, works, program, &sizes));
+    CheckSame(program, Lower(after, {.bare = bare}));
+  });
+}
+
+TEST(ResizeTest, WorkWithOtherKernelsIsNotReplaced) {
+  scenario::InputCache cache;
+  const auto load = [&](const char* set) {
+    auto scenario =
+        scenario::LoadText(kScenario, "test", {"model=models/llama2-7b.yaml", set}, cache);
+    EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+    return *scenario;
+  };
+  const auto works_of = [](const scenario::Scenario& scenario) {
+    return model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
+  };
+  const auto plain = load("training.micro_batch_size=1");
+  const auto recomputed = load("training.activation_checkpointing=full");
+  const auto larger = load("training.micro_batch_size=2");
+  EXPECT_TRUE(CanReplaceWork(plain.plan, works_of(plain), works_of(larger)));
+  EXPECT_FALSE(CanReplaceWork(plain.plan, works_of(plain), works_of(recomputed)));
+  // What the loader copies to the device has the size of a micro-batch, too.
+  const auto loads = load("training.data_loading={time: 1 ms, workers: 1, prefetch: 2}");
+  EXPECT_FALSE(CanReplaceWork(loads.plan, works_of(loads), works_of(loads)));
 }
 
 TEST(ResizeTest, RefusesAPlanWithOtherInstructions) {

@@ -31,11 +31,12 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 
   // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
   const bool eager = !plan().training.compile;
+  const bool keeps_kernels = builder_.resizes() && !options.resizing->works;
   const auto add_kernels = [&](const auto& operators, Issuer issuer) {
     std::vector<Index> kernels;
     kernels.reserve(operators.size());
     for (const auto& op : operators) {
-      if (builder_.resizes()) {
+      if (keeps_kernels) {
         kernels.push_back(builder_.SameKernel());
         continue;
       }
@@ -60,7 +61,8 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     auto& recomputed = recomputed_.emplace_back();
     for (const model::Activation& activation : work.recomputed) {
       recomputed.push_back(builder_.AddBuffer(
-          builder_.Named(name, builder_.Named("/", activation.name) + " (recomputed)"),
+          builder_.Named(name,
+                         builder_.Named(builder_.Named("/", activation.name), " (recomputed)")),
           activation.bytes, Category::kActivation));
     }
     // Blocks come one after another with the same tensors, whose memory is used again and again
@@ -71,9 +73,9 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       if (!once) tensors.assign(all > Bytes(0) ? 1 : 0, all);
       std::vector<Index> buffers;
       for (const Bytes bytes : tensors) {
-        buffers.push_back(
-            builder_.AddBuffer(builder_.Named(builder_.Named(name, "/"), phase) + " temporaries",
-                               bytes, Category::kActivation));
+        buffers.push_back(builder_.AddBuffer(
+            builder_.Named(builder_.Named(builder_.Named(name, "/"), phase), " temporaries"), bytes,
+            Category::kActivation));
       }
       return buffers;
     };

@@ -85,23 +85,33 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   auto variety = std::make_unique<Variety>();
   variety->request = loader.request();
+  variety->read = present_;
   variety->loader.emplace(std::move(loader));
   last_ = varieties_.emplace(signature_, std::move(variety)).first->second.get();
   return &last_->loader->scenario();
 }
 
+// Keys are the same in the same order, so that what stands before the first other value is in the
+// request already.
 bool Variants::Reread(Variety& variety) {
   std::optional<std::int64_t> nodes = variety.loader->nodes();
   mistakes_.clear();
-  for (const Option* option : present_) {
+  variety.read.resize(present_.size());
+  bool same = true;
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    const Option* const option = present_[i];
+    same = same && variety.read[i] == option;
+    variety.read[i] = option;
     if (!option->is_value) continue;
     if (!option->read) {
       nodes = option->nodes;
       continue;
     }
+    if (same) continue;
     MappingReader reader(*option->section, mistakes_);
     option->read(reader, variety.request);
   }
+  if (!mistakes_.empty()) variety.read.clear();
   return mistakes_.empty() && variety.loader->Reread(variety.request, nodes);
 }
 

@@ -44,7 +44,8 @@ class Variants {
   // Scenarios that differ in values alone. Their keys are the same, in the same order.
   struct Variety {
     std::optional<Loader> loader;  // none: an override undoes a value that one before it sets
-    plan::Request request;         // of any of them
+    plan::Request request;         // of the last one, whose options these were:
+    std::vector<const Option*> read;
   };
 
   const Option& OptionOf(const std::string& text);

@@ -84,42 +84,47 @@ std::uint32_t Companies::FindWithout(std::uint32_t company, std::uint32_t member
 std::uint32_t Companies::Add(std::uint32_t company, std::uint32_t profile) {
   const Company other = companies_[company];
   const auto first = static_cast<std::uint32_t>(members_.size());
-  const std::uint32_t count = other.count + 1;
-  members_.resize(first + count);
-  Member* const members = members_.data() + first;
-  const Member* const others = members_.data() + other.first;
-  for (std::uint32_t i = 0; i < other.count; ++i) members[i].profile = others[i].profile;
-  members[other.count] = {.profile = profile, .without = company};
-  // The engine itself says what would be.
-  if (count == 1) {
-    members[0].rate = SharedResources::kFullRate;
-  } else if (count == 2) {
-    members[0].rate = members[1].rate = engine::FairRateOfTwo(
-        schedule_->UsesOf(members[0].profile), schedule_->UsesOf(members[1].profile));
-  } else {
-    uses_.clear();
-    for (std::uint32_t i = 0; i < count; ++i) {
-      uses_.push_back(schedule_->UsesOf(members[i].profile));
-    }
-    rates_.resize(count);
-    engine::FindFairRates(uses_, rates_);
-    for (std::uint32_t i = 0; i < count; ++i) members[i].rate = rates_[i];
+  const auto rates = RatesWith(MembersOf(company), profile);
+  for (std::uint32_t i = 0; i < other.count; ++i) {
+    const Member member = members_[other.first + i];
+    members_.push_back({.profile = member.profile, .rate = rates[i]});
   }
-  companies_.push_back({.first = first, .count = count});
+  members_.push_back({.profile = profile, .without = company, .rate = rates[other.count]});
+  companies_.push_back({.first = first, .count = other.count + 1});
   return static_cast<std::uint32_t>(companies_.size() - 1);
 }
 
+// Of the members, and after these of one more: the engine itself says what would be.
+std::span<const std::uint64_t> Companies::RatesWith(std::span<const Member> members,
+                                                    std::uint32_t profile) {
+  const auto uses = schedule_->UsesOf(profile);
+  rates_.resize(members.size() + 1);
+  if (members.empty()) {
+    rates_[0] = SharedResources::kFullRate;
+  } else if (members.size() == 1) {
+    rates_[0] = rates_[1] = engine::FairRateOfTwo(schedule_->UsesOf(members[0].profile), uses);
+  } else {
+    uses_.clear();
+    for (const Member& member : members) uses_.push_back(schedule_->UsesOf(member.profile));
+    uses_.push_back(uses);
+    engine::FindFairRates(uses_, rates_);
+  }
+  return rates_;
+}
+
+// What would be if somebody joined the company. Activities with the same uses have the same rate,
+// so that one of a member's profile has the member's.
 const Companies::Disturbance& Companies::FindDisturbance(std::uint32_t company,
                                                          std::uint32_t profile) {
-  const std::size_t at = companies_[company].disturbances + profile;
-  const bool alone = schedule_->UsesOf(profile).empty();
-  const std::uint32_t together = alone ? company : With(company, profile);
-  const Member* const members = members_.data() + companies_[together].first;
-  Disturbance& disturbance = disturbances_[at];
-  disturbance.rate = alone ? SharedResources::kFullRate : members[PlaceOf(together, profile)].rate;
-  const auto others = MembersOf(company);
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    disturbance.others[i] = members[PlaceOf(together, others[i].profile)].rate;
+  const auto members = MembersOf(company);
+  Disturbance& disturbance = disturbances_[companies_[company].disturbances + profile];
+  if (schedule_->UsesOf(profile).empty()) {
+    disturbance.rate = SharedResources::kFullRate;
+    for (std::size_t i = 0; i < members.size(); ++i) disturbance.others[i] = members[i].rate;
+  } else {
+    const auto rates = RatesWith(members, profile);
+    disturbance.rate = rates[members.size()];
+    for (std::size_t i = 0; i < members.size(); ++i) disturbance.others[i] = rates[i];
   }
   return disturbance;
 }

@@ -115,6 +115,7 @@ class Companies {
   std::uint32_t FindWith(std::uint32_t company, std::uint32_t profile);
   std::uint32_t FindWithout(std::uint32_t company, std::uint32_t member);
   std::uint32_t Add(std::uint32_t company, std::uint32_t profile);
+  std::span<const std::uint64_t> RatesWith(std::span<const Member> members, std::uint32_t profile);
   void MakePlaces(std::uint32_t company);
   const Disturbance& FindDisturbance(std::uint32_t company, std::uint32_t profile);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
@@ -127,7 +128,7 @@ class Companies {
   std::vector<Company> companies_;
   std::vector<Member> members_;      // by company, profiles descending
   std::vector<std::uint32_t> with_;  // by company, then profile; kNone: not found out yet
-  // Of a company that is being made.
+  // Of a company that is being made, or would be.
   std::vector<std::span<const engine::SharedResources::Use>> uses_;
   std::vector<std::uint64_t> rates_;
   std::vector<Disturbance>

@@ -154,6 +154,8 @@ struct Schedule {
   void Build(const program::Program& program, const cost::Prices& prices, bool links = true);
   // The same for what was built of this program, whose instructions are as they were: other prices.
   void Reprice(const program::Program& program, const cost::Prices& prices, bool links = true);
+  // The next prices have little in common with those before.
+  void ForgetPrices() { demands_.clear(); }
 
  private:
   void AddCosts(const program::Program& program, const cost::Prices& prices, bool links);
