@@ -72,6 +72,9 @@ SweepRow RowOf(const Json& row) {
   made.step_time = Number<double>(row.at("step_time_s"));
   made.tokens_per_second_per_gpu = Number<double>(row.at("tokens_per_s_per_gpu"));
   made.peak = Number<std::int64_t>(row.at("peak_bytes"));
+  made.reserved = Number<std::int64_t>(row.at("reserved_bytes"));
+  made.outside = Number<std::int64_t>(row.at("outside_bytes"));
+  made.capacity = Number<std::int64_t>(row.at("capacity_bytes"));
   return made;
 }
 

@@ -60,7 +60,7 @@ struct SweepRow {
   std::string reason;
   // None where the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
-  std::optional<std::int64_t> peak;
+  std::optional<std::int64_t> peak, reserved, outside, capacity;
 };
 struct Sweeping {
   std::vector<SweepRow> rows;

@@ -1,13 +1,8 @@
 // `stepcast calibrate` as a user meets it, on threads of this machine. What is measured is not
 // looked at (the machine may be busy), but that it is there, complete, and of use to a forecast.
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 
 namespace stepcast::cli {
 namespace {
@@ -26,7 +21,6 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kBinary = "src/cli/stepcast";
 // Copies into buckets and launches cost something where there is a device.
 constexpr const char* kPair = R"(stepcast: 1
 model:
@@ -44,34 +38,7 @@ training:
 data_parallel: {zero_stage: 0, framework: ddp}
 )";
 
-class CalibrateCommandTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/calibrate.XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  static ShellResult Run(const std::string& arguments) {
-    return Shell(fmt::format("{} {}", kBinary, arguments));
-  }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  }
-
-  fs::path folder_;
-};
+using CalibrateCommandTest = CommandTest;
 
 TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   const std::string profile = Path("profile.yaml");

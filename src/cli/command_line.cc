@@ -266,9 +266,9 @@ Diagnostics WrongValues(const CLI::App& app) {
         faults.push_back(WrongUse("command.wrong-use",
                                   fmt::format("the value of {} is empty", name),
                                   "leave the option out, or give it a value"));
-      } else if (option->get_positional()) {
+      } else if (option->get_positional() || name == "--kineto") {
         inputs.push_back({name, value});
-      } else if (name == "--report" || name == "--trace" || name == "--store") {
+      } else if (IsOutput(*option)) {
         outputs.push_back({name, value});
       }
     }

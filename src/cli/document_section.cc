@@ -4,12 +4,11 @@
 #include <sstream>
 
 #include "fmt/format.h"
-#include "src/report/output_file.h"
 
 namespace stepcast::cli {
 
-std::optional<Outcome> UpdateSection(const std::string& path, const std::string& name,
-                                     const std::string& content) {
+std::optional<Outcome> DocumentSection::Open(const std::string& path, const std::string& name) {
+  if (path.empty()) return std::nullopt;
   const std::string begin_line = fmt::format("<!-- {}: begin -->\n", name);
   const std::string end_line = fmt::format("<!-- {}: end -->\n", name);
   std::ifstream file(path, std::ios::binary);
@@ -27,12 +26,13 @@ std::optional<Outcome> UpdateSection(const std::string& path, const std::string&
                       "-->' where it is to stand",
                       name)}});
   }
-  auto output = report::OutputFile::Create(path);
-  if (!output) return Failed(output.error());
-  const std::string whole = text.substr(0, begin + begin_line.size()) + content + text.substr(end);
-  if (auto written = output->Write(whole); !written) return Failed(written.error());
-  if (auto done = output->Commit(); !done) return Failed(done.error());
-  return std::nullopt;
+  before_ = text.substr(0, begin + begin_line.size());
+  after_ = text.substr(end);
+  return file_.Create(path);
+}
+
+std::optional<Outcome> DocumentSection::Write(const std::function<std::string()>& content) {
+  return file_.Write([&] { return before_ + content() + after_; });
 }
 
 }  // namespace stepcast::cli

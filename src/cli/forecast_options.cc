@@ -134,9 +134,7 @@ void AddSimulate(CLI::App& app, SimulateOptions& options, bool& timeline_asked, 
   AddScenario(simulate, options.scenario, options.set);
   CLI::Option* json = simulate.add_flag("--json", options.json, "Print one JSON document");
   CLI::Option* trace =
-      simulate.add_option("--trace", options.trace, "Also write the timeline as Chrome trace JSON")
-          ->type_name("FILE")
-          ->check(NamesAFile());
+      AddOutput(simulate, "--trace", options.trace, "Also write the timeline as Chrome trace JSON");
   CLI::Option* traces = AddTraceFolder(simulate, options.trace_dir);
   CLI::Option* report = AddReport(simulate, options.report);
   CLI::Option* timeline =
@@ -146,11 +144,8 @@ void AddSimulate(CLI::App& app, SimulateOptions& options, bool& timeline_asked, 
           ->excludes(json);
   simulate.add_flag("--no-timeline", no_timeline, "Do not draw them, on a terminal either")
       ->excludes(timeline);
-  simulate
-      .add_option("--network", options.network,
-                  "How closely collectives are followed: analytic, flow or message")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"analytic", "flow", "message"}));
+  AddNetwork(simulate, options.network,
+             "How closely collectives are followed: analytic, flow or message");
   simulate
       .add_flag("--program", options.program,
                 "Print the step program that a rank would submit, and whether it is free of races")
@@ -176,17 +171,10 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
   CLI::App& command = *app.add_subcommand("compare", kCompareAbout)->group("Commands");
   command.add_option("A", options.a, "Scenario or plan.json")->required();
   command.add_option("B", options.b, "Another (the same)");
-  const auto set = [&](const char* name, std::vector<std::string>& values, const char* help) {
-    command.add_option(name, values, help)
-        ->type_name("KEY=VALUE")
-        ->type_size(1)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->take_all();
-  };
-  set("--set", options.set, "Override a key of both, as often as needed");
-  set("--set-a", options.set_a, "Override a key of A");
-  set("--set-b", options.set_b, "Override a key of B");
+  AddRepeated(command, "--set", options.set, "KEY=VALUE",
+              "Override a key of both, as often as needed; null: the key's default");
+  AddRepeated(command, "--set-a", options.set_a, "KEY=VALUE", "Override a key of A");
+  AddRepeated(command, "--set-b", options.set_b, "KEY=VALUE", "Override a key of B");
   command.add_flag("--json", options.json, "Print one JSON document");
   command.footer(std::string(kCompareFooter) + kExitStatus);
 }
@@ -208,27 +196,19 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
   command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
   command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
   constexpr int kMost = 1'000'000;
-  CLI::Option* ranks =
-      command.add_option("--ranks", options.ranks, "How many ranks take part (all of the nodes)")
-          ->type_name("N")
-          ->check(CLI::Range(1, kMost));
-  CLI::Option* nodes =
-      command.add_option("--nodes", options.nodes, "On how many nodes (as few as possible)")
-          ->type_name("N")
-          ->check(CLI::Range(1, kMost));
+  CLI::Option* ranks = AddCount(command, "--ranks", options.ranks, 1, kMost,
+                                "How many ranks take part (all of the nodes)");
+  CLI::Option* nodes = AddCount(command, "--nodes", options.nodes, 1, kMost,
+                                "On how many nodes (as few as possible)");
   command
       .add_option("--group", options.group,
                   "A group of the plan instead, that of rank 0: data, shard, replica")
       ->type_name("NAME")
       ->excludes(ranks)
       ->excludes(nodes);
-  command
-      .add_option("--network", options.network,
-                  "How closely it is followed: analytic, flow or message (as the scenario says)")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"analytic", "flow", "message"}));
-  CLI::Option* json = command.add_flag("--json", options.json, "Print one JSON document");
-  command.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+  AddNetwork(command, options.network,
+             "How closely it is followed: analytic, flow or message (as the scenario says)");
+  AddJsonAndCsv(command, options.json, options.csv);
   command.footer(std::string(kCollectiveFooter) + kExitStatus);
 }
 

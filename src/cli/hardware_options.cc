@@ -148,12 +148,8 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
   command.add_option("--backend", hardware.backend, "What to run on: host or cuda")
       ->type_name("NAME")
       ->required();
-  command.add_option("--steps", hardware.steps, "How many steps to measure (5)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostSteps));
-  command.add_option("--warmup", hardware.warmup, "How many steps to run before (2)")
-      ->type_name("N")
-      ->check(CLI::Range(0, kMostSteps));
+  AddCount(command, "--steps", hardware.steps, 1, kMostSteps, "How many steps to measure (5)");
+  AddCount(command, "--warmup", hardware.warmup, 0, kMostSteps, "How many steps to run before (2)");
   command.add_flag("--barrier", hardware.barrier,
                    "Let every rank wait for all others between steps (training.step_barrier)");
   command.add_flag("--graph", hardware.graph, "Capture the step once and replay it");
@@ -161,6 +157,11 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
       .add_option("--timeout", hardware.timeout,
                   "End the run when no operation finishes for this long (60 s)")
       ->type_name("TIME");
+}
+
+CLI::Option* AddUpdate(CLI::App& command, std::string& update) {
+  return AddOutput(command, "--update", update,
+                   "Also write the section of a document like docs/accuracy.md anew");
 }
 
 void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
@@ -171,21 +172,14 @@ void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
                   fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
       ->type_name("NAME");
   constexpr int kMost = 1'000'000;
-  import
-      .add_option("--ranks", options.ranks, "How many ranks took part, where a log does not tell")
-      ->type_name("N")
-      ->check(CLI::Range(2, kMost));
-  import
-      .add_option("--ranks-per-node", options.ranks_per_node,
-                  "How many on a node (as the hosts in the logs have it)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMost));
+  AddCount(import, "--ranks", options.ranks, 2, kMost,
+           "How many ranks took part, where a log does not tell");
+  AddCount(import, "--ranks-per-node", options.ranks_per_node, 1, kMost,
+           "How many on a node (as the hosts in the logs have it)");
   import.add_flag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
   import.add_option("--name", options.name, "Name of the profile (that of the first log)")
       ->type_name("TEXT");
-  import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddOutput(import, options.output);
   import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
 }
 
@@ -197,10 +191,8 @@ void AddExecute(CLI::App& app, ExecuteOptions& options) {
   execute.add_flag("--check", options.hardware.check,
                    "Compare the parameters with plain data parallelism, computed apart");
   execute.add_flag("--json", options.json, "Print one JSON document");
-  execute
-      .add_option("--trace", options.trace, "Also write every rank's timeline as Chrome trace JSON")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddOutput(execute, "--trace", options.trace,
+            "Also write every rank's timeline as Chrome trace JSON");
   AddTraceFolder(execute, options.trace_dir);
   execute.footer(std::string(kExecuteFooter) + kExitStatus);
 }
@@ -213,11 +205,8 @@ void AddValidate(CLI::App& app, ValidateOptions& options) {
                   "How far the step time may be off for exit status 0 (10%)")
       ->type_name("PERCENT");
   validate.add_flag("--json", options.json, "Print one JSON document");
-  validate
-      .add_option("--trace", options.trace,
-                  "Also write forecast and measured timelines as one Chrome trace JSON")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddOutput(validate, "--trace", options.trace,
+            "Also write forecast and measured timelines as one Chrome trace JSON");
   AddReport(validate, options.report);
   validate.footer(std::string(kValidateFooter) + kExitStatus);
 }
@@ -230,11 +219,7 @@ void AddValidateCollectives(CLI::App& app, ValidateCollectivesOptions& options) 
       collectives.add_flag("--json", options.json, "Print one JSON document, every point in it");
   collectives.add_flag("--csv", options.csv, "Print every point as CSV")
       ->excludes(collectives_json);
-  collectives
-      .add_option("--update", options.update,
-                  "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddUpdate(collectives, options.update);
   collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
 }
 
@@ -245,15 +230,9 @@ void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   CLI::Option* json =
       command.add_flag("--json", options.json, "Print one JSON document, every case in it");
   command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
-  command
-      .add_option("--report,--html", options.html,
-                  "Also write a page with charts, which needs no other file")
-      ->type_name("FILE");
-  command
-      .add_option("--update", options.update,
-                  "Also write the section of a document like docs/accuracy.md anew")
-      ->type_name("FILE")
-      ->excludes(source);
+  AddOutput(command, "--report,--html", options.html,
+            "Also write a page with charts, which needs no other file");
+  AddUpdate(command, options.update)->excludes(source);
   command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
 }
 
@@ -267,41 +246,29 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options,
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   command.add_option("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
       ->type_name("TIME");
-  const auto words = [&](const char* name, std::vector<std::string>& values, const char* help,
-                         const char* type) {
-    command.add_option(name, values, help)
+  const auto list = [&](const char* name, auto& values, const char* help, const char* type) {
+    return command.add_option(name, values, help)
         ->type_name(type)
         ->delimiter(',')
         ->allow_extra_args(false);
   };
-  words("--only", options.only, "Measure these parts alone (all)", "PART,...");
-  words("--types", options.types, "Data types of matrix products and attention (fp32,bf16)",
-        "TYPE,...");
-  words("--collectives", options.collectives,
-        "Kinds of collectives (all; quick: all but broadcast)", "KIND,...");
-  command
-      .add_option("--groups", options.groups,
-                  "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  list("--only", options.only, "Measure these parts alone (all)", "PART,...");
+  list("--types", options.types, "Data types of matrix products and attention (fp32,bf16)",
+       "TYPE,...");
+  list("--collectives", options.collectives, "Kinds of collectives (all; quick: all but broadcast)",
+       "KIND,...");
+  list("--groups", options.groups,
+       "Collectives on groups of so many ranks alone (all ranks, and their divisors)", "N,...")
       ->check(CLI::Range(2, kMostRanks));
   command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
       ->type_name("BYTES");
   command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
       ->type_name("BYTES");
-  command
-      .add_option("--ranks", options.ranks,
-                  "Ranks, as threads, where no launcher started any (one for each core or GPU)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostRanks));
-  command.add_option("--output", options.output, "The profile (HOST.yaml)")
-      ->type_name("FILE")
-      ->check(NamesAFile());
-  command
-      .add_option("--resume", options.resume, "Keep what was measured in FILE, and go on from it")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddCount(command, "--ranks", options.ranks, 1, kMostRanks,
+           "Ranks, as threads, where no launcher started any (one for each core or GPU)");
+  AddOutput(command, "--output", options.output, "The profile (HOST.yaml)");
+  AddOutput(command, "--resume", options.resume,
+            "Keep what was measured in FILE, and go on from it");
   command
       .add_option("--timeout", options.timeout,
                   "End the run when no operation finishes for this long (120 s)")

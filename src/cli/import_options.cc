@@ -74,9 +74,7 @@ void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
       ->type_name("RATE");
   import.add_option("--name", options.name, "Name of the topology (that of FILE)")
       ->type_name("TEXT");
-  import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddOutput(import, options.output);
   import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
@@ -88,15 +86,13 @@ void AddModel(CLI::App& app, ModelImportOptions& options) {
   model.footer(std::string(kModelImportFooter) + kExitStatus);
   CLI::App& import = *model.add_subcommand("import", kModelImportAbout)->group("Commands");
   import.add_option("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
-      ->type_name("FILE")
+      ->type_name("TRACE")
       ->required();
   import.add_option("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   import.add_option("--name", options.name, "Name of the model (that of FILE)")->type_name("TEXT");
-  import.add_option("--output", options.output, "Write to FILE instead of stdout")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  AddOutput(import, options.output);
   import.footer(std::string(kModelImportFooter) + kExitStatus);
 }
 

@@ -1,13 +1,9 @@
 // The binary as a user meets it: exit status, what goes to stdout and what to stderr, files.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "src/cli/shell.h"
+#include "src/cli/command_test.h"
 
 namespace stepcast::cli {
 namespace {
@@ -27,7 +23,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr const char* kBinary = "src/cli/stepcast";
 constexpr const char* kToy = R"(stepcast: 1
 name: toy
 model:
@@ -52,34 +47,12 @@ data_parallel:
   framework: reference
 )";
 
-class MainTest : public testing::Test {
+class MainTest : public CommandTest {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/main_test.XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    CommandTest::SetUp();
     std::ofstream(Path("toy.yaml")) << kToy;
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  static ShellResult Run(const std::string& arguments) {
-    return Shell(fmt::format("{} {}", kBinary, arguments));
-  }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  }
-
-  fs::path folder_;
 };
 
 TEST_F(MainTest, HelpAndVersionAreDone) {
@@ -107,11 +80,14 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"simulate x --set", "see stepcast simulate --help"},
       {"simulate x --json --program", "excludes"},
       {"sweep x --vary a=1 --json --csv", "excludes"},
-      {"simulate x --trace ''", "--trace: the name of a file is due: ''"},
-      {"execute x --backend host --trace ''", "the name of a file is due: ''"},
-      {"validate x --backend host --trace ''", "the name of a file is due: ''"},
-      {"calibrate --backend host --output ''", "the name of a file is due: ''"},
-      {"calibrate --backend host --resume ''", "the name of a file is due: ''"},
+      {"simulate x --trace ''", "the value of --trace is empty"},
+      {"execute x --backend host --trace ''", "the value of --trace is empty"},
+      {"validate x --backend host --trace ''", "the value of --trace is empty"},
+      {"calibrate --backend host --output ''", "the value of --output is empty"},
+      {"calibrate --backend host --resume ''", "the value of --resume is empty"},
+      {"calibrate import a.log --output a.log", "--output would replace what LOG reads"},
+      {"model import --kineto a.gz --output ./a.gz", "--output would replace what --kineto reads"},
+      {"validate published --update a.md --report a.md", "are the same file"},
       {"topology", "see stepcast topology --help"},
       {"topology show x --nodes many", "many"},
       {"", "Usage: stepcast"},
@@ -251,8 +227,9 @@ TEST_F(MainTest, SlicesOfARealTraceDoNotOverlap) {
 }
 
 TEST_F(MainTest, TracesByRankStandInAFolder) {
-  const std::string folder = Path("traces/deep");
+  const std::string folder = Path("traces");
   ASSERT_EQ(Run("simulate " + Path("toy.yaml") + " --trace-dir " + folder).status, 0);
+  ASSERT_EQ(Run("simulate " + Path("toy.yaml") + " --trace-dir " + folder + "/").status, 0);
   const json trace = json::parse(Read(folder + "/rank-0.json"));
   EXPECT_EQ(trace.at("distributedInfo").at("rank"), 0);
   // A folder that cannot be made.
@@ -286,7 +263,12 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
       "execute " + toy + " --backend host --trace " + Path("no/trace.json"),
       "validate " + toy + " --backend host --report " + Path("no/page.html"),
       "validate " + toy + " --backend host --trace " + Path("no/trace.json"),
+      "simulate " + toy + " --trace-dir " + Path("no/traces"),
+      "execute " + toy + " --backend host --trace-dir " + Path("no/traces"),
       "validate published --report " + Path("no/page.html"),
+      "validate published --update " + Path("no/page.md"),
+      "validate collectives --update " + Path("no/page.md"),
+      "validate collectives --update " + toy,
   };
   for (const std::string& command : commands) {
     const ShellResult result = Run(command);
@@ -432,13 +414,14 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
   const ShellResult swept =
       Run("sweep " + Path("toy.yaml") +
           " --vary data_parallel.zero_stage=0,3 --vary 'data_parallel.bucket_size=0 B,25 MiB'"
-          " --vary data_parallel.framework=reference,ddp --json");
+          " --vary data_parallel.framework=reference,ddp"
+          " --vary training.gradient_clipping=null --json");
   ASSERT_EQ(swept.status, 0) << swept.messages;
   const json rows = json::parse(swept.output).at("rows");
   ASSERT_EQ(rows.size(), 8U);
   EXPECT_EQ(rows.at(2).at("set").dump(),
             R"({"data_parallel.bucket_size":"25 MiB","data_parallel.framework":"reference",)"
-            R"("data_parallel.zero_stage":"0"})");
+            R"("data_parallel.zero_stage":"0","training.gradient_clipping":"null"})");
   EXPECT_EQ(rows.at(5).at("status"), "illegal");  // ddp at stage 3
   EXPECT_THAT(rows.at(5).at("reason").get<std::string>(), HasSubstr("zero_stage 3"));
   for (const json& row : rows) {
@@ -450,7 +433,9 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
     const json single = json::parse(Run(command).output);
     EXPECT_EQ(row.at("step_time_s"), single.at("step_time_s")) << command;
     EXPECT_EQ(row.at("tokens_per_s_per_gpu"), single.at("tokens_per_s_per_gpu")) << command;
-    EXPECT_EQ(row.at("peak_bytes"), single.at("memory").at("peak_bytes")) << command;
+    for (const char* key : {"peak_bytes", "reserved_bytes", "outside_bytes", "capacity_bytes"}) {
+      EXPECT_EQ(row.at(key), single.at("memory").at(key)) << key << " of " << command;
+    }
     EXPECT_EQ(row.at("fits"), single.at("memory").at("fits")) << command;
   }
 }
@@ -479,7 +464,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary model=none.yaml", "names a file that does not exist: 'none.yaml'"},
       {"--vary data_parallel.bucket_sise=null", "did you mean 'bucket_size'?"},
       {"--vary training.precision=bf16 --store /none/x.sqlite", "the store cannot be written"},
-      {"--vary training.precision=bf16 --store ''", "the name of a file is due"},
+      {"--vary training.precision=bf16 --store ''", "the value of --store is empty"},
       {"--vary training.precision=bf16 --threads 0", "--threads"},
   };
   for (const auto& [arguments, message] : cases) {

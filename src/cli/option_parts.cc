@@ -9,26 +9,59 @@
 
 namespace stepcast::cli {
 
-CLI::Validator NamesAFile() {
-  return {[](const std::string& name) {
-            return name.empty() ? std::string("the name of a file is due: ''") : std::string();
-          },
-          ""};
+namespace {
+
+// What help pages call that which a command writes. Files that it reads have other types.
+constexpr const char* kFile = "FILE";
+constexpr const char* kFolder = "FOLDER";
+
+}  // namespace
+
+CLI::Option* AddRepeated(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& values, const std::string& type,
+                         const std::string& help) {
+  return command.add_option(name, values, help)
+      ->type_name(type)
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+CLI::Option* AddCount(CLI::App& command, const std::string& name, int& value, int least, int most,
+                      const std::string& help) {
+  return command.add_option(name, value, help)->type_name("N")->check(CLI::Range(least, most));
+}
+
+CLI::Option* AddCount(CLI::App& command, const std::string& name, std::optional<int>& value,
+                      int least, int most, const std::string& help) {
+  return command.add_option(name, value, help)->type_name("N")->check(CLI::Range(least, most));
+}
+
+CLI::Option* AddOutput(CLI::App& command, const std::string& name, std::string& file,
+                       const std::string& help) {
+  return command.add_option(name, file, help)->type_name(kFile);
+}
+
+CLI::Option* AddOutput(CLI::App& command, std::string& file) {
+  return AddOutput(command, "--output", file, "Write to FILE instead of stdout");
+}
+
+bool IsOutput(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return !option.get_positional() && (type == kFile || type == kFolder);
 }
 
 CLI::Option* AddReport(CLI::App& command, std::string& report) {
-  return command
-      .add_option("--report", report, "Also write a page with charts, which needs no other file")
-      ->type_name("FILE")
-      ->check(NamesAFile());
+  return AddOutput(command, "--report", report,
+                   "Also write a page with charts, which needs no other file");
 }
 
 CLI::Option* AddTraceFolder(CLI::App& command, std::string& folder) {
   return command
       .add_option("--trace-dir", folder,
                   "Also write traces by rank into a folder, for Holistic Trace Analysis")
-      ->type_name("FOLDER")
-      ->check(NamesAFile());
+      ->type_name(kFolder);
 }
 
 std::string CollectiveNames() {
@@ -39,24 +72,30 @@ std::string CollectiveNames() {
 
 void AddScenario(CLI::App& command, std::string& scenario, std::vector<std::string>& set) {
   command.add_option("SCENARIO", scenario, "Scenario file (YAML; docs/formats.md)")->required();
-  command
-      .add_option("--set", set,
-                  "Override a key of the scenario by its dotted path, as often as needed")
-      ->type_name("KEY=VALUE")
-      ->type_size(1)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
+  AddRepeated(command, "--set", set, "KEY=VALUE",
+              "Override a key of the scenario by its dotted path, as often as needed; "
+              "null: the key's default");
+}
+
+CLI::Option* AddNetwork(CLI::App& command, std::string& network, const std::string& help) {
+  return command.add_option("--network", network, help)
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"analytic", "flow", "message"}));
+}
+
+CLI::Option* AddJsonAndCsv(CLI::App& command, bool& json, bool& csv) {
+  CLI::Option* option = command.add_flag("--json", json, "Print one JSON document");
+  command.add_flag("--csv", csv, "Print CSV (RFC 4180)")->excludes(option);
+  return option;
 }
 
 void AddEmit(CLI::App& command, EmitOptions& options) {
   CLI::Option* folder =
       command
           .add_option("--emit", options.folder,
-                      "Also write the plan into DIR: plan.json, files of the framework, scripts")
-          ->type_name("DIR")
-          ->check(NamesAFile());
-  command.add_flag("--force", options.force, "Replace the plan that DIR holds")->needs(folder);
+                      "Also write the plan into FOLDER: plan.json, files of the framework, scripts")
+          ->type_name(kFolder);
+  command.add_flag("--force", options.force, "Replace the plan that FOLDER holds")->needs(folder);
 }
 
 }  // namespace stepcast::cli

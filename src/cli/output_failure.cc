@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
@@ -20,8 +21,18 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
                                     Quoted(path, "'", PATH_MAX)),
                         "add the name of the file"}});
   }
-  const fs::path folder = fs::absolute(path, error).parent_path();
-  if (error || fs::is_directory(folder, error)) return Failed(failure);
+  if (auto missing = NoFolderFor(path)) return *std::move(missing);
+  return Failed(failure);
+}
+
+std::optional<Outcome> NoFolderFor(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path whole = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
+  const fs::path folder = whole.parent_path();
+  if (fs::is_directory(folder, error)) return std::nullopt;
   return WrongInput({{"file.not-found",
                       {path, 0, 0},
                       fmt::format("the folder to write into does not exist: {}",

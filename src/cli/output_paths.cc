@@ -13,9 +13,10 @@ namespace fs = std::filesystem;
 bool SameFile(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
-  const fs::path whole_a = fs::weakly_canonical(a, error);
+  // Of what is not there yet only an absolute path becomes canonical.
+  const fs::path whole_a = fs::weakly_canonical(fs::absolute(a), error);
   if (error) return a == b;
-  const fs::path whole_b = fs::weakly_canonical(b, error);
+  const fs::path whole_b = fs::weakly_canonical(fs::absolute(b), error);
   return error ? a == b : whole_a == whole_b;
 }
 

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "src/cli/output_failure.h"
-#include "src/report/output_file.h"
+#include "src/cli/asked_file.h"
 
 namespace stepcast::cli {
 
@@ -13,10 +12,9 @@ Outcome PutText(const std::string& file, std::string text) {
     outcome.output = std::move(text);
     return outcome;
   }
-  auto output = report::OutputFile::Create(file);
-  if (!output) return CannotCreate(file, output.error());
-  if (const auto written = output->Write(text); !written) return Failed(written.error());
-  if (const auto done = output->Commit(); !done) return Failed(done.error());
+  AskedFile output;
+  if (auto failed = output.Create(file)) return *std::move(failed);
+  if (auto failed = output.Write([&] { return std::move(text); })) return *std::move(failed);
   return outcome;
 }
 

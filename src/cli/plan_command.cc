@@ -1,7 +1,5 @@
 #include "src/cli/plan_command.h"
 
-#include <limits.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,8 +12,9 @@
 #include "fmt/format.h"
 #include "src/base/files_read.h"
 #include "src/base/quantity.h"
-#include "src/cli/kept_note.h"
-#include "src/cli/page_file.h"
+#include "src/cli/asked_file.h"
+#include "src/cli/kept_results.h"
+#include "src/cli/page_subject.h"
 #include "src/cli/run_facts.h"
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
@@ -274,40 +273,21 @@ class PlanSearch {
 
   // At rank 0.
   ::stepcast::cli::Outcome Run(planner::Workforce& workforce) {
-    PageFile page;
+    AskedFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
     if (auto fault = CheckEmit(options_.emit)) return *std::move(fault);
-    std::unique_ptr<planner::ResultStore> store;
-    std::optional<KeptNote> note;
-    std::int64_t known = 0;
-    if (!options_.store.empty()) {
-      auto opened = planner::ResultStore::Open(options_.store, Facts());
-      if (!opened) {
-        const planner::StoreFault& fault = opened.error();
-        return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
-      }
-      store = std::move(*opened);
-      known = store->kept();
-      note.emplace(store->kept(), kKept, store->path());
-    }
-    planner::Answers answers(space_->size(), workforce, store.get(),
+    KeptResults kept;
+    if (auto failed = kept.Open(options_.store, Facts(), "bounds and forecasts")) return *failed;
+    const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
+    planner::Answers answers(space_->size(), workforce, kept.store(),
                              [this](std::int64_t plan) { return KeyOf(plan); });
     ::stepcast::cli::Outcome outcome = Decide(answers, page);
-    if (store && outcome.status == kFailed) {
-      outcome.messages +=
-          fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
-                      store->kept().load(), kKept, Quoted(options_.store, "'", PATH_MAX));
-    } else if (known > 0) {
-      outcome.messages +=
-          fmt::format("{} {} were in {}\n", known, kKept, Quoted(options_.store, "'", PATH_MAX));
-    }
+    outcome.messages += outcome.status == kFailed ? kept.HowToGoOn() : kept.WhatWasKnown(known);
     return outcome;
   }
 
  private:
-  static constexpr const char* kKept = "bounds and forecasts";
-
-  ::stepcast::cli::Outcome Decide(planner::Answers& answers, PageFile& page) {
+  ::stepcast::cli::Outcome Decide(planner::Answers& answers, AskedFile& page) {
     const planner::SearchOptions search_options{.best = options_.best,
                                                 .pareto = !options_.no_front,
                                                 .threads = options_.threads,

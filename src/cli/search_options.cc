@@ -8,6 +8,8 @@
 namespace stepcast::cli {
 namespace {
 
+constexpr int kMostThreads = 4096;
+
 constexpr const char* kSweepAbout =
     "Forecasts every combination of the values given with --vary, on all cores. The first key\n"
     "varies slowest. A combination that cannot exist is a row with the reason, one that does\n"
@@ -98,29 +100,16 @@ constexpr const char* kPlanFooter =
 void AddSweep(CLI::App& app, SweepOptions& options) {
   CLI::App& sweep = *app.add_subcommand("sweep", kSweepAbout)->group("Commands");
   AddScenario(sweep, options.scenario, options.set);
-  sweep
-      .add_option("--vary", options.vary,
-                  "A key and its values, as often as needed; at most 10^6 combinations")
-      ->type_name("KEY=VALUES")
-      ->type_size(1)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  sweep
-      .add_option("--store", options.store,
-                  "Keep results in FILE as they come; the same command goes on from there")
-      ->type_name("FILE")
-      ->check(NamesAFile());
-  sweep.add_option("--threads", options.threads, "How many threads forecast (one for each core)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096));
-  CLI::Option* sweep_json = sweep.add_flag("--json", options.json, "Print one JSON document");
-  CLI::Option* sweep_jsonl =
-      sweep.add_flag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
-          ->excludes(sweep_json);
-  sweep.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")
-      ->excludes(sweep_json)
-      ->excludes(sweep_jsonl);
+  AddRepeated(sweep, "--vary", options.vary, "KEY=VALUES",
+              "A key and its values, as often as needed; at most 10^6 combinations");
+  AddOutput(sweep, "--store", options.store,
+            "Keep results in FILE as they come; the same command goes on from there");
+  AddCount(sweep, "--threads", options.threads, 1, kMostThreads,
+           "How many threads forecast (one for each core)");
+  CLI::Option* json = AddJsonAndCsv(sweep, options.json, options.csv);
+  sweep.add_flag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
+      ->excludes(json)
+      ->excludes(sweep.get_option("--csv"));
   AddReport(sweep, options.report);
   sweep.footer(std::string(kSweepFooter) + kExitStatus);
 }
@@ -134,19 +123,9 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
       .add_option("--framework", plan.framework,
                   "Frameworks to choose from (the scenario's), or all")
       ->type_name("NAME,...");
-  command
-      .add_option("--vary", plan.vary, "The values of a setting to choose from, as often as needed")
-      ->type_name("KEY=VALUES")
-      ->type_size(1)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command.add_option("--fix", plan.fix, "A setting that stays as the scenario has it")
-      ->type_name("KEY")
-      ->type_size(1)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
+  AddRepeated(command, "--vary", plan.vary, "KEY=VALUES",
+              "The values of a setting to choose from, as often as needed");
+  AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
   command.add_flag("--fewer-nodes", plan.fewer_nodes,
                    "Try powers of two of nodes, up to the cluster's (target gpus always does)");
   command
@@ -163,27 +142,16 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
                   "'4 GiB', '5%'")
       ->type_name("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
-  command.add_option("--best", plan.best, "How many plans to rank (5)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostRows));
+  AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
   command.add_flag("--no-front", plan.no_front,
                    "Leave out the Pareto front, which takes most of the time");
-  command.add_option("--why", plan.why, "Name so many of the nearest losers, and why they lost")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostRows));
-  command
-      .add_option("--store", plan.store,
-                  "Keep bounds and forecasts in FILE, and go on from those that are there")
-      ->type_name("FILE")
-      ->check(NamesAFile());
-  constexpr int kMostThreads = 1024;
-  command
-      .add_option("--threads", plan.threads,
-                  "How many threads each process uses (one for each core)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostThreads));
-  CLI::Option* json = command.add_flag("--json", plan.json, "Print one JSON document");
-  command.add_flag("--csv", plan.csv, "Print CSV (RFC 4180)")->excludes(json);
+  AddCount(command, "--why", plan.why, 1, kMostRows,
+           "Name so many of the nearest losers, and why they lost");
+  AddOutput(command, "--store", plan.store,
+            "Keep bounds and forecasts in FILE, and go on from those that are there");
+  AddCount(command, "--threads", plan.threads, 1, kMostThreads,
+           "How many threads each process uses (one for each core)");
+  AddJsonAndCsv(command, plan.json, plan.csv);
   AddReport(command, plan.report);
   AddEmit(command, plan.emit);
   command.footer(std::string(kPlanFooter) + kExitStatus);

@@ -1,20 +1,17 @@
 #include "src/cli/simulate_command.h"
 
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/cli/output_failure.h"
-#include "src/cli/page_file.h"
+#include "src/cli/asked_file.h"
 #include "src/cli/stopwatch.h"
+#include "src/cli/trace_file.h"
 #include "src/cli/trace_folder.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
-#include "src/report/output_file.h"
 #include "src/report/simulate_json.h"
 #include "src/report/simulate_page.h"
 #include "src/report/simulate_text.h"
@@ -59,36 +56,23 @@ Outcome Simulate(const SimulateOptions& options) {
   if (!scenario) return WrongInput(scenario.error());
   if (options.program) return ShowProgram(*scenario);
 
-  // Before the work, so that a folder that does not exist is noticed at once.
-  std::optional<report::OutputFile> trace;
-  if (!options.trace.empty()) {
-    auto file = report::OutputFile::Create(options.trace);
-    if (!file) return CannotCreate(options.trace, file.error());
-    trace.emplace(std::move(*file));
-  }
-
+  TraceFile trace;
+  if (auto failed = trace.Create(options.trace)) return *failed;
   if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
   TraceFolder traces;
   if (auto failed = traces.Create(options.trace_dir)) return *failed;
-  PageFile page;
+  AskedFile page;
   if (auto failed = page.Create(options.report)) return *failed;
 
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
 
-  if (trace) {
-    const report::TraceSubject subject{scenario->name, run->forecast.memory.rank,
-                                       scenario->cluster->devices()};
-    auto written = report::WriteTrace(*run, subject,
-                                      [&](std::string_view bytes) { return trace->Write(bytes); });
-    if (written) written = trace->Commit();
-    if (!written) return Failed(written.error());
-  }
-
   const int rank = run->forecast.memory.rank;
+  const int ranks = scenario->cluster->devices();
+  if (auto failed = trace.Write(*run, {scenario->name, rank, ranks})) return *failed;
   if (auto failed =
           traces.Write({report::ForecastProcess(*run, rank, fmt::format("rank {}", rank))},
-                       scenario->name, scenario->cluster->devices())) {
+                       scenario->name, ranks)) {
     return *failed;
   }
   if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {

@@ -1,21 +1,17 @@
 #include "src/cli/sweep_command.h"
 
-#include <limits.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/files_read.h"
-#include "src/cli/kept_note.h"
-#include "src/cli/page_file.h"
+#include "src/cli/asked_file.h"
+#include "src/cli/kept_results.h"
+#include "src/cli/page_subject.h"
 #include "src/cli/run_facts.h"
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
@@ -104,9 +100,7 @@ class Run {
   Result<forecast::Forecast> Forecast(const planner::Settings& settings) {
     Worker& worker = workers_.Own();
     worker.overrides.clear();
-    for (const auto& setting : settings) {
-      if (!IsAtItsDefault(setting)) worker.overrides.push_back(OptionOf(setting));
-    }
+    for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
     const auto scenario = worker.variants.Load(worker.overrides);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
     auto forecast = worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
@@ -115,20 +109,11 @@ class Run {
   }
 
   Outcome Work(planner::Workforce& workforce) {
-    PageFile page;
+    AskedFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
-    std::unique_ptr<planner::ResultStore> store;
-    std::optional<KeptNote> note;
-    std::error_code error;
-    const bool made = !std::filesystem::exists(options_.store, error);
-    if (!options_.store.empty()) {
-      auto opened = planner::ResultStore::Open(options_.store, Facts());
-      if (!opened) {
-        const planner::StoreFault& fault = opened.error();
-        return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);
-      }
-      store = std::move(*opened);
-      note.emplace(store->kept(), fmt::format("of {}", Combinations()), store->path());
+    KeptResults kept;
+    if (auto failed = kept.Open(options_.store, Facts(), fmt::format("of {}", Combinations()))) {
+      return *failed;
     }
     planner::Progress progress;
     if (options_.progress) {
@@ -136,22 +121,18 @@ class Run {
         options_.progress(done, known, grid_->rows());
       };
     }
-    const auto result = planner::Sweep(*grid_, workforce, store.get(), progress);
+    const auto result = planner::Sweep(*grid_, workforce, kept.store(), progress);
     if (!result) {
       Outcome failed = Failed(result.error());
-      if (store) {
-        failed.messages += fmt::format(
-            "stepcast: {} of {} are kept in {}: the same command goes on from there\n",
-            store->kept().load(), Combinations(), Quoted(options_.store, "'", PATH_MAX));
-      }
+      failed.messages += kept.HowToGoOn();
       return failed;
     }
     Outcome outcome = Report(*result, page);
-    if (store && made && outcome.status == kWrongInput) {
-      // Rows of a scenario that is wrong are of no use to the one that is put right.
-      note.reset();
-      store.reset();
-      std::filesystem::remove(options_.store, error);
+    // Rows of a scenario that is wrong are of no use to the one that is put right.
+    if (outcome.status == kWrongInput) {
+      kept.Drop();
+    } else {
+      outcome.messages += kept.WhatWasKnown(result->known);
     }
     return outcome;
   }
@@ -167,16 +148,9 @@ class Run {
     std::vector<std::string> overrides;  // of the row
   };
 
-  // The key is not in the scenario and is to be taken out.
-  bool IsAtItsDefault(const std::pair<std::string, std::string>& setting) const {
-    return setting.second == kTakenOut && at_their_defaults_.contains(setting.first);
-  }
-
   std::vector<std::string> Overrides(const planner::Settings& settings) const {
     std::vector<std::string> set = options_.set;
-    for (const auto& setting : settings) {
-      if (!IsAtItsDefault(setting)) set.push_back(OptionOf(setting));
-    }
+    for (const auto& setting : settings) set.push_back(OptionOf(setting));
     return set;
   }
 
@@ -204,7 +178,6 @@ class Run {
     grid_ = std::move(*grid);
     faults = varied_.WrongValues(grid_->axes());
     if (!faults.empty()) return tl::unexpected(std::move(faults));
-    at_their_defaults_ = varied_.AtTheirDefaults(grid_->axes());
     return {};
   }
 
@@ -225,7 +198,7 @@ class Run {
     }
   }
 
-  Outcome Report(const planner::SweepResult& result, PageFile& page) {
+  Outcome Report(const planner::SweepResult& result, AskedFile& page) {
     // A mistake that every row has, and that the scenario has without --vary too, is not about the
     // combinations.
     if (const Diagnostics common = planner::CommonFaults(result.rows); !common.empty()) {
@@ -256,10 +229,6 @@ class Run {
         : options_.csv   ? report::SweepCsv(*grid_, result.rows)
                          : report::SweepText(*grid_, result.rows);
     if (first) outcome.messages = Warnings(*first);
-    if (result.known > 0) {
-      outcome.messages += fmt::format("{} of {} were in {}\n", result.known, Combinations(),
-                                      Quoted(options_.store, "'", PATH_MAX));
-    }
     return outcome;
   }
 
@@ -268,7 +237,6 @@ class Run {
   scenario::InputCache cache_;
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
-  std::set<std::string> at_their_defaults_;  // keys that null leaves out
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
+#include "src/cli/asked_file.h"
 #include "src/cli/outcome.h"
-#include "src/report/output_file.h"
 #include "src/report/trace.h"
 
 namespace stepcast::cli {
@@ -13,14 +13,15 @@ namespace stepcast::cli {
 // The file that --trace names, if it does. It appears when it is complete.
 class TraceFile {
  public:
-  // Before the work, so that a folder that does not exist is noticed at once. An outcome is a
-  // failure.
-  std::optional<Outcome> Create(const std::string& path);
+  // Before the work. An outcome is a failure.
+  std::optional<Outcome> Create(const std::string& path) { return file_.Create(path); }
   std::optional<Outcome> Write(std::span<const report::TraceProcess> processes,
                                const report::TraceSubject& subject);
+  // The trace of a forecast.
+  std::optional<Outcome> Write(const forecast::Run& run, const report::TraceSubject& subject);
 
  private:
-  std::optional<report::OutputFile> file_;
+  AskedFile file_;
 };
 
 }  // namespace stepcast::cli

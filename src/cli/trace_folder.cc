@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/output_failure.h"
 #include "src/cli/trace_file.h"
 
 namespace stepcast::cli {
@@ -13,7 +14,10 @@ std::optional<Outcome> TraceFolder::Create(const std::string& path) {
   path_ = path;
   if (path.empty()) return std::nullopt;
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  std::filesystem::create_directory(path, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    if (auto missing = NoFolderFor(path)) return missing;
+  }
   // What is in the way is a file, and so a slip in the name.
   if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
       (!error && !std::filesystem::is_directory(path, error))) {

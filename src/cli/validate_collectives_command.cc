@@ -7,13 +7,12 @@
 namespace stepcast::cli {
 
 Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "collectives")) return *failed;
   const auto accuracy = validate::CompareCollectives();
   if (!accuracy) return WrongInput(accuracy.error());
-  if (!options.update.empty()) {
-    if (auto failed = UpdateSection(options.update, "collectives",
-                                    report::CollectiveAccuracyMarkdown(*accuracy))) {
-      return *failed;
-    }
+  if (auto failed = section.Write([&] { return report::CollectiveAccuracyMarkdown(*accuracy); })) {
+    return *failed;
   }
   Outcome outcome;
   outcome.status = accuracy->MeetsTargets() ? kDone : kAnswerIsNo;

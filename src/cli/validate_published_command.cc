@@ -1,22 +1,21 @@
 #include "src/cli/validate_published_command.h"
 
+#include "src/cli/asked_file.h"
 #include "src/cli/document_section.h"
-#include "src/cli/page_file.h"
 #include "src/report/published_accuracy.h"
 #include "src/validate/published.h"
 
 namespace stepcast::cli {
 
 Outcome ValidatePublished(const ValidatePublishedOptions& options) {
-  PageFile page;
+  AskedFile page;
   if (auto failed = page.Create(options.html)) return *failed;
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "published steps")) return *failed;
   const auto accuracy = validate::ComparePublished(options.source);
   if (!accuracy) return WrongInput(accuracy.error());
-  if (!options.update.empty()) {
-    if (auto failed = UpdateSection(options.update, "published steps",
-                                    report::PublishedAccuracyMarkdown(*accuracy))) {
-      return *failed;
-    }
+  if (auto failed = section.Write([&] { return report::PublishedAccuracyMarkdown(*accuracy); })) {
+    return *failed;
   }
   if (auto failed = page.Write([&] { return report::PublishedAccuracyHtml(*accuracy); })) {
     return *failed;

@@ -33,10 +33,6 @@ bool IsOfTheKey(const Diagnostic& fault) {
   return fault.code == "input.unknown-key" || fault.code.starts_with("override.");
 }
 
-bool IsBelow(const std::string& key, const std::string& other) {
-  return key.starts_with(other) && (key.size() == other.size() || key[other.size()] == '.');
-}
-
 class Checker {
  public:
   explicit Checker(scenario::Variants& variants) : variants_(variants) {}
@@ -97,12 +93,7 @@ Result<SweepAxis> Varied::ReadAxis(const std::string& text) {
 }
 
 bool Varied::HasKey(const std::string& key) {
-  std::vector<std::string> set = set_;
-  set.push_back(Setting(key, kTakenOut));
-  const auto scenario = scenario::Load(scenario_, set, cache_);
-  return scenario ||
-         std::none_of(scenario.error().begin(), scenario.error().end(),
-                      [](const Diagnostic& fault) { return fault.code.starts_with("override."); });
+  return scenario::HasKey(key, scenario_, set_, cache_);
 }
 
 Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
@@ -115,11 +106,7 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
     for (std::size_t i = 0; i < axis.values.size() && !key_is_wrong; ++i) {
       if (i == kLookedAt && axis.values.size() > 2 * kLookedAt) i = axis.values.size() - kLookedAt;
       const std::string& value = axis.values[i];
-      const bool takes_out = value == kTakenOut;
-      if (takes_out && HasKey(axis.key)) continue;
-      // A mapping is no value of any key, but an unknown key is called one.
-      for (Diagnostic& fault : checker.FaultsOf(axes, at, takes_out ? "{}" : value)) {
-        if (takes_out && !IsOfTheKey(fault)) continue;
+      for (Diagnostic& fault : checker.FaultsOf(axes, at, value)) {
         key_is_wrong |= IsOfTheKey(fault);
         fault.location.file = "--vary " + Setting(axis.key, value);
         wrong.push_back(std::move(fault));
@@ -127,20 +114,6 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
     }
   }
   return wrong;
-}
-
-std::set<std::string> Varied::AtTheirDefaults(const std::vector<SweepAxis>& axes) {
-  std::set<std::string> keys;
-  for (const SweepAxis& axis : axes) {
-    const bool takes_out =
-        std::find(axis.values.begin(), axis.values.end(), kTakenOut) != axis.values.end();
-    // Another axis may put the key there.
-    const bool part_of_another = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& other) {
-      return &other != &axis && IsBelow(axis.key, other.key);
-    });
-    if (takes_out && !part_of_another && !HasKey(axis.key)) keys.insert(axis.key);
-  }
-  return keys;
 }
 
 }  // namespace stepcast::cli

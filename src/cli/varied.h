@@ -1,6 +1,5 @@
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,14 +23,12 @@ class Varied {
 
   // "KEY=VALUES"; KEY=all is every value that the key has.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // Whether the scenario, as it is written and set, has the key: only then can it be taken out.
+  // Whether the scenario, as it is written and set, has the key.
   bool HasKey(const std::string& key);
   // Values that no combination makes right: misspelled keys and words, what is no number or has no
   // unit, numbers out of range, files that are not there. What rules between keys refuse is none of
   // these. Of very long lists the first and the last values are looked at.
   Diagnostics WrongValues(const std::vector<planner::SweepAxis>& axes);
-  // Keys that have the value null and are not in the scenario: their default holds then as it is.
-  std::set<std::string> AtTheirDefaults(const std::vector<planner::SweepAxis>& axes);
 
  private:
   const std::string& scenario_;

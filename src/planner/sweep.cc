@@ -40,7 +40,10 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
   row.step_time = forecast->step_time;
   row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
   row.peak = memory.peak;
-  const Bytes over = memory.reserved + memory.outside - memory.capacity;
+  row.reserved = memory.reserved;
+  row.outside = memory.outside;
+  row.capacity = memory.capacity;
+  const Bytes over = row.needed() - row.capacity;
   // What a node lacks counts where its devices have room.
   const Bytes lacking =
       std::max(memory.host - memory.host_capacity, memory.drives - memory.drives_capacity);
@@ -65,8 +68,9 @@ std::string ToBytes(const SweepRow& row) {
   }
   writer.Signed(row.step_time.picoseconds());
   writer.Number(std::bit_cast<std::uint64_t>(row.tokens_per_second_per_gpu));
-  writer.Signed(row.peak.count());
-  writer.Signed(row.over.count());
+  for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
+    writer.Signed(bytes.count());
+  }
   return writer.Take();
 }
 
@@ -89,8 +93,9 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
   } else {
     row.step_time = Picoseconds(reader.Signed());
     row.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
-    row.peak = Bytes(reader.Signed());
-    row.over = Bytes(reader.Signed());
+    for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
+      *bytes = Bytes(reader.Signed());
+    }
   }
   if (reader.bad() || !reader.at_end()) return std::nullopt;
   return row;

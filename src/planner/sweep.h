@@ -29,9 +29,14 @@ struct SweepRow {
   // Figures of a legal combination, the same that `simulate` gives.
   Time step_time;
   double tokens_per_second_per_gpu = 0;
-  Bytes peak;  // what the allocator had handed out
+  Bytes peak;      // what the allocator had handed out
+  Bytes reserved;  // what it held; this and what is outside of it decide whether the step fits
+  Bytes outside;
+  Bytes capacity;  // of a device
   Bytes over;  // by how much reserved and outside memory exceed the device, or offloaded states the
                // node
+
+  Bytes needed() const { return reserved + outside; }
 };
 
 // The row that a forecast, or the mistakes of a combination, make.

@@ -58,6 +58,8 @@ TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
   EXPECT_EQ(rows[0].step_time, Milliseconds(1));
   EXPECT_EQ(rows[0].tokens_per_second_per_gpu, 100.0);
   EXPECT_EQ(rows[0].peak, GiB(1));
+  EXPECT_EQ(rows[0].needed(), GiB(3));  // 2 reserved + 1 outside
+  EXPECT_EQ(rows[0].capacity, GiB(2));
   EXPECT_EQ(rows[0].over, Bytes(0));
   EXPECT_EQ(rows[1].status, RowStatus::kDoesNotFit);
   EXPECT_EQ(rows[1].step_time, Milliseconds(11));
@@ -106,6 +108,9 @@ RC_GTEST_PROP(SweepLaws, RowsSurviveAsBytes, ()) {
     row.step_time = Picoseconds(*rc::gen::arbitrary<std::int64_t>());
     row.tokens_per_second_per_gpu = *rc::gen::arbitrary<double>();
     row.peak = Bytes(*rc::gen::nonNegative<std::int64_t>());
+    row.reserved = Bytes(*rc::gen::nonNegative<std::int64_t>());
+    row.outside = Bytes(*rc::gen::nonNegative<std::int64_t>());
+    row.capacity = Bytes(*rc::gen::nonNegative<std::int64_t>());
     row.over = Bytes(*rc::gen::arbitrary<std::int64_t>());
   }
   const std::string bytes = ToBytes(row);
@@ -115,6 +120,9 @@ RC_GTEST_PROP(SweepLaws, RowsSurviveAsBytes, ()) {
   RC_ASSERT(back->step_time == row.step_time);
   RC_ASSERT(back->tokens_per_second_per_gpu == row.tokens_per_second_per_gpu);
   RC_ASSERT(back->peak == row.peak);
+  RC_ASSERT(back->reserved == row.reserved);
+  RC_ASSERT(back->outside == row.outside);
+  RC_ASSERT(back->capacity == row.capacity);
   RC_ASSERT(back->over == row.over);
   RC_ASSERT(Format(back->faults) == Format(row.faults));
   RC_ASSERT(!ToSweepRow(bytes + "x").has_value());

@@ -1,5 +1,6 @@
 #include "src/report/charts.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -31,6 +32,13 @@ Palette PaletteOf(const std::vector<std::string>& words) {
     palette.emplace_back(words[i], fmt::format("--c{}", i % kColours));
   }
   return palette;
+}
+
+AxisRange AxisAround(double least, double most) {
+  constexpr double kRoom = 1.0 / 16;
+  // Of amounts that are all alike there is no range to take a part of.
+  const double room = kRoom * (most > least ? most - least : most);
+  return {std::max(0.0, least - room), most + room};
 }
 
 Json Quantity(const std::string& field, const std::string& title, Json scale) {

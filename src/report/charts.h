@@ -20,6 +20,13 @@ Json ColourBy(const std::string& field, const Palette& palette, const std::strin
 // The palette for words that have no colours of their own.
 Palette PaletteOf(const std::vector<std::string>& words);
 
+// What an axis shows for amounts from `least` to `most`, none of which can be negative: a little
+// more, and nothing below zero. (Vega's own padding knows no such limit.)
+struct AxisRange {
+  double from = 0, to = 0;
+};
+AxisRange AxisAround(double least, double most);
+
 // A quantitative channel. `scale` may be null.
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 

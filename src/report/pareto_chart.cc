@@ -109,7 +109,16 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
                 {"rate", "Tokens/s per GPU", "", 1},
                 {"gpus", "GPUs"},
                 {"what", "Compared"}};
-  const Json loose{{"zero", false}, {"padding", 12}};
+  // The axes of step time and of memory.
+  const auto loose = [&](auto figure) {
+    double least = points.empty() ? 0 : figure(points.front()), most = least;
+    for (const ParetoPoint& point : points) {
+      least = std::min(least, figure(point));
+      most = std::max(most, figure(point));
+    }
+    const AxisRange range = AxisAround(least, most);
+    return Json{{"zero", false}, {"domainMin", range.from}, {"domainMax", range.to}};
+  };
   Palette palette{{words.front, "--c1"}};
   const auto any = [&](auto is) { return std::any_of(points.begin(), points.end(), is); };
   if (any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
@@ -118,8 +127,10 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   if (any([](const ParetoPoint& point) { return !point.fits; })) {
     palette.emplace_back(kTooLarge, "--idle");
   }
-  Json encoding{{"x", Quantity("step", "step time, ms", loose)},
-                {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), loose)},
+  const Json times = loose([](const ParetoPoint& p) { return InMilliseconds(p.step_time); });
+  const Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });
+  Json encoding{{"x", Quantity("step", "step time, ms", times)},
+                {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), peaks)},
                 {"color", ColourBy("what", palette)}};
   encoding["color"]["legend"]["symbolType"] = "circle";
   Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words.front)}}}},

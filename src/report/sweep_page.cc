@@ -29,6 +29,10 @@ using planner::SweepRow;
 constexpr std::size_t kMostMarks = 4'000;
 constexpr std::size_t kMostTableRows = 1'000;
 
+// Figures to choose from, besides memory, whose unit depends on the rows.
+constexpr const char* kStep = "step time, ms";
+constexpr const char* kRate = "tokens/s per GPU";
+
 constexpr const char* kFits = "fits";
 constexpr const char* kTooLarge = "does not fit";
 constexpr const char* kIllegal = "cannot exist";
@@ -60,16 +64,6 @@ std::string Setting(const SweepGrid& grid, std::int64_t row) {
   return text;
 }
 
-// The last part of a dotted key, unless another key ends alike.
-std::string ShortName(const SweepGrid& grid, std::size_t axis) {
-  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  const std::string name = last(grid.axes()[axis].key);
-  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
-    if (i != axis && last(grid.axes()[i].key) == name) return grid.axes()[axis].key;
-  }
-  return name;
-}
-
 // "axis0": a column of the data.
 std::string ColumnOf(std::size_t axis) { return fmt::format("axis{}", axis); }
 
@@ -88,12 +82,8 @@ class SweepCharts {
   SweepCharts(const SweepGrid& grid, const std::vector<SweepRow>& rows,
               std::optional<std::int64_t> best)
       : grid_(grid), rows_(rows), best_(best.value_or(0)), order_(AxesBySize(grid)) {
-    Bytes most;
-    for (const SweepRow& row : rows) {
-      most = std::max(most, row.peak);
-      some_too_large_ |= row.status == RowStatus::kDoesNotFit;
-    }
-    unit_ = UnitFor(most);
+    for (const SweepRow& row : rows) some_too_large_ |= row.status == RowStatus::kDoesNotFit;
+    unit_ = UnitFor(rows);
     const bool all = rows_.size() <= kMostMarks;
     for (std::int64_t i = 0; i < grid_.rows() && reach_.size() < kMostMarks; ++i) {
       if (all || OthersAsBest(i)) reach_.push_back(i);
@@ -115,7 +105,10 @@ class SweepCharts {
                    {{"field", "value"},
                     {"type", "quantitative"},
                     {"title", nullptr},
-                    {"scale", {{"zero", false}, {"padding", 10}}}}}};
+                    {"scale",
+                     {{"zero", false},
+                      {"domainMin", {{"expr", End(&AxisRange::from)}}},
+                      {"domainMax", {{"expr", End(&AxisRange::to)}}}}}}}};
     if (across()) {
       const std::vector<std::string>& values = grid_.axes()[*across()].values;
       constexpr std::size_t kMostColours = 9;
@@ -246,8 +239,7 @@ class SweepCharts {
       };
       number("step", InMilliseconds(row.step_time));
       number("rate", Rounded(row.tokens_per_second_per_gpu));
-      number("peak",
-             Rounded(static_cast<double>(row.peak.count()) / static_cast<double>(unit_.bytes)));
+      number("peak", Amount(row.peak));
       chart.data.Word("status", Word(row.status));
       chart.data.Word("reason", Reason(row));
     }
@@ -260,6 +252,30 @@ class SweepCharts {
                                          {"status", "Status"},
                                          {"reason", "Because"}});
     return chart;
+  }
+
+  // Where the axis of the figure that is shown begins or ends, as an expression.
+  std::string End(double AxisRange::*end) const {
+    const auto of = [&](auto figure) {
+      std::optional<double> least;
+      double most = 0;
+      for (const std::int64_t i : reach_) {
+        const SweepRow& row = rows_[static_cast<std::size_t>(i)];
+        if (row.status == RowStatus::kIllegal) continue;
+        const double value = figure(row);
+        least = std::min(least.value_or(value), value);
+        most = std::max(most, value);
+      }
+      return AxisAround(least.value_or(0), most).*end;
+    };
+    return fmt::format("figure === '{}' ? {} : figure === '{}' ? {} : {}", kStep,
+                       of([](const SweepRow& row) { return InMilliseconds(row.step_time); }), kRate,
+                       of([](const SweepRow& row) { return row.tokens_per_second_per_gpu; }),
+                       of([&](const SweepRow& row) { return Amount(row.peak); }));
+  }
+
+  double Amount(Bytes bytes) const {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
   }
 
   Json Ordinal(std::size_t axis, int angle) const {
@@ -277,8 +293,7 @@ class SweepCharts {
 
   // Which figure is shown, and the values of the axes that lie along neither x nor colour.
   void Reachable(Json& spec, std::vector<std::string> filters) const {
-    const std::string step = "step time, ms", rate = "tokens/s per GPU",
-                      peak = fmt::format("peak memory, {}", unit_.name);
+    const std::string step = kStep, rate = kRate, peak = fmt::format("peak memory, {}", unit_.name);
     spec["params"].push_back(
         {{"name", "figure"},
          {"value", step},
@@ -324,7 +339,9 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   columns.push_back({"status", Align::kLeft});
   columns.push_back({"step ms", Align::kRight});
   columns.push_back({"tokens/s/GPU", Align::kRight});
-  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight});
+  for (const char* figure : {"peak", "needs", "left"}) {
+    columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
+  }
   columns.push_back({"reason", Align::kLeft});
   Table table(std::move(columns));
   // Where not all are shown: the fastest.
@@ -349,6 +366,8 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
     cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
     cells.push_back(illegal ? "-" : In(unit, row.peak));
+    cells.push_back(illegal ? "-" : In(unit, row.needed()));
+    cells.push_back(illegal ? "-" : Left(unit, row));
     cells.push_back(Reason(row));
     table.AddRow(std::move(cells));
   }

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -24,13 +28,38 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
                        [&](const SweepRow& row) { return row.status == status; });
 }
 
-// " with KEY=VALUE, ..."
-std::string With(const SweepGrid& grid, std::int64_t index) {
-  std::string text;
-  for (const auto& [key, value] : grid.Row(index)) {
-    text += fmt::format("{}{}={}", text.empty() ? " with " : ", ", key, value);
+// So wide may a line be.
+constexpr std::size_t kWidest = 110;
+
+// "[1] words", in lines of at most kWidest; those after the first begin below the words.
+std::string Wrapped(const std::string& sign, std::string_view words) {
+  std::string out = sign;
+  std::size_t width = sign.size();
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (width > sign.size() && width + end > kWidest) {
+      out.back() = '\n';
+      out.append(sign.size(), ' ');
+      width = sign.size();
+    }
+    out.append(words.substr(0, end)).push_back(' ');
+    width += end + 1;
+    words.remove_prefix(std::min(end + 1, words.size()));
   }
-  return text;
+  out.back() = '\n';
+  return out;
+}
+
+// "shortest step: FIGURE with KEY=VALUE, ..."
+std::string Named(const char* what, const std::string& figure, const SweepGrid& grid,
+                  std::int64_t index) {
+  std::string text = figure;
+  bool first = true;
+  for (const auto& [key, value] : grid.Row(index)) {
+    text += fmt::format("{}{}={}", first ? " with " : ", ", key, value);
+    first = false;
+  }
+  return Wrapped(fmt::format("{}: ", what), text);
 }
 
 std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
@@ -45,7 +74,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   const auto row = [&](std::int64_t index) -> const SweepRow& {
     return rows[static_cast<std::size_t>(index)];
   };
-  out += fmt::format("shortest step: {}{}\n", FormatTime(row(*best).step_time), With(grid, *best));
+  out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best);
   // Where steps do not have as much to do, the shortest is not the one that does most.
   std::int64_t busiest = *best;
   for (std::int64_t i = 0; i < grid.rows(); ++i) {
@@ -55,8 +84,75 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     }
   }
   if (busiest == *best) return out;
-  return out + fmt::format("most tokens/s per GPU: {}{}\n",
-                           Decimal(row(busiest).tokens_per_second_per_gpu, 1), With(grid, busiest));
+  return out + Named("most tokens/s per GPU", Decimal(row(busiest).tokens_per_second_per_gpu, 1),
+                     grid, busiest);
+}
+
+// The devices have room, and what a node has besides them does not suffice.
+bool LacksInItsNode(const SweepRow& row) {
+  return row.status == RowStatus::kDoesNotFit && row.needed() <= row.capacity;
+}
+
+Bytes Free(const SweepRow& row) { return std::max(Bytes(0), row.capacity - row.needed()); }
+
+// What the figures of a row do not say themselves.
+std::string NoteOf(const SweepRow& row) {
+  return row.status == RowStatus::kIllegal || LacksInItsNode(row) ? Reason(row) : "";
+}
+
+// The notes of all rows, each once.
+std::vector<std::string> NotesOf(const std::vector<SweepRow>& rows) {
+  std::vector<std::string> notes;
+  std::unordered_set<std::string> known;
+  for (const SweepRow& row : rows) {
+    std::string note = NoteOf(row);
+    if (!note.empty() && known.insert(note).second) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
+std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                      const std::vector<std::string>& names,
+                      const std::vector<std::string>& notes) {
+  const ByteUnit unit = UnitFor(rows);
+  std::vector<Column> columns;
+  for (const std::string& name : names) columns.push_back({name, Align::kLeft});
+  columns.push_back({"status", Align::kLeft});
+  columns.push_back({"step ms", Align::kRight});
+  columns.push_back({"tokens/s/GPU", Align::kRight});
+  for (const char* figure : {"peak", "needs", "left"}) {
+    columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
+  }
+  if (!notes.empty()) columns.push_back({"", Align::kLeft});
+  std::unordered_map<std::string, std::size_t> numbers;
+  for (const std::string& note : notes) numbers.emplace(note, numbers.size() + 1);
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    const bool illegal = row.status == RowStatus::kIllegal;
+    std::vector<std::string> cells;
+    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
+      cells.push_back(std::move(value));
+    }
+    cells.emplace_back(Name(row.status));
+    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
+    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
+    cells.push_back(illegal ? "-" : In(unit, row.peak));
+    cells.push_back(illegal ? "-" : In(unit, row.needed()));
+    cells.push_back(illegal ? "-" : Left(unit, row));
+    if (!notes.empty()) {
+      const std::string note = NoteOf(row);
+      cells.push_back(note.empty() ? "" : fmt::format("[{}]", numbers.at(note)));
+    }
+    table.AddRow(std::move(cells));
+  }
+  return table.ToString();
+}
+
+// Of the rule below the headings.
+std::size_t WidthOf(const std::string& table) {
+  const std::size_t begin = table.find('\n') + 1;
+  return table.find('\n', begin) - begin;
 }
 
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
@@ -70,7 +166,11 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
       {"step_time_s", illegal ? Json() : Json(JsonSeconds(row.step_time))},
       {"tokens_per_s_per_gpu", illegal ? Json() : Json(row.tokens_per_second_per_gpu)},
       {"peak_bytes", illegal ? Json() : Json(row.peak.count())},
+      {"reserved_bytes", illegal ? Json() : Json(row.reserved.count())},
+      {"outside_bytes", illegal ? Json() : Json(row.outside.count())},
+      {"capacity_bytes", illegal ? Json() : Json(row.capacity.count())},
       {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
+      {"free_bytes", illegal ? Json() : Json(Free(row).count())},
   };
 }
 
@@ -89,7 +189,9 @@ std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
 
 std::string Reason(const planner::SweepRow& row) {
   if (row.status == RowStatus::kDoesNotFit) {
-    return fmt::format("needs {} more than the device has", FormatBytes(row.over));
+    return fmt::format(
+        "needs {} more than {}", FormatBytes(row.over),
+        LacksInItsNode(row) ? "a node's own memory or drives have" : "the device has");
   }
   std::string reason;
   for (const Diagnostic& fault : row.faults) {
@@ -99,34 +201,52 @@ std::string Reason(const planner::SweepRow& row) {
   return reason;
 }
 
+std::string ShortName(const SweepGrid& grid, std::size_t axis) {
+  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  const std::string name = last(grid.axes()[axis].key);
+  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
+    if (i != axis && last(grid.axes()[i].key) == name) return grid.axes()[axis].key;
+  }
+  return name;
+}
+
+std::string Left(ByteUnit unit, const SweepRow& row) {
+  const Bytes left = row.capacity - row.needed();
+  return left < Bytes(0) ? "-" + In(unit, Bytes(0) - left) : In(unit, left);
+}
+
+ByteUnit UnitFor(const std::vector<SweepRow>& rows) {
+  Bytes most;
+  for (const SweepRow& row : rows) most = std::max({most, row.peak, row.needed()});
+  return UnitFor(most);
+}
+
 std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
-  Bytes most;
-  for (const SweepRow& row : rows) most = std::max(most, row.peak);
-  const ByteUnit unit = UnitFor(most);
-  std::vector<Column> columns;
-  for (const planner::SweepAxis& axis : grid.axes()) columns.push_back({axis.key, Align::kLeft});
-  columns.push_back({"status", Align::kLeft});
-  columns.push_back({"step ms", Align::kRight});
-  columns.push_back({"tokens/s/GPU", Align::kRight});
-  columns.push_back({fmt::format("peak {}", unit.name), Align::kRight});
-  columns.push_back({"reason", Align::kLeft});
-  Table table(std::move(columns));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[i];
-    const bool illegal = row.status == RowStatus::kIllegal;
-    std::vector<std::string> cells;
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
-      cells.push_back(std::move(value));
+  const std::vector<std::string> notes = NotesOf(rows);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < grid.axes().size(); ++i) names.push_back(ShortName(grid, i));
+  std::string out = TableText(grid, rows, names, notes);
+  if (WidthOf(out) > kWidest) {
+    std::string legend;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      names[i] = fmt::format("key {}", i + 1);
+      legend += fmt::format("{}: {}\n", names[i], grid.axes()[i].key);
     }
-    cells.emplace_back(Name(row.status));
-    cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
-    cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
-    cells.push_back(illegal ? "-" : In(unit, row.peak));
-    cells.push_back(Reason(row));
-    table.AddRow(std::move(cells));
+    out = legend + "\n" + TableText(grid, rows, names, notes);
   }
-  return table.ToString() + "\n" + Summary(grid, rows);
+  out += "\n";
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    out += Wrapped(fmt::format("[{}] ", i + 1), notes[i]);
+  if (!notes.empty()) out += "\n";
+  if (Count(rows, RowStatus::kIllegal) < grid.rows()) {
+    out +=
+        "peak: what is allocated; needs: what the allocator reserves for it and what is outside "
+        "of\n"
+        "it (context, NCCL), which decides whether it fits; left: what a device has beyond "
+        "that\n\n";
+  }
+  return out + Summary(grid, rows);
 }
 
 std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
@@ -134,7 +254,8 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   std::vector<std::string> fields;
   for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
   for (const char* name :
-       {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits"}) {
+       {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
+        "reserved_bytes", "outside_bytes", "capacity_bytes", "free_bytes"}) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -151,6 +272,9 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     fields.push_back(illegal ? "" : fmt::format("{}", row.tokens_per_second_per_gpu));
     fields.push_back(illegal ? "" : fmt::format("{}", row.peak.count()));
     fields.push_back(illegal ? "" : row.status == RowStatus::kOk ? "true" : "false");
+    for (const Bytes bytes : {row.reserved, row.outside, row.capacity, Free(row)}) {
+      fields.push_back(illegal ? "" : fmt::format("{}", bytes.count()));
+    }
     out += CsvRecord(fields);
   }
   return out;

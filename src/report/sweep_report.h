@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,11 +8,13 @@
 
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
+#include "src/report/number_text.h"
 
 // What `sweep` shows, one row per combination in the grid's order. `rows` has the grid's length.
 namespace stepcast::report {
 
-// A table for people, with the fastest combination that fits below it.
+// A table for people, with the fastest combination that fits below it. Keys are headings by their
+// last words, or by numbers where that is too wide.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows);
 
 // A heading line of the varied keys and the columns of the JSON rows; fields without a value (an
@@ -29,6 +32,15 @@ std::string SweepJsonLines(const planner::SweepGrid& grid,
 
 // Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);
+
+// The last part of an axis's dotted key, unless another key ends alike.
+std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
+
+// What a device has beyond what the row needs, with a minus where that is less.
+std::string Left(ByteUnit unit, const planner::SweepRow& row);
+
+// The unit of a table of the rows' memory.
+ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
 // The first of the fastest rows that fit.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);

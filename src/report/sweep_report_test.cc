@@ -1,5 +1,6 @@
 #include "src/report/sweep_report.h"
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,16 @@ std::vector<SweepRow> Rows() {
   rows[0].step_time = Microseconds(12'500);
   rows[0].tokens_per_second_per_gpu = 1234.5;
   rows[0].peak = GiB(2);
+  rows[0].reserved = GiB(3);
+  rows[0].outside = GiB(1);
+  rows[0].capacity = GiB(80);
   rows[1].status = RowStatus::kDoesNotFit;
   rows[1].step_time = Microseconds(12'000);
   rows[1].tokens_per_second_per_gpu = 1300;
   rows[1].peak = GiB(90);
+  rows[1].reserved = MiB(93'696);  // 91.5 GiB
+  rows[1].outside = GiB(1);
+  rows[1].capacity = GiB(80);
   rows[1].over = MiB(12'800);
   rows[2].status = RowStatus::kIllegal;
   rows[2].faults = {{"a", {}, "no \"0 B\" here, sorry", ""}, {"b", {}, "second", ""}};
@@ -33,29 +40,67 @@ std::vector<SweepRow> Rows() {
 }
 
 TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
-  EXPECT_EQ(SweepText(Grid(), Rows()),
-            std::string("data_parallel.bucket_size  status        step ms  tokens/s/GPU  peak GiB  "
-                        "reason\n") +
-                std::string(113, '-') +
-                "\n"
-                "1 MiB                      ok             12.500       1,234.5      2.00\n"
-                "25 MiB                     does_not_fit   12.000       1,300.0     90.00  "
-                "needs 12.5 GiB more than the device has\n"
-                "0 B                        illegal             -             -         -  "
-                "no \"0 B\" here, sorry; second\n"
-                "\n"
-                "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
-                "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+  EXPECT_EQ(
+      SweepText(Grid(), Rows()),
+      "bucket_size  status        step ms  tokens/s/GPU  peak GiB  needs GiB  left GiB\n" +
+          std::string(84, '-') +
+          "\n"
+          "1 MiB        ok             12.500       1,234.5      2.00       4.00     76.00\n"
+          "25 MiB       does_not_fit   12.000       1,300.0     90.00      92.50    -12.50\n"
+          "0 B          illegal             -             -         -          -         -  [1]\n"
+          "\n"
+          "[1] no \"0 B\" here, sorry; second\n"
+          "\n"
+          "peak: what is allocated; needs: what the allocator reserves for it and what is outside "
+          "of\n"
+          "it (context, NCCL), which decides whether it fits; left: what a device has beyond that\n"
+          "\n"
+          "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
+          "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+}
+
+// A node's memory, and not that of its devices, may be what does not suffice.
+TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
+  std::vector<SweepRow> rows = Rows();
+  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the device has");
+  rows[1].capacity = GiB(100);
+  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than a node's own memory or drives have");
+  EXPECT_NE(SweepText(Grid(), rows).find("92.50      7.50  [1]\n"), std::string::npos)
+      << SweepText(Grid(), rows);
+}
+
+// 110 characters: longer keys are named above, equal last words by their whole keys, and notes and
+// the summary go on in the next line.
+TEST(SweepReportTest, NoLineIsTooWide) {
+  const std::string twenty = "a_key_of_twenty_word";
+  const SweepGrid grid = SweepGrid::Of({{"data_parallel.deepspeed." + twenty, {"1", "2"}},
+                                        {"training." + twenty, {"true"}},
+                                        {"data_parallel.bucket_size", {"1 MiB"}}})
+                             .value();
+  std::vector<SweepRow> rows = Rows();
+  rows.erase(rows.begin() + 1);
+  rows[1].faults[0].message =
+      "words" + std::string(50, '.') + " and more of them than there is room";
+  rows[1].faults[1].message = "a second " + std::string(40, '.');
+  const std::string text = SweepText(grid, rows);
+  EXPECT_EQ(text.substr(0, text.find("\n\n")), "key 1: data_parallel.deepspeed." + twenty +
+                                                   "\nkey 2: training." + twenty +
+                                                   "\nkey 3: data_parallel.bucket_size");
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110U) << line;
+  EXPECT_NE(text.find("\n    ...."), std::string::npos) << text;
+  EXPECT_NE(text.find("\n               training."), std::string::npos) << text;
 }
 
 TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
   EXPECT_EQ(SweepCsv(Grid(), Rows()),
             "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
-            "fits\r\n"
-            "1 MiB,ok,,0.0125,1234.5,2147483648,true\r\n"
+            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes\r\n"
+            "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,"
+            "81604378624\r\n"
             "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,"
-            "false\r\n"
-            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,\r\n");
+            "false,98247376896,1073741824,85899345920,0\r\n"
+            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,\r\n");
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
@@ -71,7 +116,11 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "step_time_s": 0.0125,
       "tokens_per_s_per_gpu": 1234.5,
       "peak_bytes": 2147483648,
-      "fits": true
+      "reserved_bytes": 3221225472,
+      "outside_bytes": 1073741824,
+      "capacity_bytes": 85899345920,
+      "fits": true,
+      "free_bytes": 81604378624
     },
     {
       "set": {
@@ -82,7 +131,11 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "step_time_s": 0.012,
       "tokens_per_s_per_gpu": 1300.0,
       "peak_bytes": 96636764160,
-      "fits": false
+      "reserved_bytes": 98247376896,
+      "outside_bytes": 1073741824,
+      "capacity_bytes": 85899345920,
+      "fits": false,
+      "free_bytes": 0
     },
     {
       "set": {
@@ -93,7 +146,11 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "step_time_s": null,
       "tokens_per_s_per_gpu": null,
       "peak_bytes": null,
-      "fits": null
+      "reserved_bytes": null,
+      "outside_bytes": null,
+      "capacity_bytes": null,
+      "fits": null,
+      "free_bytes": null
     }
   ],
   "run": {
@@ -109,15 +166,19 @@ TEST(SweepReportTest, JsonLinesAreTheRows) {
   EXPECT_EQ(
       SweepJsonLines(Grid(), Rows()),
       R"({"set":{"data_parallel.bucket_size":"1 MiB"},"status":"ok","reason":"","step_time_s":0.0125,)"
-      R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"fits":true})"
+      R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"reserved_bytes":3221225472,)"
+      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":true,)"
+      R"("free_bytes":81604378624})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"25 MiB"},"status":"does_not_fit",)"
       R"("reason":"needs 12.5 GiB more than the device has","step_time_s":0.012,)"
-      R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"fits":false})"
+      R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"reserved_bytes":98247376896,)"
+      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,"free_bytes":0})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"0 B"},"status":"illegal",)"
       R"("reason":"no \"0 B\" here, sorry; second","step_time_s":null,)"
-      R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"fits":null})"
+      R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"reserved_bytes":null,)"
+      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,"free_bytes":null})"
       "\n");
 }
 

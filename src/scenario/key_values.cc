@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/scenario/loader.h"
+#include "src/scenario/overrides.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -67,6 +69,16 @@ std::vector<std::string> Split(std::string_view words) {
 }
 
 }  // namespace
+
+bool HasKey(std::string_view key, const std::string& path,
+            const std::vector<std::string>& overrides, InputCache& cache) {
+  auto opened = OpenScenario(path, cache);
+  if (!opened || opened->root == nullptr) return false;
+  Override(overrides, *opened, cache);
+  Diagnostics ignored;
+  const auto without = WithOverride(opened->root, fmt::format("{}=null", key), ignored);
+  return without.has_value() && *without != opened->root;
+}
 
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,

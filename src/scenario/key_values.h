@@ -17,4 +17,8 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache);
 
+// Whether the scenario, as it is written and overridden, has the key.
+bool HasKey(std::string_view key, const std::string& path,
+            const std::vector<std::string>& overrides, InputCache& cache);
+
 }  // namespace stepcast::scenario

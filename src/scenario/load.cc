@@ -12,7 +12,7 @@ namespace {
 
 Result<Scenario> Read(OpenedScenario opened, const std::vector<std::string>& overrides,
                       InputCache& cache) {
-  Override(overrides, opened);
+  Override(overrides, opened, cache);
   Loader loader(std::move(opened), cache);
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   return loader.Take();

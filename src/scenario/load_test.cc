@@ -240,6 +240,12 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
        {"s.yaml:19:14 plan.key-not-of-framework"}},
       {Flat("framework: reference", "framework: deepspeed\n  prefetch: 1"),
        {"s.yaml:19:13 plan.key-not-of-framework"}},
+      {Flat("gradient_accumulation: 4",
+            "gradient_accumulation: 4\n  data_loading: {time: 2 ms, prefetch: 2}"),
+       {"s.yaml:14:40 plan.data-loading"}},
+      {Flat("gradient_accumulation: 4",
+            "gradient_accumulation: 4\n  data_loading: {time: 2 ms, workers: 0, prefetch: 4}"),
+       {"s.yaml:14:52 plan.data-loading"}},
       {Flat("framework: reference", "framework: ddp\n  overlap: false"),
        {"s.yaml:19:12 plan.key-not-of-framework"}},
       {Flat("framework: reference", "framework: reference\n  bucket_size: 25"),
@@ -339,6 +345,46 @@ TEST(Load, PositionsOfOverridesNameTheOption) {
                        "--set training.precision=bf17 input.unknown-word",
                        "--set training.colour=1 input.unknown-key",
                        "--set parallelism.data=7 plan.device-count"}));
+}
+
+// Null means the default of any key, present or not, and of no others.
+TEST(Load, NullIsTheDefaultOfEveryKey) {
+  const std::vector<std::string> nulls = {
+      "data_parallel.bucket_size=null",
+      "training.data_loading.prefetch=null",
+      "data_parallel.deepspeed=null",
+      "software.torch=null",
+      "calibration=null",
+      "cluster.topology.link.count=null",
+      "data_parallel.prefetch=3",
+      "data_parallel.prefetch=null",
+  };
+  const Result<Scenario> loaded = LoadString(std::string(kFlat), nulls);
+  ASSERT_EQ(Mistakes(loaded), std::vector<std::string>{
+                                  "--set cluster.topology.link.count=null:0:0 input.unknown-key"});
+  std::vector<std::string> known = nulls;
+  std::erase(known, "cluster.topology.link.count=null");
+  const Result<Scenario> as_written = LoadString(std::string(kFlat));
+  const Result<Scenario> same = LoadString(std::string(kFlat), known);
+  ASSERT_TRUE(same.has_value()) << Messages(same);
+  EXPECT_EQ(ToJson(same->resolved), ToJson(as_written->resolved));
+  EXPECT_TRUE(same->warnings.empty());
+
+  const Result<Scenario> misspelled = LoadString(
+      std::string(kFlat), {"training.presicion=null", "dataparallel.prefetch=null",
+                           "data_parallel.deepspeed.reduce_bucket_sise=null", "name.x=null"});
+  EXPECT_EQ(Messages(misspelled),
+            "--set training.presicion=null: error[input.unknown-key]: unknown key: "
+            "'training.presicion'\n"
+            "  hint: did you mean 'precision'?\n"
+            "--set dataparallel.prefetch=null: error[input.unknown-key]: unknown key: "
+            "'dataparallel'\n"
+            "  hint: did you mean 'data_parallel'?\n"
+            "--set data_parallel.deepspeed.reduce_bucket_sise=null: error[input.unknown-key]: "
+            "unknown key: 'data_parallel.deepspeed.reduce_bucket_sise'\n"
+            "  hint: did you mean 'reduce_bucket_size'?\n"
+            "--set name.x=null: error[input.wrong-kind]: 'name' needs text, not a mapping\n"
+            "  hint: write for example 'name: a-name'\n");
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {

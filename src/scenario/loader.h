@@ -25,7 +25,10 @@ struct OpenedScenario {
 // The file at `path`, as scenario::Load has it.
 Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache);
 // The tree with each "KEY=VALUE" applied in turn; a wrong one is among the mistakes and left out.
-void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario);
+// KEY=null means the key's default, whether or not the tree has the key; a mistake where no reader
+// knows it.
+void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
+              InputCache& cache);
 
 // Makes a scenario of a tree.
 class Loader {

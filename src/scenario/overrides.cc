@@ -31,12 +31,13 @@ class Override {
     const std::string_view text = option.substr(equals + 1);
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
       return Fail("override.syntax", fmt::format("the override has no value: {}", Quoted(option)),
-                  "write KEY=null to remove a key");
+                  "write KEY=null for the key's default");
     }
     std::optional<YamlTree> value = ParseYaml(text, label_, diagnostics_, false);
     if (!value.has_value()) return std::nullopt;
     value_ = *std::move(value);
-    return Replaced(root, 0);
+    std::optional<YamlTree> changed = Replaced(root, 0);
+    return nothing_to_remove_ ? root : changed;
   }
 
  private:
@@ -101,13 +102,8 @@ class Override {
     });
     const bool removes = depth + 1 == segments_.size() && value_->kind == NodeKind::kNull;
     if (removes) {
-      if (found == entries.end()) {
-        return Fail("override.nothing-to-remove",
-                    fmt::format("null removes a key, and there is none called {}",
-                                Quoted(PathTo(depth + 1))),
-                    "check the spelling, or leave this out");
-      }
-      entries.erase(found);
+      nothing_to_remove_ = found == entries.end();
+      if (!nothing_to_remove_) entries.erase(found);
       return copy;
     }
     std::optional<YamlTree> child =
@@ -144,6 +140,7 @@ class Override {
   Diagnostics& diagnostics_;
   std::vector<std::string> segments_;
   YamlTree value_;
+  bool nothing_to_remove_ = false;
 };
 
 }  // namespace

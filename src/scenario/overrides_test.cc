@@ -39,6 +39,16 @@ TEST(WithOverride, LeavesTheOldTreeAsItWas) {
   EXPECT_EQ(CanonicalText(*old), "{\"a\": {\"b\": 1}}");
 }
 
+TEST(WithOverride, GivesTheTreeItselfWhereThereIsNothingToRemove) {
+  const YamlTree tree = Parsed("a: {b: 1}\nc:");
+  for (const char* option : {"a.x=null", "x=null", "x.y.z=null", "c.d=~"}) {
+    Diagnostics diagnostics;
+    EXPECT_EQ(WithOverride(tree, option, diagnostics), tree) << option;
+    EXPECT_TRUE(diagnostics.empty()) << option;
+  }
+  EXPECT_EQ(After("a: 1", "a.b=null").substr(0, 40), "--set a.b=null: error[override.no-mappin");
+}
+
 TEST(WithOverride, PositionsNameTheOption) {
   Diagnostics diagnostics;
   const auto tree = WithOverride(Parsed("a: {b: 1}"), "a.b= 2", diagnostics);
@@ -54,7 +64,7 @@ TEST(WithOverride, SaysWhatIsWrong) {
             "  hint: write for example --set training.micro_batch_size=2\n");
   EXPECT_EQ(After("a: 1", "a="),
             "--set a=: error[override.syntax]: the override has no value: 'a='\n"
-            "  hint: write KEY=null to remove a key\n");
+            "  hint: write KEY=null for the key's default\n");
   EXPECT_EQ(After("a: 1", "a..b=1"),
             "--set a..b=1: error[override.syntax]: a key is words with dots between them: 'a..b'\n"
             "  hint: write for example training.precision\n");
@@ -66,10 +76,6 @@ TEST(WithOverride, SaysWhatIsWrong) {
             "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, and none "
             "called '2'\n"
             "  hint: write the item's number, or set the sequence as a whole\n");
-  EXPECT_EQ(After("a: 1", "b.c=null"),
-            "--set b.c=null: error[override.nothing-to-remove]: null removes a key, and there is "
-            "none called 'b.c'\n"
-            "  hint: check the spelling, or leave this out\n");
   EXPECT_EQ(After("a: 1", "a=[1").substr(0, 30), "--set a=[1: error[yaml.syntax]");
   EXPECT_EQ(After("a: 1", "=1").substr(0, 28), "--set =1: error[override.syn");
   EXPECT_EQ(After("a: 1", "a.=1").substr(0, 30), "--set a.=1: error[override.syn");

@@ -108,6 +108,14 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
   loading.pin_memory =
       reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
   loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
+  if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
+    // As torch.utils.data.DataLoader has it, whatever the number.
+    reader.Report("prefetch", "plan.data-loading",
+                  fmt::format("prefetch is {} and workers is 0: without workers nothing is made "
+                              "ahead",
+                              loading.prefetch),
+                  "write workers: 1 or more, or leave prefetch out");
+  }
   reader.Finish();
   if (!reader.failed()) request.data_loading = loading;
 }

@@ -79,8 +79,8 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
   }
   auto opened = OpenScenario(path_, cache_);
   if (!opened) return tl::make_unexpected(std::move(opened.error()));
-  Override(fixed_, *opened);
-  Override(overrides, *opened);
+  Override(fixed_, *opened, cache_);
+  Override(overrides, *opened, cache_);
   Loader loader(*std::move(opened), cache_);
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   auto variety = std::make_unique<Variety>();

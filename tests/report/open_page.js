@@ -24,6 +24,11 @@ async function tryChart(page, figure, number) {
   expect(marks > 0, `${name}: no marks are drawn`);
   expect((await chart.getAttribute('aria-label'))?.length > 20, `${name}: has no label`);
 
+  // Times, rates and memory are not negative, and so are their axes. (Vega writes a minus sign.)
+  const below = (await figure.locator('svg g.role-axis-label text').allTextContents())
+                    .filter(label => /^[\u2212-]\d/.test(label));
+  expect(below.length === 0, `${name}: an axis goes below zero: ${below.join(' ')}`);
+
   // Hover: somewhere over a mark that is visible the tooltip must come, with a value in it.
   const boxes = await figure.locator('svg g.mark-rect path, svg g.mark-symbol path')
                     .evaluateAll(paths => paths.map(path => {

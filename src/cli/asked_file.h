@@ -3,29 +3,28 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "src/cli/outcome.h"
 #include "src/report/output_file.h"
+#include "tl/expected.hpp"
 
 namespace stepcast::cli {
 
-// The page that --report names, if it does. It appears when it is complete.
-class PageFile {
+// A file that an option names, if it does: a page, a trace, a document. It appears when it is
+// complete.
+class AskedFile {
  public:
   // Before the work, so that a folder that does not exist is noticed at once. An outcome is a
   // failure.
   std::optional<Outcome> Create(const std::string& path);
-  // Makes the text only where a page is asked for.
+  // Makes the text only where a file is asked for.
   std::optional<Outcome> Write(const std::function<std::string()>& text);
+  // Lets `put` write piece by piece, only where a file is asked for. The error is a sentence.
+  std::optional<Outcome> WriteBy(
+      const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put);
 
  private:
   std::optional<report::OutputFile> file_;
 };
-
-// What a page says was asked: the scenario and what was set in it.
-std::vector<std::pair<std::string, std::string>> AskedOf(const std::string& scenario,
-                                                         const std::vector<std::string>& set);
 
 }  // namespace stepcast::cli

@@ -1,0 +1,31 @@
+#include "src/cli/asked_file.h"
+
+#include <utility>
+
+#include "src/cli/output_failure.h"
+
+namespace stepcast::cli {
+
+std::optional<Outcome> AskedFile::Create(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  auto file = report::OutputFile::Create(path);
+  if (!file) return CannotCreate(path, file.error());
+  file_.emplace(std::move(*file));
+  return std::nullopt;
+}
+
+std::optional<Outcome> AskedFile::Write(const std::function<std::string()>& text) {
+  return WriteBy([&](report::OutputFile& file) { return file.Write(text()); });
+}
+
+std::optional<Outcome> AskedFile::WriteBy(
+    const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put) {
+  if (!file_) return std::nullopt;
+  auto written = put(*file_);
+  if (written) written = file_->Commit();
+  file_.reset();
+  if (!written) return Failed(written.error());
+  return std::nullopt;
+}
+
+}  // namespace stepcast::cli
