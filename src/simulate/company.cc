@@ -121,6 +121,9 @@ const Companies::Disturbance& Companies::FindDisturbance(std::uint32_t company,
   if (schedule_->UsesOf(profile).empty()) {
     disturbance.rate = SharedResources::kFullRate;
     for (std::size_t i = 0; i < members.size(); ++i) disturbance.others[i] = members[i].rate;
+  } else if (members.size() == 1) {
+    disturbance.rate = disturbance.others[0] =
+        engine::FairRateOfTwo(schedule_->UsesOf(members[0].profile), schedule_->UsesOf(profile));
   } else {
     const auto rates = RatesWith(members, profile);
     disturbance.rate = rates[members.size()];
@@ -137,7 +140,7 @@ void Companies::MakePlaces(std::uint32_t company) {
   disturbances_.resize(disturbances_.size() + own_);
 }
 
-Offsets Companies::Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+Offsets Companies::FindOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
   if (companies_[company].places == kNone) MakePlaces(company);
   Place& place = places_[PlaceOfChain(company, chain)];
   if (place.round != schedule_->chain_rounds[chain]) {
@@ -176,8 +179,11 @@ void Companies::AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint
                                        beside.rate);
     ends[1] = ends[0] + cost.latency + work;
     for (std::size_t i = 0; i < others; ++i) {
-      done[others + i] = done[i] + SharedResources::Done(cost.latency, undisturbed[i]) +
-                         SharedResources::Done(work, beside.others[i]);
+      done[others + i] = done[i] + SharedResources::Done(work, beside.others[i]);
+    }
+    if (cost.latency == Time()) continue;
+    for (std::size_t i = 0; i < others; ++i) {
+      done[others + i] += SharedResources::Done(cost.latency, undisturbed[i]);
     }
   }
 }

@@ -73,7 +73,17 @@ class Companies {
 
   // Entries up to that before the chain's operation `until`, or more. The company has no more
   // members than kMostBeside. Stays until the next call.
-  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
+  Offsets Beside(std::uint32_t company, std::uint32_t chain, std::uint32_t until) {
+    const Company& own = companies_[company];
+    if (own.places != kNone) {
+      const Place& place = places_[own.places + chain];
+      if (place.known >= until && place.round == schedule_->chain_rounds[chain] &&
+          place.ends != kNone) {
+        return {ends_.data() + place.ends, done_.data() + place.done, place.known};
+      }
+    }
+    return FindOffsets(company, chain, until);
+  }
   // How long an operation took of a chain that passed beside the company.
   Time DurationOf(std::uint32_t company, std::uint32_t chain, std::uint32_t place) const {
     const Time* const ends = ends_.data() + places_[PlaceOfChain(company, chain)].ends;
@@ -118,6 +128,7 @@ class Companies {
   std::span<const std::uint64_t> RatesWith(std::span<const Member> members, std::uint32_t profile);
   void MakePlaces(std::uint32_t company);
   const Disturbance& FindDisturbance(std::uint32_t company, std::uint32_t profile);
+  Offsets FindOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
   void AddOffsets(std::uint32_t company, std::uint32_t chain, std::uint32_t until);
 
   const Schedule* schedule_ = nullptr;
