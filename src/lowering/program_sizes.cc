@@ -37,6 +37,16 @@ bool ProgramSizes::Apply(std::int64_t ranks, program::Program& program) {
   return true;
 }
 
+std::vector<std::uint64_t> ProgramSizes::LikenessOfBuffers(std::size_t buffers) const {
+  std::vector<std::uint64_t> likeness(buffers);
+  for (const Entry& entry : entries_) {
+    const std::uint64_t formula = std::uint64_t{entry.formula} + 1;
+    if (entry.field == Field::kBufferSize) likeness[entry.index] |= formula;
+    if (entry.field == Field::kBufferPadding) likeness[entry.index] |= formula << 32;
+  }
+  return likeness;
+}
+
 void ProgramSizes::Clear() {
   formulas_.Clear();
   entries_.clear();
