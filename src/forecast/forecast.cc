@@ -1,6 +1,7 @@
 #include "src/forecast/forecast.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <optional>
@@ -412,16 +413,26 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   }
   const int steps = static_cast<int>(timeline->step_ends.size());
   const bool expandable = scenario.plan.software.expandable_segments;
+  const auto plan_of_memory = [&]() -> MemoryPlan& {
+    if (!prepared.memory) {
+      std::vector<std::uint64_t> likeness;
+      if (prepared.sizes.complete()) {
+        likeness = prepared.sizes.LikenessOfBuffers(program.buffers.size());
+      }
+      prepared.memory.emplace(program, workspace_->courses, likeness);
+    }
+    return *prepared.memory;
+  };
   const auto untimed_peak = [&](Bytes capacity) {
     std::optional<PreparedProgram::Peak>& last = prepared.peak;
     if (last && last->steps == steps && last->capacity == capacity) return last->peak;
-    if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
+    MemoryPlan& plan = plan_of_memory();
     std::optional<MemoryPeak> peak;
     if (IsTextbook(scenario)) {
-      peak = prepared.memory->HandedOut(program, capacity);
+      peak = plan.HandedOut(program, capacity);
       if (!peak) peak = UntimedPeaks::HandedOut(program, steps, capacity);
     } else {
-      if (!expandable) peak = prepared.memory->Of(program, steps, capacity);
+      if (!expandable) peak = plan.Of(program, steps, capacity);
       if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
     }
     if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = *peak};
@@ -431,8 +442,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
     if (!timed) return untimed_peak(capacity);
     const bool textbook = IsTextbook(scenario);
     if (alone && textbook) {
-      if (!prepared.memory) prepared.memory.emplace(program, workspace_->courses);
-      if (const auto peak = prepared.memory->HandedOut(program, memory_times, capacity)) {
+      if (const auto peak = plan_of_memory().HandedOut(program, memory_times, capacity)) {
         return *peak;
       }
     }

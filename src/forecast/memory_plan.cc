@@ -56,50 +56,55 @@ void FindKindsOfParts(engine::PoolRequests& requests) {
 
 }  // namespace
 
-MemoryPlan::MemoryPlan(const Program& program, PoolCourses& courses)
-    : courses_(&courses), streams_(program.streams.size()) {
+MemoryPlan::MemoryPlan(const Program& program, PoolCourses& courses,
+                       std::span<const std::uint64_t> likeness)
+    : courses_(&courses), streams_(program.streams.size()), kinds_stay_(!likeness.empty()) {
   std::vector<std::uint32_t> number(program.buffers.size(), kNone);
-  const auto add = [&](const Instruction& instruction, std::vector<Change>& changes) {
+  used_.reserve(program.buffers.size());
+  const auto change_of = [&](const Instruction& instruction) {
     std::uint32_t& buffer = number[instruction.operand];
     if (buffer == kNone) {
       buffer = static_cast<std::uint32_t>(used_.size());
       used_.push_back(instruction.operand);
     }
     const bool release = instruction.opcode == Opcode::kRelease;
-    changes.push_back({.buffer = buffer,
-                       .stream = release ? std::uint16_t{0} : instruction.stream,
-                       .release = release});
+    return Change{.buffer = buffer,
+                  .stream = release ? std::uint16_t{0} : instruction.stream,
+                  .release = release};
   };
   const auto concerns_memory = [](const Instruction& instruction) {
     return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
   };
   for (const Instruction& instruction : program.prologue) {
-    if (concerns_memory(instruction)) add(instruction, prologue_);
+    if (concerns_memory(instruction)) prologue_.push_back(change_of(instruction));
   }
+  for (Index i = 0; i < program.step.size(); ++i) {
+    if (concerns_memory(program.step[i])) instructions_.push_back(i);
+  }
+  step_.reserve(instructions_.size());
   std::uint16_t micro_batch = 0;
   // What the update makes for itself comes in parts of its own.
-  std::vector<bool> made(program.buffers.size());
+  std::vector<std::uint8_t> made(program.buffers.size());
   bool own = false;
-  for (Index i = 0; i < program.step.size(); ++i) {
+  for (const Index i : instructions_) {
     const Instruction& instruction = program.step[i];
-    if (!concerns_memory(instruction)) continue;
-    instructions_.push_back(i);
     const bool was_own = own;
     if (instruction.opcode == Opcode::kAllocate) {
       own = instruction.phase == program::Phase::kOptimizer;
-      made[instruction.operand] = own;
+      made[instruction.operand] = own ? 1 : 0;
     } else {
-      own = made[instruction.operand];
+      own = made[instruction.operand] != 0;
     }
     if (parts_.empty() || instruction.micro_batch != micro_batch || own != was_own) {
+      if (!parts_.empty()) parts_.back().last = step_.size();
       parts_.push_back({.first = step_.size()});
       micro_batch = instruction.micro_batch;
     }
-    add(instruction, step_);
-    parts_.back().last = step_.size();
+    step_.push_back(change_of(instruction));
   }
+  if (!parts_.empty()) parts_.back().last = step_.size();
   regular_ = IsRegular();
-  if (regular_) FindKinds(program);
+  if (regular_) FindKinds(program, likeness);
 }
 
 // What the prologue allocates stays, and a step releases what it has allocated.
@@ -119,24 +124,38 @@ bool MemoryPlan::IsRegular() const {
   return std::find(states.begin(), states.end(), State::kHeld) == states.end();
 }
 
-void MemoryPlan::FindKinds(const Program& program) {
-  std::unordered_multimap<std::int64_t, std::uint32_t> known;  // by size
+void MemoryPlan::FindKinds(const Program& program, std::span<const std::uint64_t> likeness) {
+  std::vector<std::uint32_t> known(256, kNone);  // kinds, by a hash; open addressing
   std::unordered_map<std::int64_t, std::uint32_t> blocks;
+  kind_of_.reserve(used_.size());
+  const auto likeness_of = [&](std::uint32_t used) {
+    return kinds_stay_ ? likeness[used_[used]] : 0;
+  };
+  const auto place_of = [&](std::int64_t size, std::uint64_t like) {
+    std::uint64_t hash = (static_cast<std::uint64_t>(size) ^ (like << 20)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+    return hash % known.size();
+  };
+  const auto next = [&](std::size_t place) { return place + 1 == known.size() ? 0 : place + 1; };
   for (std::uint32_t i = 0; i < used_.size(); ++i) {
     const program::Buffer& buffer = program.buffers[used_[i]];
     const std::int64_t size = buffer.size.count(), padding = buffer.padding.count();
-    const auto [begin, end] = known.equal_range(size);
-    const auto found = std::find_if(begin, end, [&](const auto& entry) {
-      const Kind& kind = kinds_[entry.second];
-      return kind.padding == padding && kind.category == buffer.category;
-    });
-    if (found != end) {
-      kind_of_.push_back(found->second);
+    const std::uint64_t like = likeness_of(i);
+    std::size_t place = place_of(size, like);
+    for (; known[place] != kNone; place = next(place)) {
+      const Kind& kind = kinds_[known[place]];
+      if (kind.size == size && kind.padding == padding && kind.category == buffer.category &&
+          likeness_of(kind.first) == like) {
+        break;
+      }
+    }
+    if (known[place] != kNone) {
+      kind_of_.push_back(known[place]);
       continue;
     }
     const auto kind = static_cast<std::uint32_t>(kinds_.size());
+    known[place] = kind;
     kind_of_.push_back(kind);
-    known.emplace(size, kind);
     const std::int64_t block = engine::BlockSize(size);
     const auto [of_size, is_new] = blocks.try_emplace(block, block_sizes_.size());
     if (is_new) {
@@ -147,6 +166,13 @@ void MemoryPlan::FindKinds(const Program& program) {
                       .size = size,
                       .padding = padding,
                       .block = of_size->second});
+    if (2 * kinds_.size() <= known.size()) continue;
+    known.assign(4 * known.size(), kNone);
+    for (std::uint32_t k = 0; k < kinds_.size(); ++k) {
+      std::size_t to = place_of(kinds_[k].size, likeness_of(kinds_[k].first));
+      while (known[to] != kNone) to = next(to);
+      known[to] = k;
+    }
   }
 }
 
@@ -162,7 +188,7 @@ void MemoryPlan::Learn(const Program& program) {
       kind.category = buffer.category;
     }
   }
-  for (std::size_t i = 0; i < used_.size(); ++i) {
+  for (std::size_t i = 0; i < used_.size() && !kinds_stay_; ++i) {
     const program::Buffer& buffer = program.buffers[used_[i]];
     const Kind& kind = kinds_[kind_of_[i]];
     if (kind.size == buffer.size.count() && kind.padding == buffer.padding.count() &&

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -22,12 +23,15 @@ namespace stepcast::forecast {
 // worked out once; and what follows from sizes, where they decide in the same way as those of a
 // program before.
 //
-// It learns which buffers have the same size, and which sizes change, from the programs it is
-// asked about.
+// It learns which sizes change from the programs it is asked about, and which buffers have the same
+// size, where it is not told.
 class MemoryPlan {
  public:
-  // `courses` may be shared by plans, and outlives this one.
-  MemoryPlan(const program::Program& program, PoolCourses& courses);
+  // `courses` may be shared by plans, and outlives this one. `likeness`: by buffer; those that have
+  // the same one, and the same size and padding here, have so in all programs
+  // (lowering::ProgramSizes). Empty: that is not known.
+  MemoryPlan(const program::Program& program, PoolCourses& courses,
+             std::span<const std::uint64_t> likeness = {});
 
   // What UntimedPeaks says of the program, which has the instructions of the first one. Nothing
   // where only a replay can tell: where the allocator has to give segments back, or buffers come
@@ -81,7 +85,7 @@ class MemoryPlan {
   };
 
   bool IsRegular() const;
-  void FindKinds(const program::Program& program);
+  void FindKinds(const program::Program& program, std::span<const std::uint64_t> likeness);
   void Learn(const program::Program& program);
   bool TooManyChange() const;
   void SplitKinds(const program::Program& program);
@@ -100,6 +104,7 @@ class MemoryPlan {
   std::vector<engine::PoolRequests::Part> parts_;  // of step_, micro-batch by micro-batch
   std::size_t streams_ = 0;
   bool regular_ = false;
+  bool kinds_stay_ = false;  // buffers of one kind are so in all programs
 
   std::vector<std::uint32_t> kind_of_;  // by used_
   std::vector<Kind> kinds_;

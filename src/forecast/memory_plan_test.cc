@@ -112,6 +112,18 @@ struct AnyProgram {
   }
 };
 
+// What lowering may tell of the buffers, or nothing.
+std::vector<std::uint64_t> AnyLikeness(const AnyProgram& any) {
+  std::vector<std::uint64_t> likeness;
+  if (*rc::gen::arbitrary<bool>()) return likeness;
+  for (std::size_t b = 0; b < any.whole.size(); ++b) {
+    const bool gathered = any.program.buffers[b].category == Category::kCommunication;
+    const auto whole = static_cast<std::uint64_t>(any.whole[b]);
+    likeness.push_back(whole == 0 ? 0 : 2 * whole + (gathered ? 1 : 0));
+  }
+  return likeness;
+}
+
 AnyProgram Any() {
   AnyProgram any;
   const auto streams = *rc::gen::inRange<std::uint16_t>(1, 3);
@@ -175,7 +187,8 @@ void CheckSame(const MemoryPeak& a, const MemoryPeak& b) {
 RC_GTEST_PROP(MemoryPlanProperty, IsWhatAReplayTells, ()) {
   PoolCourses courses;
   const AnyProgram programs[2] = {Any(), Any()};
-  MemoryPlan plans[2] = {{programs[0].For(8), courses}, {programs[1].For(8), courses}};
+  MemoryPlan plans[2] = {{programs[0].For(8), courses, AnyLikeness(programs[0])},
+                         {programs[1].For(8), courses, AnyLikeness(programs[1])}};
   const auto ranks =
       *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 200));
   const int steps = *rc::gen::inRange(1, 5);
@@ -290,7 +303,8 @@ RC_GTEST_PROP(MemoryPlanProperty, IsWhatATimedReplayTells, (bool repeats)) {
   any.program = WithCollectives(any.program);
   const DelayedReleases delayed(any.program);
   PoolCourses courses;
-  MemoryPlan plan(any.program, courses);
+  const std::vector<std::uint64_t> likeness = AnyLikeness(any);
+  MemoryPlan plan(any.For(1), courses, likeness);
   simulate::Schedule schedule;
   int said = 0;
   for (const std::int64_t ranks : {8, 3, 24}) {

@@ -22,68 +22,6 @@ using program::Opcode;
 using program::Program;
 using program::Timeline;
 
-// For each release in the step of a buffer with recorded streams: the last use on each of them.
-// Uses and release lie in the same step; a use of the step before has then ended long ago.
-struct UsesByRelease {
-  explicit UsesByRelease(const Program& program);
-
-  struct Release {
-    Index instruction = 0;
-    std::size_t first_use = 0;  // in `uses`, up to those of the next release
-  };
-  std::vector<Release> releases;  // ascending
-  std::vector<Index> uses;        // instructions
-};
-
-UsesByRelease::UsesByRelease(const Program& program) {
-  struct BufferState {
-    std::vector<std::uint16_t> recorded;                     // streams
-    std::vector<std::pair<std::uint16_t, Index>> last_uses;  // by stream
-  };
-  std::vector<Index> numbers(program.buffers.size(), kNone);  // of those with recorded streams
-  std::vector<BufferState> states;
-  for (const Instruction& instruction : program.step) {
-    if (instruction.opcode != Opcode::kRecordStream) continue;
-    Index& number = numbers[instruction.operand];
-    if (number != kNone) continue;
-    number = static_cast<Index>(states.size());
-    states.emplace_back();
-  }
-  for (Index i = 0; i < program.step.size(); ++i) {
-    const Instruction& instruction = program.step[i];
-    for (Index u = 0; u < instruction.use_count; ++u) {
-      const Index number = numbers[program.uses[instruction.first_use + u].buffer];
-      if (number == kNone) continue;
-      auto& last_uses = states[number].last_uses;
-      const auto same = std::find_if(last_uses.begin(), last_uses.end(), [&](const auto& use) {
-        return use.first == instruction.stream;
-      });
-      if (same == last_uses.end()) {
-        last_uses.emplace_back(instruction.stream, i);
-      } else {
-        same->second = i;
-      }
-    }
-    if (instruction.opcode == Opcode::kRecordStream) {
-      states[numbers[instruction.operand]].recorded.push_back(instruction.stream);
-    } else if (instruction.opcode == Opcode::kRelease) {
-      const Index number = numbers[instruction.operand];
-      if (number == kNone) continue;
-      BufferState& state = states[number];
-      const std::size_t first = uses.size();
-      for (const auto& [stream, use] : state.last_uses) {
-        if (std::find(state.recorded.begin(), state.recorded.end(), stream) !=
-            state.recorded.end()) {
-          uses.push_back(use);
-        }
-      }
-      if (uses.size() > first) releases.push_back({.instruction = i, .first_use = first});
-      state.recorded.clear();
-      state.last_uses.clear();
-    }
-  }
-}
-
 // What is handed out, and the moment when it was most.
 class Ledger {
  public:
@@ -535,24 +473,78 @@ bool ReleasesAreTimed(const Program& program) {
   });
 }
 
+// A release waits for the last use on each recorded stream. Uses and release lie in the same step;
+// a use of the step before has then ended long ago.
 DelayedReleases::DelayedReleases(const Program& program)
-    : first_(program.step.size() + 1), number_(program.step.size(), kNone) {
-  const UsesByRelease found(program);
-  uses_.reserve(found.uses.size());
-  std::size_t next = 0;  // of the releases that wait
+    : release_(program.step.size()), number_(program.step.size()) {
+  // Of a buffer with recorded streams, since it was released last.
+  struct BufferState {
+    std::uint32_t recorded = kNone;  // the last one
+    std::uint32_t use = kNone;
+  };
+  struct Recorded {
+    std::uint16_t stream = 0;
+    std::uint32_t before = kNone;  // of the same buffer
+  };
+  struct LastUse {
+    std::uint16_t stream = 0;
+    Index instruction = 0;
+    std::uint32_t before = kNone;
+  };
+  std::vector<Index> numbers(program.buffers.size(), kNone);
+  std::vector<BufferState> states;
+  std::vector<Recorded> recorded;
+  std::vector<LastUse> last_uses;
+  for (const Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kRecordStream) continue;
+    Index& number = numbers[instruction.operand];
+    if (number != kNone) continue;
+    number = static_cast<Index>(states.size());
+    states.emplace_back();
+  }
+  const auto is_recorded = [&recorded](std::uint32_t last, std::uint16_t stream) {
+    while (last != kNone && recorded[last].stream != stream) last = recorded[last].before;
+    return last != kNone;
+  };
+  first_.push_back(0);
   for (Index i = 0; i < program.step.size(); ++i) {
-    first_[i] = static_cast<std::uint32_t>(uses_.size());
-    if (next == found.releases.size() || found.releases[next].instruction != i) continue;
-    const std::size_t begin = found.releases[next++].first_use;
-    const std::size_t end =
-        next < found.releases.size() ? found.releases[next].first_use : found.uses.size();
-    for (std::size_t u = begin; u < end; ++u) {
-      const Index use = found.uses[u];
-      if (number_[use] == kNone) number_[use] = count_++;
-      uses_.push_back(number_[use]);
+    const Instruction& instruction = program.step[i];
+    for (Index u = 0; u < instruction.use_count; ++u) {
+      const Index number = numbers[program.uses[instruction.first_use + u].buffer];
+      if (number == kNone) continue;
+      std::uint32_t& last = states[number].use;
+      std::uint32_t own = last;
+      while (own != kNone && last_uses[own].stream != instruction.stream) {
+        own = last_uses[own].before;
+      }
+      if (own != kNone) {
+        last_uses[own].instruction = i;
+      } else {
+        last_uses.push_back({.stream = instruction.stream, .instruction = i, .before = last});
+        last = static_cast<std::uint32_t>(last_uses.size() - 1);
+      }
+    }
+    if (instruction.opcode == Opcode::kRecordStream) {
+      std::uint32_t& last = states[numbers[instruction.operand]].recorded;
+      recorded.push_back({.stream = instruction.stream, .before = last});
+      last = static_cast<std::uint32_t>(recorded.size() - 1);
+    } else if (instruction.opcode == Opcode::kRelease) {
+      const Index number = numbers[instruction.operand];
+      if (number == kNone) continue;
+      BufferState& state = states[number];
+      for (std::uint32_t own = state.use; own != kNone; own = last_uses[own].before) {
+        const LastUse& use = last_uses[own];
+        if (!is_recorded(state.recorded, use.stream)) continue;
+        if (number_[use.instruction] == 0) number_[use.instruction] = ++count_;
+        uses_.push_back(NumberOf(use.instruction));
+        if (program.step[use.instruction].opcode == Opcode::kKernel) wait_for_kernels_ = true;
+      }
+      state = {};
+      if (uses_.size() == first_.back()) continue;
+      release_[i] = static_cast<std::uint32_t>(first_.size());
+      first_.push_back(static_cast<std::uint32_t>(uses_.size()));
     }
   }
-  first_.back() = static_cast<std::uint32_t>(uses_.size());
 }
 
 MemoryPeak PeakOf(const Program& program, const Timeline& timeline, Bytes capacity, bool expandable,

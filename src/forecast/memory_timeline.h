@@ -42,18 +42,25 @@ class DelayedReleases {
 
   // What the release waits for, numbered from 0 through all releases of the step.
   std::span<const std::uint32_t> Of(program::Index release) const {
-    return {uses_.data() + first_[release], first_[release + 1] - first_[release]};
+    const std::uint32_t own = release_[release];
+    if (own == 0) return {};
+    return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
   // The number of an instruction that releases wait for; kNone for others.
-  std::uint32_t NumberOf(program::Index instruction) const { return number_[instruction]; }
+  std::uint32_t NumberOf(program::Index instruction) const { return number_[instruction] - 1; }
   std::uint32_t count() const { return count_; }
+  // Whether releases wait for kernels, not for collectives and copies alone.
+  bool wait_for_kernels() const { return wait_for_kernels_; }
 
  private:
-  std::vector<std::uint32_t> first_;   // by instruction, and one more
-  std::vector<std::uint32_t> uses_;    // numbers
-  std::vector<std::uint32_t> number_;  // by instruction
+  std::vector<std::uint32_t> release_;  // by instruction: which of the releases that wait, from 1
+  std::vector<std::uint32_t> first_;    // by release, and one more: of uses_
+  std::vector<std::uint32_t> uses_;     // numbers
+  std::vector<std::uint32_t> number_;   // by instruction, from 1
   std::uint32_t count_ = 0;
+  bool wait_for_kernels_ = false;
 };
+static_assert(program::kNone == std::uint32_t{0} - 1);
 
 // What is known of a run beside its timeline, for those who look at many.
 struct KnownRun {

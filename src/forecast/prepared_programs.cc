@@ -64,11 +64,7 @@ void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram
   prepared.kernels_delay = false;
   if (prepared.timed) {
     prepared.delayed.emplace(prepared.program);
-    const std::vector<program::Instruction>& step = prepared.program.step;
-    for (program::Index i = 0; i < step.size(); ++i) {
-      if (step[i].opcode != program::Opcode::kKernel) continue;
-      if (prepared.delayed->NumberOf(i) != program::kNone) prepared.kernels_delay = true;
-    }
+    prepared.kernels_delay = prepared.delayed->wait_for_kernels();
   }
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
   prepared.peak.reset();

@@ -37,6 +37,18 @@ bool ProgramSizes::Apply(std::int64_t ranks, program::Program& program) {
   return true;
 }
 
+std::vector<std::uint64_t> ProgramSizes::LikenessOfBuffers(std::size_t buffers) const {
+  std::vector<std::uint64_t> likeness(buffers);
+  const auto number = [](const Entry& entry) { return std::uint64_t{entry.formula} + 1; };
+  for (const Entry& entry : entries_[static_cast<std::size_t>(Field::kBufferSize)]) {
+    likeness[entry.index] |= number(entry);
+  }
+  for (const Entry& entry : entries_[static_cast<std::size_t>(Field::kBufferPadding)]) {
+    likeness[entry.index] |= number(entry) << 32;
+  }
+  return likeness;
+}
+
 void ProgramSizes::Clear() {
   formulas_.Clear();
   for (auto& entries : entries_) entries.clear();

@@ -45,6 +45,10 @@ class ProgramSizes {
   // in a shard group. False where it has other instructions then; its sizes may then be anything.
   bool Apply(std::int64_t ranks, program::Program& program);
 
+  // By buffer: two that have the same number, and the same size and padding now, have so for any
+  // number of ranks.
+  std::vector<std::uint64_t> LikenessOfBuffers(std::size_t buffers) const;
+
   void Clear();
 
  private:
