@@ -131,6 +131,25 @@ TEST_F(MainTest, SetOverridesAndResolvedEchoesIt) {
   EXPECT_EQ(resolved.at("data_parallel").at("bucket_size"), "1 MiB");
 }
 
+// As what `calibrate --output here.yaml` has written.
+TEST_F(MainTest, SetNamesFilesOfTheWorkingDirectory) {
+  fs::create_directory(Path("here"));
+  std::ofstream(Path("here/mine.yaml")) << "name: mine\nprovenance: {machine: lab}\n";
+  const std::string simulate = fmt::format(
+      "top=$PWD; cd '{}' && STEPCAST_DATA=$top \"$top/{}\" simulate ../toy.yaml --json "
+      "--set calibration=",
+      Path("here"), kBinary);
+  const ShellResult found = Shell(simulate + "mine.yaml");
+  ASSERT_EQ(found.status, 0) << found.messages;
+  // Absolute, so that it means the same from everywhere.
+  const std::string profile = json::parse(found.output).at("resolved").at("calibration");
+  EXPECT_THAT(profile, StartsWith("/"));
+  EXPECT_TRUE(fs::equivalent(profile, Path("here/mine.yaml"))) << profile;
+  const ShellResult missing = Shell(simulate + "other.yaml");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.messages, HasSubstr(", and in the working directory\n"));
+}
+
 TEST_F(MainTest, WrongInputIsNamedWithItsPlace) {
   std::ofstream(Path("bad.yaml")) << std::string(kToy) + "surprise: 1\n";
   const ShellResult result =

@@ -1,7 +1,6 @@
 #include "src/planner/search.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <queue>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/planner/score.h"
 #include "src/planner/workforce.h"
 
 namespace stepcast::planner {
@@ -18,72 +18,6 @@ namespace {
 // How many plans are worked on between two looks at what was found: fixed, so that what is pruned
 // does not depend on the threads.
 constexpr std::size_t kRound = 16;
-
-// Time for a token, as an exact fraction. Among plans of as many tokens a step its order is that of
-// their step times.
-struct Pace {
-  std::int64_t time = 0;  // of a step, picoseconds
-  std::int64_t tokens = 1;
-
-  double value() const { return static_cast<double>(time) / static_cast<double>(tokens); }
-  __extension__ using Wide = __int128;
-  friend bool operator<(const Pace& a, const Pace& b) {
-    return Wide{a.time} * b.tokens < Wide{b.time} * a.tokens;
-  }
-};
-
-Pace PaceOf(const PlanFacts& facts, Time step_time) {
-  return {step_time.picoseconds(), std::max<std::int64_t>(1, facts.tokens)};
-}
-
-struct Score {
-  double first = 0;
-  Pace pace{};
-  std::int64_t memory = 0;
-  std::int64_t plan = 0;
-
-  auto Tie() const { return std::tie(first, pace, memory, plan); }
-  friend bool operator<(const Score& a, const Score& b) { return a.Tie() < b.Tie(); }
-  friend bool operator>(const Score& a, const Score& b) { return b < a; }
-};
-
-struct Point {
-  Pace pace{};
-  std::int64_t memory = 0, gpus = 0;
-  std::int64_t plan = 0;
-};
-
-// `a` is at least as good in everything, and better in something or the first of equals. What
-// dominates a bound dominates whatever is no better than the bound.
-bool Dominates(const Point& a, const Point& b) {
-  if (b.pace < a.pace || a.memory > b.memory || a.gpus > b.gpus) return false;
-  return a.pace < b.pace || a.memory < b.memory || a.gpus < b.gpus || a.plan < b.plan;
-}
-
-double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
-  return step_time.seconds() * static_cast<double>(facts.gpus) /
-         std::max<double>(1, static_cast<double>(facts.tokens));
-}
-
-Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
-              Bytes memory) {
-  Score score{.pace = PaceOf(facts, step_time), .memory = memory.count(), .plan = plan};
-  switch (goal.target) {
-    case Target::kStepTime:
-      break;
-    case Target::kThroughput:
-    case Target::kCost:  // the price is the same for all
-      score.first = GpuSecondsPerToken(facts, step_time);
-      break;
-    case Target::kGpus:
-      score.first = static_cast<double>(facts.gpus);
-      break;
-    case Target::kMemory:
-      score.first = static_cast<double>(memory.count());
-      break;
-  }
-  return score;
-}
 
 using Finding = tl::expected<void, std::string>;
 
@@ -535,10 +469,6 @@ class Searcher {
   std::vector<Point> front_;   // likewise
 };
 
-// What keeps plans from being the best, in the order in which losers are named.
-enum class Miss : std::uint8_t { kSimulated, kBound, kDominated, kTooSlow, kDoesNotFit };
-constexpr int kMisses = 5;
-
 }  // namespace
 
 const char* Name(Target target) {
@@ -628,76 +558,6 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
   auto result = Search(answers, goal, options, known);
   STEPCAST_CHECK(result.has_value(), "threads and no store have nothing to fail at");
   return *std::move(result);
-}
-
-std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goal, int count,
-                                     const std::function<std::string(std::int64_t)>& kind) {
-  struct Loser {
-    Score score;   // by the goal
-    Score nearer;  // by what counts for its reason
-  };
-  std::array<std::vector<Loser>, kMisses> losers;
-  for (std::size_t i = 0; i < result.fates.size(); ++i) {
-    const auto plan = static_cast<std::int64_t>(i);
-    if (result.fates[i] == Fate::kIllegal || result.fates[i] == Fate::kSame) continue;
-    const auto found = result.outcomes.find(plan);
-    const bool simulated = found != result.outcomes.end();
-    if (simulated && !found->second.illegal_message.empty()) continue;
-    const PlanFacts& facts = result.facts[i];
-    const Time time = simulated ? found->second.step_time : result.bounds[i].step_time;
-    const Bytes memory = simulated ? found->second.memory : result.bounds[i].memory;
-    const Bytes over =
-        (simulated ? found->second.over : result.bounds[i].over) + HeadroomOf(goal, facts);
-    const bool fits = simulated ? found->second.fits : result.bounds[i].fits;
-    const Score score = ScoreOf(goal, facts, plan, time, memory);
-    Miss miss = Miss::kSimulated;
-    if (!fits || over > Bytes(0)) {
-      miss = Miss::kDoesNotFit;
-    } else if (goal.deadline && TrainingSeconds(goal, facts, time) > goal.deadline->seconds()) {
-      miss = Miss::kTooSlow;
-    } else if (!simulated) {
-      miss = result.fates[i] == Fate::kDominated ? Miss::kDominated : Miss::kBound;
-    }
-    Score nearer = score;
-    if (miss == Miss::kDoesNotFit) nearer.first = static_cast<double>(over.count());
-    losers[static_cast<std::size_t>(miss)].push_back({score, nearer});
-  }
-  std::vector<Loser>& lacking = losers[static_cast<std::size_t>(Miss::kDoesNotFit)];
-  if (!result.best.empty()) {
-    const std::int64_t best = result.best.front();
-    const Outcome& outcome = result.outcomes.at(best);
-    const Score winner = ScoreOf(goal, result.facts[static_cast<std::size_t>(best)], best,
-                                 outcome.step_time, outcome.memory);
-    const auto worse = [&](const Loser& loser) { return !(loser.score < winner); };
-    if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);
-  }
-  for (std::vector<Loser>& of_one : losers) {
-    std::sort(of_one.begin(), of_one.end(),
-              [](const Loser& a, const Loser& b) { return a.nearer < b.nearer; });
-  }
-  std::set<std::string> ranked;
-  for (const std::int64_t plan : result.best) ranked.insert(kind(plan));
-  std::array<std::set<std::string>, kMisses> kinds;
-  kinds.fill(ranked);
-  std::array<std::size_t, kMisses> next{};
-  std::array<std::vector<std::int64_t>, kMisses> named;
-  int all = 0;
-  for (bool more = true; more && all < count;) {
-    more = false;
-    for (std::size_t miss = 0; miss < kMisses && all < count; ++miss) {
-      while (next[miss] < losers[miss].size()) {
-        const std::int64_t plan = losers[miss][next[miss]++].score.plan;
-        if (!kinds[miss].insert(kind(plan)).second) continue;
-        named[miss].push_back(plan);
-        ++all;
-        more = true;
-        break;
-      }
-    }
-  }
-  std::vector<std::int64_t> plans;
-  for (const auto& of_one : named) plans.insert(plans.end(), of_one.begin(), of_one.end());
-  return plans;
 }
 
 }  // namespace stepcast::planner

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -155,6 +157,32 @@ std::size_t WidthOf(const std::string& table) {
   return table.find('\n', begin) - begin;
 }
 
+// Numbers for the longest of the names, as many as it takes for a table of that width to become
+// narrow enough; what they stand for, a line each.
+std::string ShortenNames(const SweepGrid& grid, std::size_t width,
+                         std::vector<std::string>& names) {
+  std::vector<std::size_t> longest(names.size());
+  std::iota(longest.begin(), longest.end(), std::size_t{0});
+  std::stable_sort(longest.begin(), longest.end(),
+                   [&](std::size_t a, std::size_t b) { return names[a].size() > names[b].size(); });
+  std::map<std::size_t, std::string> lines;
+  for (const std::size_t i : longest) {
+    if (width <= kWidest) break;
+    std::string number = fmt::format("key {}", i + 1);
+    std::size_t values = number.size();
+    for (const std::string& value : grid.axes()[i].values) {
+      values = std::max(values, value.size());
+    }
+    if (values >= names[i].size()) continue;
+    width -= names[i].size() - values;
+    lines[i] = fmt::format("{}: {}\n", number, grid.axes()[i].key);
+    names[i] = std::move(number);
+  }
+  std::string legend;
+  for (const auto& [axis, line] : lines) legend += line;
+  return legend;
+}
+
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
   const bool illegal = row.status == RowStatus::kIllegal;
   Json set = Json::object();
@@ -227,12 +255,7 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) 
   std::vector<std::string> names;
   for (std::size_t i = 0; i < grid.axes().size(); ++i) names.push_back(ShortName(grid, i));
   std::string out = TableText(grid, rows, names, notes);
-  if (WidthOf(out) > kWidest) {
-    std::string legend;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      names[i] = fmt::format("key {}", i + 1);
-      legend += fmt::format("{}: {}\n", names[i], grid.axes()[i].key);
-    }
+  if (const std::string legend = ShortenNames(grid, WidthOf(out), names); !legend.empty()) {
     out = legend + "\n" + TableText(grid, rows, names, notes);
   }
   out += "\n";

@@ -69,7 +69,7 @@ TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
       << SweepText(Grid(), rows);
 }
 
-// 110 characters: longer keys are named above, equal last words by their whole keys, and notes and
+// 110 characters: the longest keys are named above, equal last words by whole keys, and notes and
 // the summary go on in the next line.
 TEST(SweepReportTest, NoLineIsTooWide) {
   const std::string twenty = "a_key_of_twenty_word";
@@ -83,9 +83,9 @@ TEST(SweepReportTest, NoLineIsTooWide) {
       "words" + std::string(50, '.') + " and more of them than there is room";
   rows[1].faults[1].message = "a second " + std::string(40, '.');
   const std::string text = SweepText(grid, rows);
-  EXPECT_EQ(text.substr(0, text.find("\n\n")), "key 1: data_parallel.deepspeed." + twenty +
-                                                   "\nkey 2: training." + twenty +
-                                                   "\nkey 3: data_parallel.bucket_size");
+  EXPECT_EQ(text.substr(0, text.find("\n\n")),
+            "key 1: data_parallel.deepspeed." + twenty + "\nkey 2: training." + twenty);
+  EXPECT_NE(text.find("\nkey 1  key 2  bucket_size  status"), std::string::npos) << text;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110U) << line;
   EXPECT_NE(text.find("\n    ...."), std::string::npos) << text;

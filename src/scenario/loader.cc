@@ -32,6 +32,9 @@ using Contents = InputCache::Contents;
 
 namespace {
 
+// How positions in overrides begin.
+constexpr std::string_view kOption = "--set ";
+
 // Of the files beside the one that was not found, the one that may have been meant.
 std::string NearestFile(std::string_view path) {
   const std::string folder = FolderOf(path);
@@ -91,6 +94,9 @@ class Loader::Reading {
 
   Result<void> Read() {
     read_ = ReadScenarioFile(Node(root_, ""), diagnostics_);
+    for (std::optional<Node>* source : {&read_.model, &read_.topology, &read_.calibration}) {
+      LookAround(*source);
+    }
     LoadModel(read_);
     LoadCluster(read_);
     LoadCalibration(read_);
@@ -173,6 +179,26 @@ class Loader::Reading {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
 
+  // What the command line names may lie where the command runs, if it is nowhere else: such a path
+  // becomes absolute, so that the scenario means the same from everywhere.
+  void LookAround(std::optional<Node>& source) const {
+    if (!source || source->kind() != NodeKind::kScalar || !source->file().starts_with(kOption)) {
+      return;
+    }
+    const std::string& path = source->scalar();
+    if (path.empty() || path.front() == '/' || FindInput(path, folder_)) return;
+    std::error_code error;
+    const std::filesystem::path here = std::filesystem::absolute(path, error);
+    if (error || !std::filesystem::exists(here, error) ||
+        std::filesystem::is_directory(here, error)) {
+      return;
+    }
+    auto found = std::make_shared<YamlNode>(*source->tree());
+    found->scalar = here.lexically_normal().string();
+    const std::string key = source->path();
+    source.emplace(std::move(found), key);
+  }
+
   // The file that a source names; reported at the source when there is none.
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
@@ -182,8 +208,10 @@ class Loader::Reading {
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             nearest.empty() ? PlacesTried(path, folder_)
-                             : fmt::format("did you mean '{}'?", nearest));
+             !nearest.empty() ? fmt::format("did you mean '{}'?", nearest)
+             : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
+                 ? PlacesTried(path, folder_) + ", and in the working directory"
+                 : PlacesTried(path, folder_));
     }
     return found;
   }
