@@ -214,6 +214,13 @@ const SoloRun::Walk& SoloRun::WalkOf(std::uint32_t s) {
   return walks_.emplace_back(walk);
 }
 
+// Whether it is reached at all, and before the host has come to where it is in that state: it is
+// followed late, and may stand at a wait that is over by now.
+bool SoloRun::HoldsUpHost(const State& state, const WaitFor& wait_for) const {
+  return wait_for.count > 0 &&
+         (!Reached(state, wait_for) || reached_at_[wait_for.slot] > state.host_clock);
+}
+
 // The same for the host.
 std::uint32_t SoloRun::SegmentsAlike(std::uint32_t distance) const {
   const std::uint32_t waits = host_waits_ ? 1 : 0;  // for what the segment before ends with
@@ -230,8 +237,9 @@ std::uint32_t SoloRun::SegmentsAlike(std::uint32_t distance) const {
       return Resolve(segment.target, segment.other, segment.step_before, layer_.host_pass);
     };
     if (WaitFollows(resolved(a), resolved(b))) continue;
+    // Waits that keep the host from nothing do not count, wherever what they wait for stands.
     const Segment& of_first = schedule_->segments[first + (i - first) % distance];
-    if (!Reached(layer_, resolved(of_first)) || !Reached(next_, resolved(b))) break;
+    if (HoldsUpHost(layer_, resolved(of_first)) || HoldsUpHost(next_, resolved(b))) break;
   }
   return alike < waits ? 0 : (alike - waits) / distance;
 }
@@ -253,6 +261,7 @@ void SoloRun::Skip(std::uint32_t layers) {
     if (host_waits_) {
       const Segment& segment = schedule_->segments[host_segment_ - 1];
       host_wait_for_ = Resolve(segment.target, segment.other, segment.step_before, host_pass_);
+      host_waits_ = host_wait_for_.count > 0;
     }
   }
   // ... and operations.

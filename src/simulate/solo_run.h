@@ -287,6 +287,7 @@ class SoloRun {
   std::uint32_t LayersAhead();
   std::uint32_t ItemsAlike(std::uint32_t stream);
   const Walk& WalkOf(std::uint32_t stream);
+  bool HoldsUpHost(const State& state, const WaitFor& wait_for) const;
   std::uint32_t SegmentsAlike(std::uint32_t distance) const;
   bool WaitFollows(const WaitFor& before, const WaitFor& after) const;
   void Skip(std::uint32_t layers);
