@@ -346,22 +346,28 @@ void SoloRun::KnowWhenReached(std::uint32_t layers) {
   if (host_pass_ == 0 || host_pass_ == passes_) return;
   const Time time = next_.time - layer_.time;
   const auto end = static_cast<std::uint32_t>(schedule_->segments.size());
-  for (std::uint32_t i = host_segment_ - (host_waits_ ? 1 : 0); i < end; ++i) {
-    const Segment& segment = schedule_->segments[i];
-    if (segment.wait == kNone) continue;
-    const WaitFor wait_for =
-        Resolve(segment.target, segment.other, segment.step_before, host_pass_);
-    if (wait_for.count == 0 || wait_for.slot < schedule_->prologue_records) continue;
+  const auto know = [&](const Segment& segment, std::uint32_t pass) {
+    if (segment.wait == kNone) return;
+    const WaitFor wait_for = Resolve(segment.target, segment.other, segment.step_before, pass);
+    if (wait_for.count == 0 || wait_for.slot < schedule_->prologue_records) return;
     const EventRecord& record = schedule_->records[wait_for.slot];
     const State::Position& next = next_.positions[record.stream];
     const std::uint32_t distance = distances_[record.stream].items;
     if (wait_for.count != next.pass || record.item < next.item ||
         record.item >= next.item + layers * distance) {
-      continue;
+      return;
     }
     const std::uint32_t layer = 1 + (record.item - next.item) / distance;
     const std::uint32_t slot = schedule_->items[record.item - layer * distance].target;
     reached_at_[wait_for.slot] = reached_at_[slot] + time * layer;
+  };
+  for (std::uint32_t i = host_segment_ - (host_waits_ ? 1 : 0); i < end; ++i) {
+    know(schedule_->segments[i], host_pass_);
+  }
+  // In the next step it may wait for what this one has left.
+  for (std::uint32_t i = schedule_->prologue_segments; i < end; ++i) {
+    const Segment& segment = schedule_->segments[i];
+    if (segment.step_before) know(segment, host_pass_ + 1);
   }
 }
 
