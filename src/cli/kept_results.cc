@@ -11,15 +11,15 @@
 
 namespace stepcast::cli {
 
-std::optional<Outcome> KeptResults::Open(const std::string& path,
-                                         const std::vector<planner::StoreFact>& facts,
-                                         const std::string& what) {
+std::optional<Outcome> KeptResults::Open(
+    const std::string& path, const std::function<std::vector<planner::StoreFact>()>& facts,
+    const std::string& what) {
   if (path.empty()) return std::nullopt;
   path_ = path;
   what_ = what;
   std::error_code error;
   made_ = !std::filesystem::exists(path, error);
-  auto opened = planner::ResultStore::Open(path, facts);
+  auto opened = planner::ResultStore::Open(path, facts());
   if (!opened) {
     const planner::StoreFault& fault = opened.error();
     return fault.wrong_input.empty() ? Failed(fault.failure) : WrongInput(fault.wrong_input);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +16,10 @@ namespace stepcast::cli {
 // The store that --store names, if it does, and what is said of it.
 class KeptResults {
  public:
-  // `what` it keeps: "of 400 combinations", "bounds and forecasts". An outcome is a failure.
-  std::optional<Outcome> Open(const std::string& path, const std::vector<planner::StoreFact>& facts,
+  // `facts`: what its results depend on, asked for if there is a store. `what` it keeps: "of 400
+  // combinations", "bounds and forecasts". An outcome is a failure.
+  std::optional<Outcome> Open(const std::string& path,
+                              const std::function<std::vector<planner::StoreFact>()>& facts,
                               const std::string& what);
 
   planner::ResultStore* store() const { return store_.get(); }  // null: none is asked for

@@ -277,7 +277,10 @@ class PlanSearch {
     if (auto failed = page.Create(options_.report)) return *failed;
     if (auto fault = CheckEmit(options_.emit)) return *std::move(fault);
     KeptResults kept;
-    if (auto failed = kept.Open(options_.store, Facts(), "bounds and forecasts")) return *failed;
+    if (auto failed = kept.Open(
+            options_.store, [this] { return Facts(); }, "bounds and forecasts")) {
+      return *failed;
+    }
     const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
     planner::Answers answers(space_->size(), workforce, kept.store(),
                              [this](std::int64_t plan) { return KeyOf(plan); });

@@ -112,7 +112,8 @@ class Run {
     AskedFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
     KeptResults kept;
-    if (auto failed = kept.Open(options_.store, Facts(), fmt::format("of {}", Combinations()))) {
+    if (auto failed = kept.Open(
+            options_.store, [this] { return Facts(); }, fmt::format("of {}", Combinations()))) {
       return *failed;
     }
     planner::Progress progress;

@@ -14,12 +14,8 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// The more a forecast can take over from one with another value of the key, the higher; 0: nothing
-// in particular.
-int Nearness(const SweepAxis& axis) {
-  if (axis.key == "cluster.nodes") return 2;
-  return axis.key == "training.micro_batch_size" ? 1 : 0;
-}
+// Plans that differ in it alone share a program's instructions.
+constexpr std::string_view kNodes = "cluster.nodes";
 
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
@@ -173,9 +169,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
   }
   grid.places_.resize(grid.axes_.size());
   std::iota(grid.places_.begin(), grid.places_.end(), std::size_t{0});
-  std::stable_sort(grid.places_.begin(), grid.places_.end(), [&](std::size_t a, std::size_t b) {
-    return Nearness(grid.axes_[a]) < Nearness(grid.axes_[b]);
-  });
+  std::stable_partition(grid.places_.begin(), grid.places_.end(),
+                        [&](std::size_t axis) { return grid.axes_[axis].key != kNodes; });
   return grid;
 }
 

@@ -145,7 +145,7 @@ TEST(SweepGridTest, RowsThatHaveMostInCommonStandTogether) {
                                    {"training.gradient_accumulation", {"1", "2", "4"}},
                                    {"training.micro_batch_size", {"1", "8"}}});
   ASSERT_TRUE(grid.has_value());
-  // Rows of one number of nodes are 6 apart from those of the other; accumulation varies slowest.
+  // Rows of one number of nodes are 6 apart from those of the other.
   const std::vector<std::int64_t> expected = {0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11};
   std::vector<std::int64_t> rows;
   for (std::int64_t place = 0; place < grid->rows(); ++place) rows.push_back(grid->RowAt(place));
