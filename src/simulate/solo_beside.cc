@@ -144,6 +144,7 @@ bool SoloRun::EndBeside(std::uint32_t s, Runner runner, Time until) {
     }
     if (next >= until ||
         (other_is_first && (next == end || (other_shares && !IsFollowed(communicator, next))))) {
+      // The events go on from here, with both as they are now.
       UnderWay& own = under_way_[s];
       own.profile = cost.profile;
       own.work = cost.work;
