@@ -526,6 +526,30 @@ TEST(SimulateTest, WithABarrierTheOthersWait) {
 }
 
 // A run leaves nothing behind that the next could notice.
+// In the first step the host waits until the fifth of sixteen layers of 1 us each, in the second
+// for the record of the twelfth, which is skipped.
+TEST(SimulateTest, TheHostWaitsForSkippedLayersOfTheStepBefore) {
+  Rank rank(0, 1);
+  const Index fifth = rank->AddEvent("fifth"), twelfth = rank->AddEvent("twelfth");
+  const Index others = rank->AddEvent("others");
+  const Index kernel = rank.Kernel("kernel", 1'000);
+  rank->Step().HostWait(twelfth).HostTask("task", Nanoseconds(5));
+  for (int layer = 1; layer <= 16; ++layer) {
+    rank->Run(0, kernel).Record(0, layer == 5 ? fifth : layer == 12 ? twelfth : others);
+  }
+  rank->HostWait(fifth);
+  for (const Records records : {Records::kAll, Records::kNoKernels}) {
+    const Timeline timeline = RunOne(rank, {.steps = 2, .records = records});
+    std::vector<Time> tasks;
+    for (const program::OperationRecord& record : timeline.operations) {
+      if (rank.Class().program->step[record.instruction].opcode == program::Opcode::kHostTask) {
+        tasks.push_back(record.start);
+      }
+    }
+    EXPECT_EQ(tasks, (std::vector<Time>{Time(), Nanoseconds(12'005)}));
+  }
+}
+
 TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {
   Rank small(0, 1);
   small->Step().Run(0, small.Kernel("k", 3));
