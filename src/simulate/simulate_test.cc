@@ -526,6 +526,22 @@ TEST(SimulateTest, WithABarrierTheOthersWait) {
 }
 
 // A run leaves nothing behind that the next could notice.
+// In each layer the host waits for what the layer before has recorded, after the last one for what
+// nobody records, which is nothing. When layers are skipped it stands at such a wait.
+TEST(SimulateTest, TheHostStandsAtNothingAfterSkippedLayers) {
+  Rank rank(0, 1);
+  const Index recorded = rank->AddEvent("recorded"), never = rank->AddEvent("never");
+  const Index kernel = rank.Kernel("kernel", 50);
+  rank->Step();
+  for (int layer = 0; layer < 12; ++layer) {
+    rank->HostWait(recorded).Record(0, recorded).HostTask("task", Nanoseconds(1)).Run(0, kernel);
+  }
+  rank->HostWait(never).HostTask("task", Nanoseconds(1)).Run(0, kernel);
+  const Timeline full = RunOne(rank, {.steps = 3});
+  const Timeline ends = RunOne(rank, {.steps = 3, .records = Records::kStepEnds});
+  EXPECT_EQ(ends.step_ends, full.step_ends);
+}
+
 // In the first step the host waits until the fifth of sixteen layers of 1 us each, in the second
 // for the record of the twelfth, which is skipped.
 TEST(SimulateTest, TheHostWaitsForSkippedLayersOfTheStepBefore) {
