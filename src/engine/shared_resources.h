@@ -121,6 +121,9 @@ class SharedResources {
   }
   // Settled.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
+  // Both rates of two activities that run side by side: only what both use can be used up, so
+  // neither is stopped without the other. For those who ask about many pairs.
+  static std::uint64_t RateOfTwo(std::span<const Use> one, std::span<const Use> other);
 
   // The activities that Settle found started, and the others whose end it changed.
   std::span<const Activity> moved() const { return moved_; }

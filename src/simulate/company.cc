@@ -4,13 +4,10 @@
 
 #include "src/base/check.h"
 #include "src/cost/demand.h"
-#include "src/engine/fair_rates.h"
 
 namespace stepcast::simulate {
 
 using engine::SharedResources;
-
-static_assert(cost::kResources <= engine::kMostSharedByFew);
 
 namespace {
 
@@ -98,16 +95,18 @@ std::uint32_t Companies::Add(std::uint32_t company, std::uint32_t profile) {
 std::span<const std::uint64_t> Companies::RatesWith(std::span<const Member> members,
                                                     std::uint32_t profile) {
   const auto uses = schedule_->UsesOf(profile);
-  rates_.resize(members.size() + 1);
-  if (members.empty()) {
-    rates_[0] = SharedResources::kFullRate;
-  } else if (members.size() == 1) {
-    rates_[0] = rates_[1] = engine::FairRateOfTwo(schedule_->UsesOf(members[0].profile), uses);
-  } else {
-    uses_.clear();
-    for (const Member& member : members) uses_.push_back(schedule_->UsesOf(member.profile));
-    uses_.push_back(uses);
-    engine::FindFairRates(uses_, rates_);
+  const auto last = static_cast<SharedResources::Activity>(members.size());
+  rates_.assign(last + 1, SharedResources::kFullRate);
+  if (last == 1) {
+    rates_[0] = rates_[1] = SharedResources::RateOfTwo(schedule_->UsesOf(members[0].profile), uses);
+  } else if (last > 1) {
+    probe_.Reset(cost::kResources, last + 1);
+    for (SharedResources::Activity i = 0; i < last; ++i) {
+      probe_.Start(i, Time(), Seconds(1), schedule_->UsesOf(members[i].profile));
+    }
+    probe_.Start(last, Time(), Seconds(1), uses);
+    probe_.Settle(Time());
+    for (SharedResources::Activity i = 0; i <= last; ++i) rates_[i] = probe_.rate_units(i);
   }
   return rates_;
 }
@@ -121,14 +120,11 @@ const Companies::Disturbance& Companies::FindDisturbance(std::uint32_t company,
   if (schedule_->UsesOf(profile).empty()) {
     disturbance.rate = SharedResources::kFullRate;
     for (std::size_t i = 0; i < members.size(); ++i) disturbance.others[i] = members[i].rate;
-  } else if (members.size() == 1) {
-    disturbance.rate = disturbance.others[0] =
-        engine::FairRateOfTwo(schedule_->UsesOf(members[0].profile), schedule_->UsesOf(profile));
-  } else {
-    const auto rates = RatesWith(members, profile);
-    disturbance.rate = rates[members.size()];
-    for (std::size_t i = 0; i < members.size(); ++i) disturbance.others[i] = rates[i];
+    return disturbance;
   }
+  const auto rates = RatesWith(members, profile);
+  disturbance.rate = rates.back();
+  std::copy(rates.begin(), rates.end() - 1, disturbance.others.begin());
   return disturbance;
 }
 

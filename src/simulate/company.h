@@ -140,8 +140,8 @@ class Companies {
   std::vector<Member> members_;      // by company, profiles descending
   std::vector<std::uint32_t> with_;  // by company, then profile; kNone: not found out yet
   // Of a company that is being made, or would be.
-  std::vector<std::span<const engine::SharedResources::Use>> uses_;
-  std::vector<std::uint64_t> rates_;
+  engine::SharedResources probe_;
+  std::vector<std::uint64_t> rates_;  // RatesWith's answer
   std::vector<Disturbance>
       disturbances_;           // by company beside which something ran, then own profile
   std::vector<Place> places_;  // by company beside which something ran, then chain

@@ -159,11 +159,16 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
   });
 }
 
-Timeline RunCase(const Case& any) {
+// The simulator can be asked about the run afterwards.
+Timeline RunCase(const Case& any, Simulator& simulator) {
   const RankClass one = {&any.program, &any.prices, 0};
-  auto timelines = Simulate({&one, 1}, any.options);
+  const auto timelines = simulator.Run({&one, 1}, any.options);
   RC_ASSERT(timelines.has_value());  // one class alone cannot deadlock
-  return std::move(timelines->front());
+  return timelines->front();
+}
+Timeline RunCase(const Case& any) {
+  Simulator simulator;
+  return RunCase(any, simulator);
 }
 
 const cost::Demand& DemandOf(const Case& any, const Instruction& instruction) {
@@ -594,10 +599,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   const Timeline full = RunCase(any);
   any.options.until_repetition = true;
   Simulator simulator;
-  const RankClass one = {&any.program, &any.prices, 0};
-  const auto timelines = simulator.Run({&one, 1}, any.options);
-  RC_ASSERT(timelines.has_value());
-  const Timeline& shorter = timelines->front();
+  const Timeline shorter = RunCase(any, simulator);
   const auto& ends = shorter.step_ends;
   // Nothing comes after the last step that might hinder it.
   RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, ends.begin()));
@@ -655,10 +657,7 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedPhaseLeavesTheRecordsOfItsStep, ()) {
   any.options.records = Records::kNoKernels;
   any.options.until_repetition = true;
   Simulator simulator;
-  const RankClass one = {&any.program, &any.prices, 0};
-  const auto timelines = simulator.Run({&one, 1}, any.options);
-  RC_ASSERT(timelines.has_value());
-  const Timeline& shorter = timelines->front();
+  const Timeline shorter = RunCase(any, simulator);
   const auto& ends = shorter.step_ends;
   RC_ASSERT(std::equal(full.step_ends.begin(), full.step_ends.end() - 1, ends.begin()));
   const auto* const repetition = simulator.repetition();
@@ -698,10 +697,7 @@ RC_GTEST_PROP(SimulateLaws, BeginsAndEndsAreThoseOfTheRecords, ()) {
   any.options.memory = false;
   any.options.until_repetition = *rc::gen::arbitrary<bool>();
   Simulator simulator;
-  const RankClass one = {&any.program, &any.prices, 0};
-  const auto timelines = simulator.Run({&one, 1}, any.options);
-  RC_ASSERT(timelines.has_value());
-  const Timeline& shorter = timelines->front();
+  const Timeline shorter = RunCase(any, simulator);
   RC_ASSERT(shorter.operations.empty() && shorter.memory.empty() && shorter.waits.empty());
   RC_ASSERT(
       std::equal(full.step_ends.begin(), full.step_ends.end() - 1, shorter.step_ends.begin()));
@@ -781,16 +777,14 @@ RC_GTEST_PROP(SimulateLaws, RowsAndTimelineAreAllRecords, ()) {
   const Timeline full = RunCase(any);
   any.options.records = Records::kRowsOfKernels;
   Simulator simulator;
-  const RankClass one = {&any.program, &any.prices, 0};
-  const auto timelines = simulator.Run({&one, 1}, any.options);
-  RC_ASSERT(timelines.has_value());
-  RC_ASSERT(timelines->front().step_ends == full.step_ends);
+  const Timeline some = RunCase(any, simulator);
+  RC_ASSERT(some.step_ends == full.step_ends);
   using Record = std::tuple<std::uint32_t, Index, Time, Time>;
   std::vector<Record> all, kept;
   for (const OperationRecord& record : full.operations) {
     all.emplace_back(record.step, record.instruction, record.start, record.end);
   }
-  for (const OperationRecord& record : timelines->front().operations) {
+  for (const OperationRecord& record : some.operations) {
     kept.emplace_back(record.step, record.instruction, record.start, record.end);
   }
   Time last;
