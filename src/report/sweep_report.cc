@@ -30,6 +30,11 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
                        [&](const SweepRow& row) { return row.status == status; });
 }
 
+// The figures of memory.
+constexpr const char* kFigures =
+    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of\n"
+    "it (context, NCCL), which decides whether it fits; left: what a device has beyond that\n";
+
 // So wide may a line be.
 constexpr std::size_t kWidest = 110;
 
@@ -263,11 +268,7 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) 
     out += Wrapped(fmt::format("[{}] ", i + 1), notes[i]);
   if (!notes.empty()) out += "\n";
   if (Count(rows, RowStatus::kIllegal) < grid.rows()) {
-    out +=
-        "peak: what is allocated; needs: what the allocator reserves for it and what is outside "
-        "of\n"
-        "it (context, NCCL), which decides whether it fits; left: what a device has beyond "
-        "that\n\n";
+    out += fmt::format("{}\n", kFigures);
   }
   return out + Summary(grid, rows);
 }

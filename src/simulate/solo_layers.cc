@@ -214,8 +214,8 @@ const SoloRun::Walk& SoloRun::WalkOf(std::uint32_t s) {
   return walks_.emplace_back(walk);
 }
 
-// Whether it is reached at all, and before the host has come to where it is in that state: it is
-// followed late, and may stand at a wait that is over by now.
+// Whether the host, from where it is in that state, may come to that wait before it is over. It is
+// followed late, so that a record may have been reached by now and still have been waited for.
 bool SoloRun::HoldsUpHost(const State& state, const WaitFor& wait_for) const {
   return wait_for.count > 0 &&
          (!Reached(state, wait_for) || reached_at_[wait_for.slot] > state.host_clock);
