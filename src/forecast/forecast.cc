@@ -14,16 +14,14 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
-#include "src/forecast/memory_timeline.h"
-#include "src/forecast/memory_times.h"
-#include "src/forecast/pool_courses.h"
+#include "src/forecast/memory_summary.h"
 #include "src/forecast/prepared_programs.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
-#include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
+#include "src/memory/replay.h"
 #include "src/network/carriage.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
@@ -206,41 +204,6 @@ void SummariseTime(const Simulated& run, bool barrier,
   forecast.time.idle = forecast.step_time - attributed;
 }
 
-// Textbook data parallelism has no allocator and no context.
-bool IsTextbook(const scenario::Scenario& scenario) {
-  return scenario.plan.data_parallel.framework == plan::Framework::kReference;
-}
-
-// `peak_of` gives the peak within a capacity.
-template <typename PeakOfCapacity>
-void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
-                     PeakOfCapacity peak_of, Forecast& forecast) {
-  MemoryForecast& memory = forecast.memory;
-  if (const auto& costs = scenario.calibration->memory; costs && !IsTextbook(scenario)) {
-    memory.outside = costs->context;
-    for (std::size_t i = 0; i < program.communicators.size(); ++i) {
-      memory.outside += i == 0 ? costs->first_communicator : costs->next_communicator;
-    }
-  }
-  memory.capacity = scenario.cluster->device_memory();
-  const MemoryPeak peak = peak_of(std::max(Bytes(0), memory.capacity - memory.outside));
-  memory.at_peak = peak.by_category;
-  memory.peak = peak.total;
-  memory.padding = peak.padding;
-  memory.reserved = peak.reserved;
-  memory.fits = peak.fits;
-  memory.allocator_flushes = peak.flushes;
-  memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
-  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
-  memory.host = host.memory;
-  memory.drives = host.drives;
-  if (!memory.offloads()) return;
-  const topology::Host& node = *scenario.cluster->node_type()->host;
-  memory.host_capacity = node.memory;
-  memory.drives_capacity = node.nvme;
-  memory.fits = memory.fits && memory.fits_host();
-}
-
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const Program& program, const cost::Prices& prices,
                                            const StepCounts& counts) {
@@ -292,23 +255,18 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
   run.forecast.collectives =
       SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
-  const auto peak_of = [&](Bytes capacity) {
-    return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
-                                : PeakOf(run.program, run.timeline, capacity,
-                                         scenario.plan.software.expandable_segments);
-  };
-  SummariseMemory(run.program, scenario, peak_of, run.forecast);
+  run.memory = memory::Record(run.program, run.timeline, DeviceOf(scenario, run.program),
+                              {.described = steady.last});
+  run.forecast.memory = SummariseMemory(scenario, run.program, run.memory.usage);
   FillThroughput(scenario, run.forecast);
   return run;
 }
 
 struct Forecaster::Workspace {
-  PoolCourses courses;  // outlives the plans of `programs`
   PreparedPrograms programs;
   cost::PriceCache prices;
   simulate::Simulator simulator;
-  UntimedPeaks peaks;
-  MemoryTimes memory_times;
+  memory::Replayer memory;
 };
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
@@ -338,18 +296,16 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
     ranks->classes.front().schedule = &prepared.schedule;
   }
   const bool barrier = scenario.plan.training.step_barrier;
+  // Deferred frees need the times of every step.
   const bool timed = prepared.timed;
   const simulate::Simulator& simulator = workspace_->simulator;
   const bool figures = wanted == Wanted::kFigures;
-  const bool rows = !figures && !barrier && !prepared.kernels_delay;
+  const bool rows = !figures && !barrier && !timed;
   const auto records = [&] {
-    if (prepared.kernels_delay) return simulate::Records::kAll;
-    if (!figures) return simulate::Records::kRowsOfKernels;
-    return timed ? simulate::Records::kEnds : simulate::Records::kStepEnds;
+    if (timed) return simulate::Records::kAll;
+    return figures ? simulate::Records::kStepEnds : simulate::Records::kRowsOfKernels;
   };
-  // Where one rank runs by itself, a few times tell when memory changes.
-  const bool alone = ranks->classes.size() == 1 && !ranks->carriage && !barrier;
-  const auto run_once = [&](int steps, bool until_repetition) {
+  const auto run_steps = [&](int steps) {
     simulate::Options options = OptionsOf(*ranks, steps, barrier);
     // Where it takes time to issue something, no step is like the first: no figure but memory looks
     // at that one.
@@ -357,49 +313,19 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
     options.first_recorded_step = first_counts || barrier ? 0 : 1;
     options.cut_last_step = !timed && !barrier;
     options.records = records();
-    options.memory = timed && !alone;
-    options.until_repetition = until_repetition && !barrier;
+    options.memory = timed;
+    options.until_repetition = !timed && !barrier;
     const auto timelines = workspace_->simulator.Run(ranks->classes, options);
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     return &timelines->front();
   };
-  MemoryTimes& memory_times = workspace_->memory_times;
-  const auto find_memory_times = [&](const Timeline& timeline) {
-    const simulate::Repetition* repetition = simulator.repetition();
-    memory_times.schedule = &prepared.schedule;
-    memory_times.delayed = &*prepared.delayed;
-    memory_times.steps = static_cast<std::uint32_t>(
-        repetition != nullptr ? static_cast<std::size_t>(repetition->step) + 1
-                              : timeline.step_ends.size());
-    memory_times.segments = simulator.segment_begins();
-    memory_times.step_ends = timeline.step_ends;
-    if (records() == simulate::Records::kEnds) {
-      memory_times.SetEnds(simulator.ends());
-    } else {
-      memory_times.SetEnds(std::span(timeline.operations));
-    }
-  };
-  const auto run_steps = [&](int steps) {
-    const Timeline* timeline = run_once(steps, true);
-    if (!timed || !alone) return timeline;
-    const simulate::Repetition* repetition = simulator.repetition();
-    if (repetition == nullptr || repetition->host) find_memory_times(*timeline);
-    // The step that all later ones repeat must show when the last of them changes memory, though
-    // nothing comes after that: nothing of the next step begins before the last change is over.
-    if (repetition == nullptr ||
-        (repetition->host && memory_times.OverAt(repetition->next_begins))) {
-      return timeline;
-    }
-    timeline = run_once(steps, false);
-    find_memory_times(*timeline);
-    return timeline;
-  };
   auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
-  KnownRun known{.delayed = timed ? &*prepared.delayed : nullptr};
+  const std::uint32_t described = steady.last;
   if (const simulate::Repetition* repetition = simulator.repetition()) {
     // The step that was run stands for the one that is described.
-    known.repeated = static_cast<std::uint32_t>(repetition->step);
-    steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
+    steady = {.last = static_cast<std::uint32_t>(repetition->step),
+              .count = 1,
+              .start = repetition->start};
   }
   const Simulated simulated{
       program, *prices, *timeline, steady, {.simulator = rows ? &simulator : nullptr}};
@@ -411,51 +337,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
     forecast.collectives =
         SummariseCollectives(program, *prices, prepared.counts, *timeline, steady.last);
   }
-  const int steps = static_cast<int>(timeline->step_ends.size());
-  const bool expandable = scenario.plan.software.expandable_segments;
-  const auto plan_of_memory = [&]() -> MemoryPlan& {
-    if (!prepared.memory) {
-      std::vector<std::uint64_t> likeness;
-      if (prepared.sizes.complete()) {
-        likeness = prepared.sizes.LikenessOfBuffers(program.buffers.size());
-      }
-      prepared.memory.emplace(program, workspace_->courses, likeness);
-    }
-    return *prepared.memory;
-  };
-  const auto untimed_peak = [&](Bytes capacity) {
-    std::optional<PreparedProgram::Peak>& last = prepared.peak;
-    if (last && last->steps == steps && last->capacity == capacity) return last->peak;
-    MemoryPlan& plan = plan_of_memory();
-    std::optional<MemoryPeak> peak;
-    if (IsTextbook(scenario)) {
-      peak = plan.HandedOut(program, capacity);
-      if (!peak) peak = UntimedPeaks::HandedOut(program, steps, capacity);
-    } else {
-      if (!expandable) peak = plan.Of(program, steps, capacity);
-      if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
-    }
-    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = *peak};
-    return *peak;
-  };
-  const auto peak_of = [&, run = timeline](Bytes capacity) {
-    if (!timed) return untimed_peak(capacity);
-    const bool textbook = IsTextbook(scenario);
-    if (alone && textbook) {
-      if (const auto peak = plan_of_memory().HandedOut(program, memory_times, capacity)) {
-        return *peak;
-      }
-    }
-    Timeline changes;
-    if (alone) {
-      changes = memory_times.Changes();
-      known.ends = memory_times.ends;
-    }
-    const Timeline& replayed = alone ? changes : *run;
-    return textbook ? PeakHandedOut(program, replayed, capacity, known)
-                    : PeakOf(program, replayed, capacity, expandable, known);
-  };
-  SummariseMemory(program, scenario, peak_of, forecast);
+  const memory::Usage usage = workspace_->memory.Figures(
+      program, *timeline, DeviceOf(scenario, program), {.described = described});
+  forecast.memory = SummariseMemory(scenario, program, usage);
   if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);
   FillThroughput(scenario, *prepared.flops, forecast);
   return forecast;

@@ -7,6 +7,7 @@
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/values.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
@@ -20,7 +21,8 @@ struct Run {
   Forecast forecast;
   program::Program program;
   program::Timeline timeline;
-  cost::Prices prices;  // of the program's tables: the trace says where each time comes from
+  memory::Account memory;  // behind forecast.memory
+  cost::Prices prices;     // of the program's tables: the trace says where each time comes from
   std::uint32_t first_step = 0;  // the step whose interval the forecast describes is
                                  // [step_ends[first_step - 1], step_ends[first_step]]
   Time host_waits;  // from here to the interval's end the host waits at a barrier; the end without
@@ -36,7 +38,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, program::Program prog
 
 // Forecasts one scenario after another, for sweeps: the figures that Simulate gives, to the
 // picosecond and the byte, for less. It runs in the same memory again and again, keeps no records
-// that no figure needs, knows the memory peaks that it has found before, and leaves out the
+// that no figure needs, knows the memory figures that it has found before, and leaves out the
 // validation of programs: a row that is simulated by itself has it. Not to be used by two threads
 // at once.
 class Forecaster {

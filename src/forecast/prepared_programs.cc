@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/lowering/lowering.h"
+#include "src/memory/deferred_frees.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -59,16 +60,8 @@ void PreparedPrograms::Lower(const scenario::Scenario& scenario, PreparedProgram
   prepared.flops.reset();
   prepared.prices.device = 0;
   prepared.has_schedule = false;
-  prepared.timed = ReleasesAreTimed(prepared.program);
-  prepared.delayed.reset();
-  prepared.kernels_delay = false;
-  if (prepared.timed) {
-    prepared.delayed.emplace(prepared.program);
-    prepared.kernels_delay = prepared.delayed->wait_for_kernels();
-  }
+  prepared.timed = memory::DeferredFrees(prepared.program).any();
   prepared.sized_by_ranks = lowering::SizesDependOnRanks(scenario.plan);
-  prepared.peak.reset();
-  prepared.memory.reset();
 }
 
 PreparedPrograms::Ranks PreparedPrograms::RanksOf(const plan::Plan& plan) {
@@ -169,8 +162,6 @@ void PreparedPrograms::TakeWork(const scenario::Scenario& scenario, Works works,
   prepared.flops.reset();
   prepared.prices.device = 0;
   prepared.schedule.ForgetPrices();
-  prepared.peak.reset();
-  prepared.memory.reset();
 }
 
 PreparedPrograms::Known& PreparedPrograms::Add(

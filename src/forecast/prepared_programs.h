@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "src/cost/price.h"
-#include "src/forecast/memory_plan.h"
-#include "src/forecast/memory_timeline.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/lowering/buckets.h"
@@ -31,18 +29,8 @@ struct PreparedProgram {
   cost::KeptPrices prices;               // those of the row before
   simulate::Schedule schedule;  // of the instructions; its prices are those of the row before
   bool has_schedule = false;
-  bool timed = false;                      // ReleasesAreTimed
-  std::optional<DelayedReleases> delayed;  // if so
-  bool kernels_delay = false;              // releases wait for kernels, not collectives alone
-  std::optional<MemoryPlan> memory;        // made where it is needed
-  bool sized_by_ranks = true;              // lowering::SizesDependOnRanks
-  // Of the row before, where nothing of it depends on numbers of ranks.
-  struct Peak {
-    int steps = 0;
-    Bytes capacity;
-    MemoryPeak peak;
-  };
-  std::optional<Peak> peak;
+  bool timed = false;          // memory::DeferredFrees: it defers some
+  bool sized_by_ranks = true;  // lowering::SizesDependOnRanks
 
   // The kernels that may be others than in the row before; null: any may.
   const std::vector<program::Index>* changed_kernels() const {
