@@ -52,10 +52,9 @@ std::string_view ResidualOf(Part part);
 using PartTimes = std::array<Time, kParts>;
 
 // Every instant of [start, end) belongs to one part, so that they add up to its length. `kernels`:
-// all that run then (KernelSpansOf), `rows`: what they were made of.
+// all that run then (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels,
-                       const KernelRows& rows = {});
+                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels);
 
 // Within which nine of ten measurements of a step time are expected. A part without a residual
 // counts with the largest of the other parts, unless the profile has one of whole steps, which then

@@ -10,12 +10,13 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 
 // What a forecast says: values, all units stated, that reports print.
 namespace stepcast::forecast {
 
-using BytesByCategory = std::array<Bytes, program::kCategories>;
+using memory::BytesByCategory;
 
 // Where one step's time goes on the critical rank; the five add up to the step time exactly.
 // Each instant belongs to the phase of the kernel computing then; else to exposed communication if
@@ -62,7 +63,7 @@ struct MemoryForecast {
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // Times that the allocator gave its cached segments back to make room; see MemoryPeak.
+  // Times that the allocator gave its cached segments back to make room; see memory::Usage.
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};

@@ -81,6 +81,12 @@ const char* CopyName(program::CopyDirection direction) {
   return "";
 }
 
+// Counters show the peak.
+std::uint32_t FirstCountedStep(const TraceProcess& process) {
+  return std::min(process.first_step,
+                  memory::StepOfPeak(*process.program, process.memory, process.first_step));
+}
+
 // The text of all processes together.
 class Document {
  public:
@@ -353,18 +359,22 @@ class Writer {
 
   // The counters start with the buffers of the prologue and of steps that are not written.
   void Memory() {
-    forecast::BytesByCategory alive{};
-    for (const Instruction& instruction : program_.prologue) Account(instruction, alive);
-    auto next = timeline_.memory.begin();
-    for (; next != timeline_.memory.end() && next->step < first_step_; ++next) {
-      Account(At(next->instruction), alive);
+    const std::vector<memory::Change>& changes = process_.memory.changes;
+    if (changes.empty()) return;
+    const std::uint32_t from = FirstCountedStep(process_);
+    memory::Balance balance;
+    memory::BytesByCategory fullest{};
+    auto next = changes.begin();
+    for (; next != changes.end() && (next->step < from || next->instruction == kNone); ++next) {
+      balance.Apply(program_, *next);
+      if (next->step < from || balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     // The host may run ahead of the device: it allocates for a step before the last one ends.
-    Time time = Origin();
-    if (next != timeline_.memory.end()) time = std::min(time, next->time);
-    forecast::BytesByCategory shown{};
+    Time time = from == 0 ? Time() : timeline_.step_ends[from - 1];
+    if (next != changes.end()) time = std::min(time, next->time);
+    memory::BytesByCategory shown{};
     bool first = true;
-    const auto show = [&](const forecast::BytesByCategory& bytes) {
+    const auto show = [&](const memory::BytesByCategory& bytes) {
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (!first && bytes[i] == shown[i]) continue;
         Append(
@@ -377,32 +387,20 @@ class Writer {
       first = false;
     };
     // Of what happens at one instant only the fullest moment and the last one are shown.
-    forecast::BytesByCategory fullest = alive;
     const auto show_instant = [&] {
-      if (Total(fullest) > Total(alive)) show(fullest);
-      show(alive);
+      if (Total(fullest) > balance.total()) show(fullest);
+      show(balance.by_category());
     };
-    for (; next != timeline_.memory.end(); ++next) {
+    for (; next != changes.end(); ++next) {
       if (next->time != time) {
         show_instant();
         time = next->time;
-        fullest = alive;
+        fullest = balance.by_category();
       }
-      Account(At(next->instruction), alive);
-      if (Total(alive) > Total(fullest)) fullest = alive;
+      balance.Apply(program_, *next);
+      if (balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     show_instant();
-  }
-
-  void Account(const Instruction& instruction, forecast::BytesByCategory& alive) const {
-    if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
-    const program::Buffer& buffer = program_.buffers[instruction.operand];
-    Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
-    if (instruction.opcode == Opcode::kAllocate) {
-      bytes += buffer.size;
-    } else {
-      bytes -= buffer.size;
-    }
   }
 
   // An event marks the last operation issued on its stream; who waits for the event waits for that.
@@ -493,8 +491,10 @@ Time Earliest(const TraceProcess& process) {
     see(record.step, std::min(record.issued, record.start));
   }
   for (const program::WaitRecord& record : process.timeline->waits) see(record.step, record.start);
-  for (const program::MemoryRecord& record : process.timeline->memory) {
-    see(record.step, record.time);
+  for (const memory::Change& change : process.memory.changes) {
+    if (change.step >= FirstCountedStep(process)) {
+      earliest = std::min(earliest, change.time + process.shift);
+    }
   }
   return earliest;
 }
@@ -526,6 +526,7 @@ TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name)
           .name = std::move(name),
           .program = &run.program,
           .timeline = &run.timeline,
+          .memory = run.memory,
           .prices = &run.prices,
           .first_step = run.first_step > kStepsBefore ? run.first_step - kStepsBefore : 0,
           .marked_step = run.first_step};

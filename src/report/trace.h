@@ -10,6 +10,7 @@
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/forecast.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
@@ -33,8 +34,9 @@ struct TraceProcess {
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  const cost::Prices* prices = nullptr;        // where each time comes from, and what issues cost
-  std::uint32_t first_step = 0;                // earlier ones are not written
+  memory::Account memory{};              // of the timeline: counters; no changes: none are written
+  const cost::Prices* prices = nullptr;  // where each time comes from, and what issues cost
+  std::uint32_t first_step = 0;          // earlier ones are not written
   std::optional<std::uint32_t> marked_step{};  // the one that the figures describe
   Time shift{};  // added to all its times, to lay processes side by side
 };
@@ -45,7 +47,8 @@ struct TraceProcess {
 //  * host: what the CPU issues (as long as that takes time), host tasks, and waits for the device.
 //  * one per stream: kernels, copies and collectives. A collective's name starts with "nccl";
 //    args say how many bytes, by which algorithm, and where its time comes from.
-//  * counters of allocated memory by category, in host time, when the allocator sees it.
+//  * counters of allocated memory by category, in host time, when the allocator sees it. Where the
+//    peak lies before the first step that is written they begin with the step of the peak.
 //  * arrows from the operation that an event marks to the first operation of another stream, or
 //    the host's wait, that waited for it.
 // Slices of one track never overlap. Times are microseconds with six digits after the point, so

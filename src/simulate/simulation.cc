@@ -270,7 +270,7 @@ bool Simulation::OnPassEnd() {
     Time begin = now_;
     for (const ClassRun& run : classes_) begin = std::max(begin, run.EndOfPass(pass));
     for (ClassRun& run : classes_) run.OpenBarrier(begin);
-  } else if (Repeats()) {
+  } else if (watched_ < passes_ && Repeats()) {
     return true;
   }
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);

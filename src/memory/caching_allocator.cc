@@ -1,11 +1,11 @@
-#include "src/engine/caching_allocator.h"
+#include "src/memory/caching_allocator.h"
 
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/engine/segment_sizes.h"
+#include "src/memory/segment_sizes.h"
 
-namespace stepcast::engine {
+namespace stepcast::memory {
 namespace {
 
 // Ranges of expandable segments lie this far apart: they never meet.
@@ -145,7 +145,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::TakeSegment(std::uint32
   }
   const std::int64_t segment = SegmentSize(size);
   if (!RoomFor(segment)) return std::nullopt;
-  reserved_ += Bytes(segment);
+  Reserve(segment);
   AddFree(NewBlock({.address = next_address_, .size = segment, .pool = pool}));
   next_address_ += segment;
   return TakeFree(pool, size);
@@ -158,7 +158,7 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
   const std::int64_t at_end = free_end ? blocks_[pool.last].size : 0;
   const std::int64_t more = RoundUp(size - at_end, pool.small ? kSmallBuffer : kLargeBuffer);
   if (!RoomFor(more)) return false;
-  reserved_ += Bytes(more);
+  Reserve(more);
   const Block block =
       NewBlock({.address = pool.end, .size = more, .before = pool.last, .pool = index});
   if (pool.last != kNone) blocks_[pool.last].after = block;
@@ -187,11 +187,23 @@ void CachingAllocator::Flush() {
       }
     }
   }
-  if (reserved_ < before) ++flushes_;
+  if (reserved_ < before) ++calls_.flushes;
+}
+
+void CachingAllocator::Reserve(std::int64_t size) {
+  reserved_ += Bytes(size);
+  ++calls_.allocations;
+  calls_.allocated += Bytes(size);
+}
+
+void CachingAllocator::Unreserve(std::int64_t size) {
+  reserved_ -= Bytes(size);
+  ++calls_.frees;
+  calls_.freed += Bytes(size);
 }
 
 void CachingAllocator::GiveBack(Block block) {
-  reserved_ -= Bytes(blocks_[block].size);
+  Unreserve(blocks_[block].size);
   DropFree(block);
   Forget(block);
 }
@@ -206,7 +218,7 @@ void CachingAllocator::GiveBackGranules(Block block) {
   const std::int64_t begin = pool.begin + RoundUp(old.address - pool.begin, granule);
   const std::int64_t end = pool.begin + (old_end - pool.begin) / granule * granule;
   if (end <= begin) return;
-  reserved_ -= Bytes(end - begin);
+  Unreserve(end - begin);
   DropFree(block);
   const bool last = pool.last == block;
   Forget(block);
@@ -237,20 +249,33 @@ void CachingAllocator::GiveBackGranules(Block block) {
   }
 }
 
-std::optional<CachingAllocator::Block> CachingAllocator::Allocate(int stream, Bytes size) {
-  const std::int64_t rounded = BlockSize(size.count());
-  const auto pool = static_cast<std::uint32_t>(2 * stream + (IsSmall(rounded) ? 0 : 1));
-  std::optional<Block> block = TakeFree(pool, rounded);
-  if (!block) block = TakeSegment(pool, rounded);
-  if (!block) {
-    Flush();
-    block = TakeSegment(pool, rounded);
-  }
-  if (!block) return std::nullopt;
+namespace {
+
+std::uint32_t PoolOf(int stream, std::int64_t rounded) {
+  return static_cast<std::uint32_t>(2 * stream + (IsSmall(rounded) ? 0 : 1));
+}
+
+}  // namespace
+
+std::optional<CachingAllocator::Block> CachingAllocator::HandOut(std::optional<Block> block) {
+  if (!block) return block;
   allocated_ += Bytes(blocks_[*block].size);
   peak_allocated_ = std::max(peak_allocated_, allocated_);
   peak_reserved_ = std::max(peak_reserved_, reserved_);
   return block;
+}
+
+std::optional<CachingAllocator::Block> CachingAllocator::TryAllocate(int stream, Bytes size) {
+  const std::int64_t rounded = BlockSize(size.count());
+  const std::uint32_t pool = PoolOf(stream, rounded);
+  const std::optional<Block> block = TakeFree(pool, rounded);
+  return HandOut(block ? block : TakeSegment(pool, rounded));
+}
+
+std::optional<CachingAllocator::Block> CachingAllocator::FlushAndAllocate(int stream, Bytes size) {
+  const std::int64_t rounded = BlockSize(size.count());
+  Flush();
+  return HandOut(TakeSegment(PoolOf(stream, rounded), rounded));
 }
 
 void CachingAllocator::Free(Block block) {
@@ -260,20 +285,4 @@ void CachingAllocator::Free(Block block) {
   AddFree(MergeNeighbours(block));
 }
 
-void CachingAllocator::AppendState(std::vector<std::int64_t>& state) const {
-  // Where a segment ends shows in the addresses, for segments are only ever added, but for flushes.
-  state.push_back(next_address_);
-  state.push_back(flushes_);
-  for (const Pool& pool : pools_) {
-    state.push_back(pool.begin);
-    state.push_back(pool.end);
-    for (const FreeBlocks& of_size : pool.free) {
-      for (auto entry = of_size.blocks.rbegin(); entry != of_size.blocks.rend(); ++entry) {
-        state.push_back(of_size.size);
-        state.push_back(entry->address);
-      }
-    }
-  }
-}
-
-}  // namespace stepcast::engine
+}  // namespace stepcast::memory

@@ -1,4 +1,4 @@
-#include "src/engine/caching_allocator.h"
+#include "src/memory/caching_allocator.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "src/base/bytes.h"
 
 // Sizes are worked out by hand from the rules in the header.
-namespace stepcast::engine {
+namespace stepcast::memory {
 namespace {
 
 constexpr int kOne = 1;
@@ -134,9 +134,9 @@ TEST(CachingAllocatorTest, AFullDeviceGivesBackWhatNoBlockNeeds) {
   CachingAllocator allocator = Make(MiB(100), 2);
   const auto a = *allocator.Allocate(0, MiB(60));
   allocator.Free(a);
-  EXPECT_EQ(allocator.flushes(), 0);
+  EXPECT_EQ(allocator.calls().flushes, 0);
   EXPECT_TRUE(allocator.Allocate(1, MiB(60)).has_value());
-  EXPECT_EQ(allocator.flushes(), 1);
+  EXPECT_EQ(allocator.calls().flushes, 1);
   EXPECT_EQ(allocator.reserved(), MiB(60));
   EXPECT_EQ(allocator.peak_reserved(), MiB(60));
 }
@@ -259,4 +259,4 @@ RC_GTEST_PROP(CachingAllocatorProperty, BooksBalance, (bool expandable)) {
 }
 
 }  // namespace
-}  // namespace stepcast::engine
+}  // namespace stepcast::memory

@@ -6,7 +6,7 @@
 
 #include "src/base/bytes.h"
 
-namespace stepcast::engine {
+namespace stepcast::memory {
 
 // PyTorch's caching allocator for device memory, in virtual addresses: what it takes from the
 // device (segments) and how it cuts that into blocks, so that reserved memory and fragmentation
@@ -39,8 +39,18 @@ class CachingAllocator {
 
   CachingAllocator(int streams, Settings settings);
 
-  // A block for `stream`; nothing if the device has no room left for it.
-  std::optional<Block> Allocate(int stream, Bytes size);
+  // A block for `stream` from a free block or a new segment; nothing if the device has no room for
+  // the segment.
+  std::optional<Block> TryAllocate(int stream, Bytes size);
+  // The same once TryAllocate found nothing: gives all segments without a live block back and takes
+  // a new one. Free blocks are not looked at again, as in PyTorch (issue 189504): what was freed
+  // since then helps only where a whole segment became free. Nothing: out of memory.
+  std::optional<Block> FlushAndAllocate(int stream, Bytes size);
+  // One after the other.
+  std::optional<Block> Allocate(int stream, Bytes size) {
+    const std::optional<Block> block = TryAllocate(stream, size);
+    return block ? block : FlushAndAllocate(stream, size);
+  }
   // Requires a live block.
   void Free(Block block);
 
@@ -51,15 +61,20 @@ class CachingAllocator {
   Bytes reserved() const { return reserved_; }    // segments
   Bytes peak_allocated() const { return peak_allocated_; }
   Bytes peak_reserved() const { return peak_reserved_; }
-  // Appends what, beside the live blocks, decides its answers: free blocks, segments, flushes. Two
-  // moments of one allocator that agree in this and in the live blocks are alike: from both, the
-  // same calls give the same answers and the same peaks.
-  void AppendState(std::vector<std::int64_t>& state) const;
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // How often unused segments were given back because the device was full. Each time the process
-  // waits for the device.
-  int flushes() const { return flushes_; }
+  // Calls of the driver so far: cudaMalloc, or the mapping of granules, and cudaFree, or unmapping.
+  struct DriverCalls {
+    int flushes = 0;  // how often segments were given back because the device was full
+    std::int64_t allocations = 0, frees = 0;
+    Bytes allocated, freed;
+  };
+  // As long as `flushes` stays the same, segments are only ever added: two moments of one allocator
+  // with the same calls have the same segments. Free neighbours are always merged, so the free
+  // blocks follow from these and the live blocks. So two moments that agree in calls and in the
+  // addresses and sizes of live blocks are alike: from both, the same requests have the same
+  // outcome.
+  const DriverCalls& calls() const { return calls_; }
 
  private:
   static constexpr Block kNone = static_cast<Block>(-1);
@@ -94,6 +109,9 @@ class CachingAllocator {
   std::optional<Block> TakeFree(std::uint32_t pool, std::int64_t size);
   std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
   bool Grow(std::uint32_t pool, std::int64_t size);
+  std::optional<Block> HandOut(std::optional<Block> block);
+  void Reserve(std::int64_t size);
+  void Unreserve(std::int64_t size);
   bool RoomFor(std::int64_t size) const;
   void Flush();
   void GiveBack(Block block);
@@ -112,7 +130,7 @@ class CachingAllocator {
   std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
   std::int64_t next_address_ = 0;
   Bytes allocated_, reserved_, peak_allocated_, peak_reserved_;
-  int flushes_ = 0;
+  DriverCalls calls_;
 };
 
-}  // namespace stepcast::engine
+}  // namespace stepcast::memory

@@ -5,7 +5,7 @@
 
 // The sizes in which PyTorch's caching allocator deals with memory (caching_allocator.h), in bytes.
 // The names are those of CUDACachingAllocator.cpp.
-namespace stepcast::engine {
+namespace stepcast::memory {
 
 inline constexpr std::int64_t kMinBlockSize = 512;
 inline constexpr std::int64_t kSmallSize = std::int64_t{1} << 20;
@@ -32,4 +32,4 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
 }
 
-}  // namespace stepcast::engine
+}  // namespace stepcast::memory
