@@ -44,7 +44,10 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.reserved = usage.reserved;
   memory.fits = usage.fits;
   memory.allocator_flushes = usage.flushes;
-  memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
+  memory.peak_range = MemoryRange(usage.peak, scenario.calibration->residuals);
+  if (const auto range = MemoryRange(usage.reserved, scenario.calibration->residuals)) {
+    memory.error = range->high - usage.reserved;
+  }
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
   memory.host = host.memory;
   memory.drives = host.drives;
