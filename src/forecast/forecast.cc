@@ -288,8 +288,7 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted wanted) {
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
-  auto priced =
-      workspace_->prices.Price(program, scenario, prepared.changed_kernels(), prepared.prices);
+  auto priced = workspace_->prices.Price(program, scenario, nullptr, prepared.prices);
   if (!priced) return tl::unexpected(std::move(priced.error()));
   const cost::Prices* const prices = &prepared.prices.prices;
   if (auto checked = CheckClock(scenario, program, *prices, prepared.counts); !checked) {
@@ -298,12 +297,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   auto ranks = RanksOf(scenario, program, *prices);
   if (!ranks) return tl::unexpected(ranks.error());
   if (!ranks->carriage) {
-    if (prepared.has_schedule) {
-      prepared.schedule.Reprice(program, *prices);
-    } else {
-      prepared.schedule.Build(program, *prices);
-      prepared.has_schedule = true;
-    }
+    prepared.schedule.Build(program, *prices);
     ranks->classes.front().schedule = &prepared.schedule;
   }
   const bool barrier = scenario.plan.training.step_barrier;
@@ -352,8 +346,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
       program, *timeline, DeviceOf(scenario, program), {.described = described});
   forecast.memory = SummariseMemory(scenario, program, usage);
   AddFlushes(usage, forecast);
-  if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);
-  FillThroughput(scenario, *prepared.flops, forecast);
+  FillThroughput(scenario, FlopsOf(scenario, *prepared.works), forecast);
   return forecast;
 }
 
