@@ -45,8 +45,8 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.fits = usage.fits;
   memory.allocator_flushes = usage.flushes;
   memory.peak_range = MemoryRange(usage.peak, scenario.calibration->residuals);
-  if (const auto range = MemoryRange(usage.reserved, scenario.calibration->residuals)) {
-    memory.error = range->high - usage.reserved;
+  if (!IsTextbook(scenario)) {
+    memory.error = MemoryError(usage.reserved, scenario.calibration->residuals);
   }
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
   memory.host = host.memory;

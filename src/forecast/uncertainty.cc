@@ -173,4 +173,10 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
   return BytesRange{std::max(Bytes(), peak - half), peak + half};
 }
 
+Bytes MemoryError(Bytes reserved, const std::vector<calibration::Residual>& residuals) {
+  constexpr double kOfPublishedPeaks = 0.032;
+  if (const auto range = MemoryRange(reserved, residuals)) return range->high - reserved;
+  return Bytes(std::llround(kOfPublishedPeaks * static_cast<double>(reserved.count())));
+}
+
 }  // namespace stepcast::forecast

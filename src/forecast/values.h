@@ -78,8 +78,8 @@ struct MemoryForecast {
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};
-  // By so much nine of ten measurements of `reserved` are at most above it; zero where the profile
-  // does not say.
+  // By so much `reserved` may be above the forecast (uncertainty.h, MemoryError); zero in textbook
+  // data parallelism.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }

@@ -78,13 +78,13 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
       {"capacity_bytes", memory.capacity.count()},
       {"fits", memory.fits},
       {"verdict", VerdictKey(memory.verdict())},
-      {"error_bytes", memory.error.count()},
-      {"allocator_flushes", memory.allocator_flushes},
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
   const std::optional<forecast::BytesRange>& range = memory.peak_range;
   object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
+  object["error_bytes"] = memory.error.count();
+  object["allocator_flushes"] = memory.allocator_flushes;
   if (memory.offloads()) {
     object["host_bytes"] = memory.host.count();
     object["host_capacity_bytes"] = memory.host_capacity.count();

@@ -110,8 +110,13 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(Verdict(forecast.memory),
-            "fits: 61 GiB of 80 GiB are left, once the allocator has given cached memory back; the "
-            "time that takes is not counted");
+            "fits within the error of the forecast: 61 GiB of 80 GiB are left, once the allocator "
+            "has given cached memory back");
+  forecast.memory.allocator_flushes = 0;
+  forecast.memory.error = GiB(62);
+  EXPECT_EQ(Verdict(forecast.memory),
+            "fits within the error of the forecast: 61 GiB of 80 GiB are left, and the forecast is "
+            "known to 62 GiB");
 }
 
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
