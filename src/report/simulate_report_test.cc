@@ -218,6 +218,7 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "outside_bytes": 1073741824,
     "capacity_bytes": 85899345920,
     "fits": true,
+    "verdict": "fits",
     "parameters_bytes": 2147483648,
     "gradients_bytes": 2147483648,
     "optimizer_bytes": 12884901888,
@@ -225,7 +226,9 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "communication_bytes": 536870912,
     "workspace_bytes": 0,
     "padding_bytes": 2048,
-    "peak_range_bytes": null
+    "peak_range_bytes": null,
+    "error_bytes": 0,
+    "allocator_flushes": 0
   },
   "resolved": {
     "stepcast": 1,
