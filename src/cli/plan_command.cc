@@ -327,6 +327,7 @@ class PlanSearch {
       report.sensitivity = std::move(*sensitivity);
     }
     report.notes = space_->notes();
+    NoteFrameworksWithoutPlans(result, report.notes);
     report.seconds = stopwatch_.Seconds();
     if (auto failed = page.Write([&] {
           const auto name = [&](std::int64_t plan) { return NameOf(plan); };
@@ -340,7 +341,10 @@ class PlanSearch {
     outcome.output = options_.json  ? report::PlanJson(report)
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
-    for (const std::string& note : report.notes) outcome.messages += note + "\n";
+    // The text has them at its head.
+    if (options_.json || options_.csv) {
+      for (const std::string& note : report.notes) outcome.messages += note + "\n";
+    }
     outcome.messages += Warnings(*base_);
     if (!options_.emit.folder.empty()) {
       if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
@@ -363,6 +367,37 @@ class PlanSearch {
 
   // What a store knows a plan by.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+
+  // Frameworks of which no plan can exist, and why the first of their plans cannot.
+  void NoteFrameworksWithoutPlans(const planner::SearchResult& result,
+                                  std::vector<std::string>& notes) {
+    struct Plans {
+      std::int64_t first = 0, legal = 0;
+    };
+    std::vector<std::pair<std::string, Plans>> frameworks;
+    for (const planner::PlanPart& part : space_->parts()) {
+      std::int64_t legal = 0;
+      for (std::int64_t plan = part.first; plan < part.first + part.plans; ++plan) {
+        const planner::Fate fate = result.fates[static_cast<std::size_t>(plan)];
+        legal += fate == planner::Fate::kIllegal ? 0 : 1;
+      }
+      const std::string name = plan::Name(part.framework);
+      auto known = std::find_if(frameworks.begin(), frameworks.end(),
+                                [&](const auto& entry) { return entry.first == name; });
+      if (known == frameworks.end()) {
+        known = frameworks.insert(frameworks.end(), {name, {part.first, 0}});
+      }
+      known->second.legal += legal;
+    }
+    if (frameworks.size() < 2) return;
+    for (const auto& [name, plans] : frameworks) {
+      if (plans.legal > 0) continue;
+      const auto scenario = LoadPlan(plans.first);
+      notes.push_back(
+          fmt::format("{}: no plan can exist{}", name,
+                      scenario ? "" : fmt::format(": {}", scenario.error().front().message)));
+    }
+  }
 
   // Which settings differ between the plan and those that are as good.
   void NameAsGood(const planner::SearchResult& result, report::PlanRow& row) const {

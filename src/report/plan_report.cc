@@ -552,10 +552,12 @@ std::string PlanText(const PlanReport& report) {
     out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
   }
   out += fmt::format(
-      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n\n",
+      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n",
       Grouped(report.space), report.space == 1 ? "plan" : "plans",
       Grouped(report.result->sharpened),
       Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared));
+  for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
+  out += "\n";
   if (report.best.empty()) {
     const bool legal = report.result->Count(Fate::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"
