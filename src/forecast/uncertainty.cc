@@ -173,10 +173,10 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
   return BytesRange{std::max(Bytes(), peak - half), peak + half};
 }
 
-Bytes MemoryError(Bytes reserved, const std::vector<calibration::Residual>& residuals) {
+double MemoryError(const std::vector<calibration::Residual>& residuals) {
   constexpr double kOfPublishedPeaks = 0.032;
-  if (const auto range = MemoryRange(reserved, residuals)) return range->high - reserved;
-  return Bytes(std::llround(kOfPublishedPeaks * static_cast<double>(reserved.count())));
+  const std::optional<double> deviation = DeviationOf(kMemory, residuals);
+  return deviation ? kNineOfTen * *deviation : kOfPublishedPeaks;
 }
 
 }  // namespace stepcast::forecast

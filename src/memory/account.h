@@ -66,10 +66,10 @@ struct Account {
   std::size_t peak_changes = 0;  // so many of them lead to the peak
 };
 
-// A step in which as much is allocated as at the peak: the first one from `from` on, or else the
+// A step in which as much is allocated as at the peak: the first one of [first, last], or else the
 // first of all. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
-                         std::uint32_t from = 0);
+                         std::uint32_t first, std::uint32_t last);
 
 // What is allocated after a number of changes.
 class Balance {

@@ -308,7 +308,7 @@ RC_GTEST_PROP(ReplayProperty, TheCurveReachesThePeakAndNoMore, (bool deferred)) 
     alive += run.program.buffers[b].size;
   }
   RC_ASSERT(alive == account.usage.peak);
-  const std::uint32_t step = StepOfPeak(run.program, account, 1);
+  const std::uint32_t step = StepOfPeak(run.program, account, 1, 3);
   Balance again;
   most = Bytes();
   for (const Change& change : account.changes) {

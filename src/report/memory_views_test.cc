@@ -25,7 +25,8 @@ namespace stepcast::report {
 namespace {
 
 Bytes PeakOfChart(const forecast::Run& run) {
-  const std::uint32_t step = memory::StepOfPeak(run.program, run.memory, run.first_step);
+  const std::uint32_t step =
+      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
   const auto& ends = run.timeline.step_ends;
   constexpr std::size_t kInstants = 500;
   Bytes most;

@@ -68,7 +68,8 @@ PageSection MemorySection(const forecast::Run& run) {
   const forecast::MemoryForecast& memory = run.forecast.memory;
   const auto& ends = run.timeline.step_ends;
   // The peak is a figure of the whole run: the step is one that has it.
-  const std::uint32_t step = memory::StepOfPeak(run.program, run.memory, run.first_step);
+  const std::uint32_t step =
+      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
   const Time start = step == 0 ? Time() : ends[step - 1], end = ends[step];
   constexpr std::size_t kMostInstants = 500;
   const std::vector<MemoryInstant> instants =
