@@ -134,8 +134,14 @@ void AddSimulate(CLI::App& app, SimulateOptions& options, bool& timeline_asked, 
   AddScenario(simulate, options.scenario, options.set);
   CLI::Option* json = simulate.add_flag("--json", options.json, "Print one JSON document");
   CLI::Option* trace =
-      AddOutput(simulate, "--trace", options.trace, "Also write the timeline as Chrome trace JSON");
+      AddOutput(simulate, "--trace", options.trace,
+                "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
   CLI::Option* traces = AddTraceFolder(simulate, options.trace_dir);
+  simulate
+      .add_option("--trace-steps", options.trace_steps,
+                  "How many steps traces hold, the last of them the one that is forecast (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 60));
   CLI::Option* report = AddReport(simulate, options.report);
   CLI::Option* timeline =
       simulate

@@ -137,9 +137,10 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
   command.add_option("--price", plan.price, "What a GPU costs in an hour, in any currency")
       ->type_name("MONEY");
   command
-      .add_option("--headroom", plan.headroom,
-                  "Memory that must stay free on each device, beside what the plan needs (none): "
-                  "'4 GiB', '5%'")
+      .add_option(
+          "--headroom", plan.headroom,
+          "Memory that must stay free on each device, beside what the plan needs (the error of "
+          "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0")
       ->type_name("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");

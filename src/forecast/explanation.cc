@@ -259,6 +259,12 @@ Result<Explanation> Explain(const scenario::Scenario& scenario) {
   }
   explanation.path = shares.Take();
   explanation.path_length = end - start;
+  if (const Time flushes = run->forecast.time.allocator_flushes; flushes > Time()) {
+    explanation.path.push_back({"allocator flushes", "the driver's calls", flushes, Time()});
+    std::stable_sort(explanation.path.begin(), explanation.path.end(),
+                     [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
+    explanation.path_length += flushes;
+  }
   explanation.exposed = Exposed(*run);
   const auto speed = SpeedThatHides(scenario, *run, kHiddenPart);
   if (!speed) return tl::unexpected(speed.error());

@@ -213,6 +213,16 @@ void SummariseTime(const Simulated& run, bool barrier,
   forecast.time.idle = forecast.step_time - attributed;
 }
 
+// The step stands still at allocator flushes.
+void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
+  const Time time = memory::LeastTimeOf(usage.step_calls);
+  forecast.step_time += time;
+  forecast.time.allocator_flushes = time;
+  if (!forecast.step_time_range) return;
+  forecast.step_time_range->low += time;
+  forecast.step_time_range->high += time;
+}
+
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const Program& program, const cost::Prices& prices,
                                            const StepCounts& counts) {
@@ -265,6 +275,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   run.memory = memory::Record(run.program, run.timeline, DeviceOf(scenario, run.program),
                               {.described = steady.last});
   run.forecast.memory = SummariseMemory(scenario, run.program, run.memory.usage);
+  AddFlushes(run.memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   return run;
 }
@@ -328,9 +339,10 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
 
   Forecast forecast;
   forecast.step_time = StepTimeOf(*timeline, steady);
-  forecast.memory = SummariseMemory(
-      scenario, program,
-      workspace_->memory.Figures(program, *timeline, DeviceOf(scenario, program), steps));
+  const memory::Usage usage =
+      workspace_->memory.Figures(program, *timeline, DeviceOf(scenario, program), steps);
+  forecast.memory = SummariseMemory(scenario, program, usage);
+  AddFlushes(usage, forecast);
   FillThroughput(scenario, work->flops, forecast);
   return forecast;
 }

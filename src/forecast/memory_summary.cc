@@ -1,6 +1,7 @@
 #include "src/forecast/memory_summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/forecast/uncertainty.h"
 #include "src/lowering/host_offload.h"
@@ -20,6 +21,11 @@ Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communica
   const auto& costs = scenario.calibration->memory;
   if (!costs || IsTextbook(scenario)) return {};
   return memory::OutsideAllocator(*costs, communicators);
+}
+
+double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework) {
+  return framework == plan::Framework::kReference ? 0
+                                                  : MemoryError(scenario.calibration->residuals);
 }
 
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program) {
@@ -44,7 +50,9 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.reserved = usage.reserved;
   memory.fits = usage.fits;
   memory.allocator_flushes = usage.flushes;
-  memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
+  memory.peak_range = MemoryRange(usage.peak, scenario.calibration->residuals);
+  const double error = MemoryErrorOf(scenario, scenario.plan.data_parallel.framework);
+  memory.error = Bytes(std::llround(error * static_cast<double>(usage.reserved.count())));
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
   memory.host = host.memory;
   memory.drives = host.drives;

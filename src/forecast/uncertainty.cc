@@ -152,4 +152,10 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
   return BytesRange{std::max(Bytes(), peak - half), peak + half};
 }
 
+double MemoryError(const std::vector<calibration::Residual>& residuals) {
+  constexpr double kOfPublishedPeaks = 0.032;
+  const std::optional<double> deviation = DeviationOf(kMemory, residuals);
+  return deviation ? kNineOfTen * *deviation : kOfPublishedPeaks;
+}
+
 }  // namespace stepcast::forecast

@@ -3,11 +3,12 @@
 namespace stepcast::memory {
 
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
-                         std::uint32_t from) {
+                         std::uint32_t first, std::uint32_t last) {
   Balance balance;
   for (const Change& change : account.changes) {
     balance.Apply(program, change);
-    if (change.step >= from && balance.total() == account.usage.peak) return change.step;
+    if (change.step > last) break;
+    if (change.step >= first && balance.total() == account.usage.peak) return change.step;
   }
   return account.peak_changes == 0 ? 0 : account.changes[account.peak_changes - 1].step;
 }

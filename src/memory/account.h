@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -8,14 +7,13 @@
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
-#include "src/memory/caching_allocator.h"
+#include "src/memory/bytes_by_category.h"
+#include "src/memory/driver_calls.h"
 #include "src/program/program.h"
 
 // What one rank's memory did in a run: values that a replay (replay.h) finds and every table, chart
 // and trace shows.
 namespace stepcast::memory {
-
-using BytesByCategory = std::array<Bytes, program::kCategories>;
 
 // Where a program's memory comes from.
 enum class Allocator : std::uint8_t {
@@ -47,7 +45,7 @@ struct Usage {
   int flushes = 0;  // how often the allocator gave its unused segments back to make room
   // The driver's calls in one step (Steps::described); none where it does not flush: what a run
   // takes from the device once costs no later step anything.
-  CachingAllocator::DriverCalls step_calls{};
+  DriverCalls step_calls{};
 };
 
 // An allocation or a free as the allocator carries it out.
@@ -68,10 +66,10 @@ struct Account {
   std::size_t peak_changes = 0;  // so many of them lead to the peak
 };
 
-// A step in which as much is allocated as at the peak: the first one from `from` on, or else the
+// A step in which as much is allocated as at the peak: the first one of [first, last], or else the
 // first of all. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
-                         std::uint32_t from = 0);
+                         std::uint32_t first, std::uint32_t last);
 
 // What is allocated after a number of changes.
 class Balance {

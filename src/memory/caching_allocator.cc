@@ -1,6 +1,7 @@
 #include "src/memory/caching_allocator.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/base/check.h"
 #include "src/memory/segment_sizes.h"
@@ -13,13 +14,25 @@ constexpr std::int64_t kRange = std::int64_t{1} << 52;
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(int streams, Settings settings) : settings_(settings) {
+void CachingAllocator::Reset(int streams, Settings settings) {
   STEPCAST_CHECK(streams > 0, "memory belongs to a stream");
+  settings_ = settings;
   pools_.resize(2 * static_cast<std::size_t>(streams));
   for (std::size_t p = 0; p < pools_.size(); ++p) {
-    pools_[p].small = p % 2 == 0;
-    pools_[p].begin = pools_[p].end = kRange * static_cast<std::int64_t>(p + 1);
+    Pool& pool = pools_[p];
+    for (std::size_t c = FirstClass(pool, 0); c < kClasses; c = FirstClass(pool, c + 1)) {
+      pool.free[c].clear();
+    }
+    pool.has = {};
+    pool.small = p % 2 == 0;
+    pool.begin = pool.end = kRange * static_cast<std::int64_t>(p + 1);
+    pool.last = kNone;
   }
+  blocks_.clear();
+  unused_.clear();
+  next_address_ = 0;
+  allocated_ = reserved_ = peak_allocated_ = peak_reserved_ = Bytes();
+  calls_ = {};
 }
 
 bool CachingAllocator::RoomFor(std::int64_t size) const {
@@ -49,44 +62,63 @@ void CachingAllocator::Forget(Block block) {
 
 namespace {
 
-constexpr auto kSmallerThan = [](const auto& blocks, std::int64_t size) {
-  return blocks.size < size;
-};
-constexpr auto kHigherThan = [](const auto& entry, std::int64_t address) {
-  return entry.address > address;
+// Ascending with the size; a size is a multiple of 512 B.
+std::size_t ClassOf(std::int64_t size) {
+  const auto units = static_cast<std::uint64_t>(size) / kMinBlockSize;
+  constexpr std::uint64_t kOfTheirOwn = 4;
+  if (units < kOfTheirOwn) return units;
+  const int power = std::bit_width(units) - 1;
+  return 4 * static_cast<std::size_t>(power - 1) + ((units >> (power - 2)) & 3);
+}
+
+// The order of a class: worse fits first.
+constexpr auto kWorse = [](const auto& a, const auto& b) {
+  return a.size != b.size ? a.size > b.size : a.address > b.address;
 };
 
 }  // namespace
 
-CachingAllocator::FreeBlocks& CachingAllocator::FreeOfSize(Pool& pool, std::int64_t size) {
-  const auto found = std::lower_bound(pool.free.begin(), pool.free.end(), size, kSmallerThan);
-  if (found != pool.free.end() && found->size == size) return *found;
-  return *pool.free.insert(found, {.size = size, .blocks = {}});
+// kClasses if there is none.
+std::size_t CachingAllocator::FirstClass(const Pool& pool, std::size_t from) {
+  constexpr std::size_t kBits = 64;
+  std::size_t word = from / kBits;
+  if (word >= pool.has.size()) return kClasses;
+  std::uint64_t bits = pool.has[word] & (~std::uint64_t{0} << from % kBits);
+  while (bits == 0) {
+    if (++word == pool.has.size()) return kClasses;
+    bits = pool.has[word];
+  }
+  return word * kBits + static_cast<std::size_t>(std::countr_zero(bits));
 }
 
 void CachingAllocator::AddFree(Block block) {
   const State& state = blocks_[block];
-  auto& blocks = FreeOfSize(pools_[state.pool], state.size).blocks;
-  blocks.insert(std::lower_bound(blocks.begin(), blocks.end(), state.address, kHigherThan),
-                {.address = state.address, .block = block});
+  Pool& pool = pools_[state.pool];
+  if (pool.free.empty()) pool.free.resize(kClasses);
+  const std::size_t index = ClassOf(state.size);
+  std::vector<FreeBlock>& free = pool.free[index];
+  pool.has[index / 64] |= std::uint64_t{1} << index % 64;
+  const FreeBlock entry{.size = state.size, .address = state.address, .block = block};
+  // Blocks are mostly freed in the order in which they fit.
+  if (free.empty() || kWorse(free.back(), entry)) {
+    free.push_back(entry);
+  } else {
+    free.insert(std::lower_bound(free.begin(), free.end(), entry, kWorse), entry);
+  }
 }
 
 void CachingAllocator::DropFree(Block block) {
   const State& state = blocks_[block];
   Pool& pool = pools_[state.pool];
-  const auto of_size =
-      std::lower_bound(pool.free.begin(), pool.free.end(), state.size, kSmallerThan);
-  STEPCAST_CHECK(of_size != pool.free.end() && of_size->size == state.size,
-                 "a free block is listed");
-  auto& blocks = of_size->blocks;
-  const auto found = std::lower_bound(blocks.begin(), blocks.end(), state.address, kHigherThan);
-  STEPCAST_CHECK(found != blocks.end() && found->block == block, "a free block is listed");
-  blocks.erase(found);
-  DropIfEmpty(pool, of_size);
-}
-
-void CachingAllocator::DropIfEmpty(Pool& pool, std::vector<FreeBlocks>::iterator of_size) {
-  if (of_size->blocks.empty() && pool.free.size() > kKeptSizes) pool.free.erase(of_size);
+  const std::size_t index = ClassOf(state.size);
+  std::vector<FreeBlock>& free = pool.free[index];
+  const FreeBlock entry{.size = state.size, .address = state.address, .block = block};
+  const auto found = free.back().block == block
+                         ? free.end() - 1
+                         : std::lower_bound(free.begin(), free.end(), entry, kWorse);
+  STEPCAST_CHECK(found != free.end() && found->block == block, "a free block is listed");
+  free.erase(found);
+  if (free.empty()) pool.has[index / 64] &= ~(std::uint64_t{1} << index % 64);
 }
 
 // Joins a block that is not listed with its free neighbours.
@@ -110,12 +142,26 @@ CachingAllocator::Block CachingAllocator::MergeNeighbours(Block block) {
 std::optional<CachingAllocator::Block> CachingAllocator::TakeFree(std::uint32_t pool,
                                                                   std::int64_t size) {
   Pool& from = pools_[pool];
-  auto found = std::lower_bound(from.free.begin(), from.free.end(), size, kSmallerThan);
-  while (found != from.free.end() && found->blocks.empty()) ++found;
-  if (found == from.free.end()) return std::nullopt;
-  const Block block = found->blocks.back().block;
-  found->blocks.pop_back();
-  DropIfEmpty(from, found);
+  const std::size_t own = ClassOf(size);
+  std::size_t index = FirstClass(from, own);
+  if (index == kClasses) return std::nullopt;
+  auto found = from.free[index].end() - 1;
+  if (index == own && found->size < size) {
+    // Some of the class are too small.
+    std::vector<FreeBlock>& free = from.free[own];
+    found = std::partition_point(free.begin(), free.end(),
+                                 [size](const FreeBlock& entry) { return entry.size >= size; });
+    if (found == free.begin()) {
+      index = FirstClass(from, own + 1);
+      if (index == kClasses) return std::nullopt;
+      found = from.free[index].end();
+    }
+    --found;
+  }
+  std::vector<FreeBlock>& free = from.free[index];
+  const Block block = found->block;
+  free.erase(found);
+  if (free.empty()) from.has[index / 64] &= ~(std::uint64_t{1} << index % 64);
   const std::int64_t rest = blocks_[block].size - size;
   const bool split =
       from.small || settings_.expandable_segments ? rest >= kMinBlockSize : rest > kSmallSize;
@@ -145,7 +191,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::TakeSegment(std::uint32
   }
   const std::int64_t segment = SegmentSize(size);
   if (!RoomFor(segment)) return std::nullopt;
-  Reserve(segment);
+  Reserve(segment, 1);
   AddFree(NewBlock({.address = next_address_, .size = segment, .pool = pool}));
   next_address_ += segment;
   return TakeFree(pool, size);
@@ -158,7 +204,7 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
   const std::int64_t at_end = free_end ? blocks_[pool.last].size : 0;
   const std::int64_t more = RoundUp(size - at_end, pool.small ? kSmallBuffer : kLargeBuffer);
   if (!RoomFor(more)) return false;
-  Reserve(more);
+  Reserve(more, more / (pool.small ? kSmallBuffer : kLargeBuffer));
   const Block block =
       NewBlock({.address = pool.end, .size = more, .before = pool.last, .pool = index});
   if (pool.last != kNone) blocks_[pool.last].after = block;
@@ -172,10 +218,10 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
 void CachingAllocator::Flush() {
   const Bytes before = reserved_;
   for (Pool& pool : pools_) {
-    // What is given back changes the list.
+    // What is given back changes the lists.
     std::vector<Block> free;
-    for (const FreeBlocks& of_size : pool.free) {
-      for (auto entry = of_size.blocks.rbegin(); entry != of_size.blocks.rend(); ++entry) {
+    for (const std::vector<FreeBlock>& of_class : pool.free) {
+      for (auto entry = of_class.rbegin(); entry != of_class.rend(); ++entry) {
         free.push_back(entry->block);
       }
     }
@@ -190,20 +236,18 @@ void CachingAllocator::Flush() {
   if (reserved_ < before) ++calls_.flushes;
 }
 
-void CachingAllocator::Reserve(std::int64_t size) {
+void CachingAllocator::Reserve(std::int64_t size, std::int64_t calls) {
   reserved_ += Bytes(size);
-  ++calls_.allocations;
-  calls_.allocated += Bytes(size);
+  calls_.allocations += calls;
 }
 
-void CachingAllocator::Unreserve(std::int64_t size) {
+void CachingAllocator::Unreserve(std::int64_t size, std::int64_t calls) {
   reserved_ -= Bytes(size);
-  ++calls_.frees;
-  calls_.freed += Bytes(size);
+  calls_.frees += calls;
 }
 
 void CachingAllocator::GiveBack(Block block) {
-  Unreserve(blocks_[block].size);
+  Unreserve(blocks_[block].size, 1);
   DropFree(block);
   Forget(block);
 }
@@ -218,7 +262,7 @@ void CachingAllocator::GiveBackGranules(Block block) {
   const std::int64_t begin = pool.begin + RoundUp(old.address - pool.begin, granule);
   const std::int64_t end = pool.begin + (old_end - pool.begin) / granule * granule;
   if (end <= begin) return;
-  Unreserve(end - begin);
+  Unreserve(end - begin, (end - begin) / granule);
   DropFree(block);
   const bool last = pool.last == block;
   Forget(block);

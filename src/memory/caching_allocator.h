@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/memory/driver_calls.h"
 
 namespace stepcast::memory {
 
@@ -37,7 +40,10 @@ class CachingAllocator {
   // Names a live block until it is freed.
   using Block = std::uint32_t;
 
-  CachingAllocator(int streams, Settings settings);
+  CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
+
+  // As a new one, in the same memory.
+  void Reset(int streams, Settings settings);
 
   // A block for `stream` from a free block or a new segment; nothing if the device has no room for
   // the segment.
@@ -63,16 +69,10 @@ class CachingAllocator {
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // Calls of the driver so far: cudaMalloc, or the mapping of granules, and cudaFree, or unmapping.
-  struct DriverCalls {
-    int flushes = 0;  // how often segments were given back because the device was full
-    std::int64_t allocations = 0, frees = 0;
-    Bytes allocated, freed;
-  };
-  // As long as `flushes` stays the same, segments are only ever added: two moments of one allocator
-  // with the same calls have the same segments. Free neighbours are always merged, so the free
-  // blocks follow from these and the live blocks. So two moments that agree in calls and in the
-  // addresses and sizes of live blocks are alike: from both, the same requests have the same
+  // So far. As long as `flushes` stays the same, segments are only ever added: two moments of one
+  // allocator with the same calls have the same segments. Free neighbours are always merged, so the
+  // free blocks follow from these and the live blocks. So two moments that agree in calls and in
+  // the addresses and sizes of live blocks are alike: from both, the same requests have the same
   // outcome.
   const DriverCalls& calls() const { return calls_; }
 
@@ -86,21 +86,18 @@ class CachingAllocator {
     std::uint32_t pool = 0;
     bool live = false;
   };
-  // The free blocks of one size, the one at the lowest address last; none, it may be.
-  struct FreeBlocks {
-    struct Entry {
-      std::int64_t address = 0;
-      Block block = kNone;
-    };
-    std::int64_t size = 0;
-    std::vector<Entry> blocks;
+  struct FreeBlock {
+    std::int64_t size = 0, address = 0;
+    Block block = kNone;
   };
-  static constexpr std::size_t kKeptSizes = 32;
+  // Sizes in four classes for each power of two of 512 B.
+  static constexpr std::size_t kClasses = 192;
   struct Pool {
     bool small = false;
-    // By size: of the first blocks that are large enough, the last one is to be taken. There are
-    // many blocks and few sizes; up to kKeptSizes of them stay when they have no block.
-    std::vector<FreeBlocks> free;
+    // Free blocks by class of size; in a class the best fit last: descending in size, then address.
+    // `has`: which classes have any.
+    std::vector<std::vector<FreeBlock>> free{};
+    std::array<std::uint64_t, kClasses / 64> has{};
     // Expandable: the range [begin, end) that has been mapped so far, and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNone;
@@ -110,15 +107,14 @@ class CachingAllocator {
   std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
   bool Grow(std::uint32_t pool, std::int64_t size);
   std::optional<Block> HandOut(std::optional<Block> block);
-  void Reserve(std::int64_t size);
-  void Unreserve(std::int64_t size);
+  void Reserve(std::int64_t size, std::int64_t calls);
+  void Unreserve(std::int64_t size, std::int64_t calls);
   bool RoomFor(std::int64_t size) const;
   void Flush();
   void GiveBack(Block block);
   void GiveBackGranules(Block block);
   Block NewBlock(const State& state);
-  FreeBlocks& FreeOfSize(Pool& pool, std::int64_t size);
-  static void DropIfEmpty(Pool& pool, std::vector<FreeBlocks>::iterator of_size);
+  static std::size_t FirstClass(const Pool& pool, std::size_t from);
   void Forget(Block block);
   void AddFree(Block block);
   void DropFree(Block block);

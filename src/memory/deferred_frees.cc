@@ -25,12 +25,13 @@ DeferredFrees::DeferredFrees(const Program& program) {
     Index instruction = 0;
     std::uint32_t before = kNone;
   };
-  std::vector<Index> numbers(program.buffers.size(), kNone);  // of buffers with recorded streams
+  std::vector<Index> numbers;  // of buffers with recorded streams
   std::vector<BufferState> states;
   std::vector<Recorded> recorded;
   std::vector<LastUse> last_uses;
   for (const Instruction& instruction : program.step) {
     if (instruction.opcode != Opcode::kRecordStream) continue;
+    if (numbers.empty()) numbers.resize(program.buffers.size(), kNone);
     Index& number = numbers[instruction.operand];
     if (number != kNone) continue;
     number = static_cast<Index>(states.size());

@@ -1,10 +1,10 @@
 #include "src/memory/replay.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,22 +23,9 @@ using program::Timeline;
 
 using Block = CachingAllocator::Block;
 constexpr Block kNoBlock = static_cast<Block>(-1);
-using DriverCalls = CachingAllocator::DriverCalls;
 
 bool ChangesMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
-}
-
-bool SameCalls(const DriverCalls& a, const DriverCalls& b) {
-  return a.allocations == b.allocations && a.flushes == b.flushes;
-}
-
-DriverCalls Difference(const DriverCalls& after, const DriverCalls& before) {
-  return {.flushes = after.flushes - before.flushes,
-          .allocations = after.allocations - before.allocations,
-          .frees = after.frees - before.frees,
-          .allocated = after.allocated - before.allocated,
-          .freed = after.freed - before.freed};
 }
 
 // The bytes of allocated buffers, and when they were most.
@@ -70,9 +57,6 @@ class Ledger {
     usage.at_peak = at_peak_;
     usage.padding = padding_at_peak_;
   }
-  friend bool SameHeld(const Ledger& a, const Ledger& b) {
-    return a.by_category_ == b.by_category_ && a.padding_ == b.padding_;
-  }
 
  private:
   const Program& program_;
@@ -96,17 +80,34 @@ struct Section {
   std::size_t kind = 0;  // the first section with the same requests
 };
 
+// What a buffer is asked for with.
+struct Sized {
+  Bytes size, padding;
+  program::Category category = program::Category::kParameter;
+};
+
+// A program's requests, and nothing else of it.
 struct Requests {
+  bool records_streams = false;  // frees may be deferred
+  std::size_t streams = 0;
+  std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
 
   void Take(const Program& program) {
+    records_streams = false;
+    streams = program.streams.size();
+    buffers.clear();
+    for (const program::Buffer& buffer : program.buffers) {
+      buffers.push_back({buffer.size, buffer.padding, buffer.category});
+    }
     prologue.clear();
     step.clear();
     sections.clear();
     for (const Instruction& instruction : program.prologue) Take(instruction, prologue);
     std::uint16_t micro_batch = 0;
     for (const Instruction& instruction : program.step) {
+      records_streams |= instruction.opcode == Opcode::kRecordStream;
       if (!ChangesMemory(instruction)) continue;
       if (sections.empty() || instruction.micro_batch != micro_batch) {
         sections.push_back({.first = step.size()});
@@ -138,53 +139,69 @@ struct Requests {
   }
 };
 
-// The peak of what is allocated. A step that leaves as much as it found is like those to come.
-Ledger HeldInProgramOrder(const Program& program, const Requests& requests, std::size_t steps) {
-  Ledger ledger(program);
+// The peak of what is allocated: of totals first, then what they were made of.
+void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
+  Bytes total;
+  std::size_t at = 0, peak_at = 0;  // requests
   const auto run = [&](const std::vector<Request>& list) {
     for (const Request& request : list) {
-      if (request.allocates) {
-        ledger.Allocate(request.buffer);
-      } else {
-        ledger.Free(request.buffer);
+      ++at;
+      if (!request.allocates) {
+        total -= requests.buffers[request.buffer].size;
+        continue;
       }
+      total += requests.buffers[request.buffer].size;
+      if (total <= usage.peak) continue;
+      usage.peak = total;
+      peak_at = at;
     }
   };
   run(requests.prologue);
   for (std::size_t step = 0; step < steps; ++step) {
-    const Ledger before = ledger;
+    const Bytes before = total;
     run(requests.step);
-    if (SameHeld(before, ledger)) break;
+    if (total == before) break;  // those to come are like it
   }
-  return ledger;
+  const auto count = [&](const std::vector<Request>& list) {
+    for (const Request& request : std::span(list).first(std::min(list.size(), peak_at))) {
+      const Sized& buffer = requests.buffers[request.buffer];
+      const std::int64_t sign = request.allocates ? 1 : -1;
+      usage.at_peak[static_cast<std::size_t>(buffer.category)] += sign * buffer.size;
+      usage.padding += sign * buffer.padding;
+    }
+    peak_at -= std::min(list.size(), peak_at);
+  };
+  count(requests.prologue);
+  while (peak_at > 0) count(requests.step);
 }
 
 // What the allocator does with requests in program order.
 class ProgramOrderReplay {
  public:
-  ProgramOrderReplay(const Program& program, const Requests& requests, const Device& device)
-      : program_(program),
-        requests_(requests),
-        allocator_(static_cast<int>(program.streams.size()),
-                   {.capacity = device.capacity,
-                    .expandable_segments = device.allocator == Allocator::kCachingExpandable}),
-        blocks_(program.buffers.size(), kNoBlock),
-        unchanging_(requests.sections.size()) {}
-
   // False: out of memory.
-  bool Run(std::size_t steps, std::uint32_t described) {
-    if (!Carry(requests_.prologue)) return false;
+  bool Run(const Requests& requests, std::size_t steps, std::uint32_t described,
+           const Device& device) {
+    requests_ = &requests;
+    allocator_.Reset(static_cast<int>(requests.streams),
+                     {.capacity = device.capacity,
+                      .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+    blocks_.assign(requests.buffers.size(), kNoBlock);
+    live_ = 0;
+    unchanging_.clear();
+    unchanging_.resize(requests.sections.size());
+    step_calls_ = {};
+    if (!Carry(requests.prologue)) return false;
     State before = StateNow();
     for (std::size_t step = 0; step < steps; ++step) {
       const DriverCalls calls = allocator_.calls();
-      for (const Section& section : requests_.sections) {
+      for (const Section& section : requests.sections) {
         if (!CarrySection(section)) return false;
       }
       State after = StateNow();
       // This step changed nothing, so those to come do the same.
       if (Same(before, after)) return true;
       before = std::move(after);
-      if (step == described) step_calls_ = Difference(allocator_.calls(), calls);
+      if (step == described) step_calls_ = allocator_.calls() - calls;
     }
     return true;
   }
@@ -196,36 +213,39 @@ class ProgramOrderReplay {
   }
 
  private:
+  struct LiveBlock {
+    std::size_t buffer = 0;
+    std::int64_t address = 0, size = 0;
+    friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
+  };
   // Decides what any requests from here on come to (CachingAllocator::calls).
   struct State {
     DriverCalls calls;
-    std::vector<std::int64_t> blocks;  // of live blocks: buffer, address, size
+    std::vector<LiveBlock> blocks;
   };
 
   static bool Same(const State& a, const State& b) {
-    return SameCalls(a.calls, b.calls) && a.blocks == b.blocks;
+    return a.calls == b.calls && a.blocks == b.blocks;
   }
 
   State StateNow() const {
     State state{.calls = allocator_.calls(), .blocks = {}};
+    state.blocks.reserve(live_);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const Block block = blocks_[i];
       if (block == kNoBlock) continue;
-      state.blocks.insert(
-          state.blocks.end(),
-          {static_cast<std::int64_t>(i), allocator_.AddressOf(block), allocator_.SizeOf(block)});
+      state.blocks.push_back({i, allocator_.AddressOf(block), allocator_.SizeOf(block)});
     }
     return state;
   }
 
   // A micro-batch that left everything as it found it does so again when it finds the same.
   bool CarrySection(const Section& section) {
-    const bool repeats = requests_.sections.size() > 1;
-    if (!repeats) return Carry(requests_.Of(section));
+    if (requests_->sections.size() == 1) return Carry(requests_->Of(section));
     State before = StateNow();
     std::optional<State>& known = unchanging_[section.kind];
     if (known && Same(*known, before)) return true;
-    if (!Carry(requests_.Of(section))) return false;
+    if (!Carry(requests_->Of(section))) return false;
     if (Same(before, StateNow())) known = std::move(before);
     return true;
   }
@@ -235,43 +255,41 @@ class ProgramOrderReplay {
       Block& block = blocks_[request.buffer];
       if (request.allocates) {
         const auto allocated =
-            allocator_.Allocate(request.stream, program_.buffers[request.buffer].size);
+            allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
         if (!allocated) return false;
         block = *allocated;
+        ++live_;
       } else {
         allocator_.Free(std::exchange(block, kNoBlock));
+        --live_;
       }
     }
     return true;
   }
 
-  const Program& program_;
-  const Requests& requests_;
-  CachingAllocator allocator_;
+  const Requests* requests_ = nullptr;
+  CachingAllocator allocator_{1, {}};
   std::vector<Block> blocks_;                     // by buffer
+  std::size_t live_ = 0;                          // of blocks_
   std::vector<std::optional<State>> unchanging_;  // by kind of section
   DriverCalls step_calls_;
 };
 
-Usage InProgramOrder(const Program& program, const Requests& requests, std::size_t steps,
-                     std::uint32_t described, const Device& device) {
+Usage InProgramOrder(const Requests& requests, std::size_t steps, std::uint32_t described,
+                     const Device& device, ProgramOrderReplay& replay) {
   Usage usage;
-  HeldInProgramOrder(program, requests, steps).AddTo(usage);
+  FindPeak(requests, steps, usage);
   if (device.allocator == Allocator::kNone) {
     usage.reserved = usage.peak;
     usage.fits = usage.peak <= device.capacity;
     return usage;
   }
-  ProgramOrderReplay replay(program, requests, device);
-  usage.fits = replay.Run(steps, described);
-  if (usage.fits) {
-    replay.AddTo(usage);
-    return usage;
+  usage.fits = replay.Run(requests, steps, described, device);
+  if (!usage.fits) {
+    replay.Run(requests, steps, described,
+               {.capacity = kUnlimited.capacity, .allocator = device.allocator});
   }
-  ProgramOrderReplay unlimited(program, requests,
-                               {.capacity = kUnlimited.capacity, .allocator = device.allocator});
-  unlimited.Run(steps, described);
-  unlimited.AddTo(usage);
+  replay.AddTo(usage);
   return usage;
 }
 
@@ -344,8 +362,7 @@ class TimedReplay {
     usage.reserved = allocator_->peak_reserved();
     usage.flushes = allocator_->calls().flushes;
     if (!calls_before_) return;  // that step is like one that changed nothing
-    const DriverCalls calls =
-        Difference(calls_after_ ? *calls_after_ : allocator_->calls(), *calls_before_);
+    const DriverCalls calls = (calls_after_ ? *calls_after_ : allocator_->calls()) - *calls_before_;
     if (calls.flushes > 0) usage.step_calls = calls;
   }
 
@@ -451,7 +468,7 @@ class TimedReplay {
   }
 
   static bool Same(const State& a, const State& b) {
-    return SameCalls(a.calls, b.calls) && a.pending == b.pending && a.blocks == b.blocks;
+    return a.calls == b.calls && a.pending == b.pending && a.blocks == b.blocks;
   }
 
   // Times as seen from the step's end.
@@ -517,61 +534,73 @@ Usage Timed(const Program& program, const Timeline& timeline, const DeferredFree
 
 }  // namespace
 
-// What was replayed before, by all that its figures depend on.
+// What was replayed last, by all that its figures depend on.
 struct Replayer::Workspace {
+  using Key = std::vector<std::int64_t>;
   struct Known {
-    std::vector<std::int64_t> key;
+    std::uint64_t hash = 0;
+    Key key;
     Usage usage;
   };
-  // Beyond so many words of keys all is forgotten: 64 MiB.
-  static constexpr std::size_t kMostWords = std::size_t{8} << 20;
 
-  void SetKey(const Program& program, std::size_t steps, std::uint32_t described,
-              const Device& device) {
+  // Sets `key` and `hash`.
+  void TakeKey(std::size_t steps, std::uint32_t described, const Device& device) {
     key.clear();
-    key.push_back(static_cast<std::int64_t>(steps));
-    key.push_back(described);
-    key.push_back(static_cast<std::int64_t>(device.allocator));
-    key.push_back(device.capacity.count());
-    key.push_back(static_cast<std::int64_t>(program.streams.size()));
-    for (const auto* list : {&requests.prologue, &requests.step}) {
-      for (const Request& request : *list) {
+    key.insert(key.end(), {static_cast<std::int64_t>(steps), described, device.capacity.count(),
+                           static_cast<std::int64_t>(device.allocator),
+                           static_cast<std::int64_t>(requests.streams),
+                           static_cast<std::int64_t>(requests.prologue.size()),
+                           static_cast<std::int64_t>(requests.step.size())});
+    const auto add = [&](const std::vector<Request>& list) {
+      for (const Request& request : list) {
         key.push_back(static_cast<std::int64_t>(request.allocates) << 48 |
                       static_cast<std::int64_t>(request.stream) << 32 | request.buffer);
       }
-      key.push_back(-1);
-    }
-    for (const program::Buffer& buffer : program.buffers) {
+    };
+    add(requests.prologue);
+    add(requests.step);
+    for (const Sized& buffer : requests.buffers) {
       key.push_back(buffer.size.count());
-      key.push_back(buffer.padding.count());
-      key.push_back(static_cast<std::int64_t>(buffer.category));
+      key.push_back(buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category));
     }
-    // FNV's way over words.
-    hash = 0xcbf29ce484222325;
-    for (const std::int64_t word : key) {
-      hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 32;
+    // FNV's way over words, in four lanes that do not wait for one another.
+    std::array<std::uint64_t, 4> lanes = {1, 2, 3, 4};
+    const auto mix = [](std::uint64_t& lane, std::int64_t word) {
+      lane = (lane ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
+      lane ^= lane >> 32;
+    };
+    std::size_t i = 0;
+    for (; i + lanes.size() <= key.size(); i += lanes.size()) {
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) mix(lanes[lane], key[i + lane]);
     }
+    for (; i < key.size(); ++i) mix(lanes[0], key[i]);
+    hash = 0;
+    for (const std::uint64_t lane : lanes) mix(hash, static_cast<std::int64_t>(lane));
   }
 
   const Usage* Find() const {
-    const auto found = known.find(hash);
-    return found != known.end() && found->second.key == key ? &found->second.usage : nullptr;
+    for (const Known& one : known) {
+      if (one.hash == hash && one.key == key) return &one.usage;
+    }
+    return nullptr;
   }
 
+  // In place of the one that was kept first.
   void Keep(const Usage& usage) {
-    if (words + key.size() > kMostWords) {
-      known.clear();
-      words = 0;
-    }
-    if (known.try_emplace(hash, Known{key, usage}).second) words += key.size();
+    Known& oldest = known[next];
+    next = (next + 1) % known.size();
+    oldest.hash = hash;
+    std::swap(oldest.key, key);
+    oldest.usage = usage;
   }
 
   Requests requests;
-  std::vector<std::int64_t> key;
+  ProgramOrderReplay replay;
+  Key key;
   std::uint64_t hash = 0;
-  std::unordered_map<std::uint64_t, Known> known;  // by hash
-  std::size_t words = 0;
+  // Rows of a sweep that need the same are near one another.
+  std::array<Known, 16> known;
+  std::size_t next = 0;
 };
 
 Replayer::Replayer() : workspace_(std::make_unique<Workspace>()) {}
@@ -581,17 +610,21 @@ Replayer& Replayer::operator=(Replayer&&) noexcept = default;
 
 Usage Replayer::Figures(const Program& program, const Timeline& timeline, const Device& device,
                         const Steps& steps) {
-  const DeferredFrees deferred(program);
-  if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
-  const std::size_t count = timeline.step_ends.size();
-  workspace_->requests.Take(program);
-  if (device.allocator == Allocator::kNone) {
-    return InProgramOrder(program, workspace_->requests, count, steps.described, device);
+  Workspace& workspace = *workspace_;
+  workspace.requests.Take(program);
+  if (workspace.requests.records_streams) {
+    const DeferredFrees deferred(program);
+    if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
   }
-  workspace_->SetKey(program, count, steps.described, device);
-  if (const Usage* known = workspace_->Find()) return *known;
-  const Usage usage = InProgramOrder(program, workspace_->requests, count, steps.described, device);
-  workspace_->Keep(usage);
+  const std::size_t count = timeline.step_ends.size();
+  const auto replay = [&] {
+    return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);
+  };
+  if (device.allocator == Allocator::kNone) return replay();
+  workspace.TakeKey(count, steps.described, device);
+  if (const Usage* known = workspace.Find()) return *known;
+  const Usage usage = replay();
+  workspace.Keep(usage);
   return usage;
 }
 

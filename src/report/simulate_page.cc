@@ -28,7 +28,7 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
       "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(), 1);
+      std::move(data), BreakdownPalette(forecast.time.allocator_flushes > Time()), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   return section;
@@ -68,7 +68,8 @@ PageSection MemorySection(const forecast::Run& run) {
   const forecast::MemoryForecast& memory = run.forecast.memory;
   const auto& ends = run.timeline.step_ends;
   // The peak is a figure of the whole run: the step is one that has it.
-  const std::uint32_t step = memory::StepOfPeak(run.program, run.memory, run.first_step);
+  const std::uint32_t step =
+      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
   const Time start = step == 0 ? Time() : ends[step - 1], end = ends[step];
   constexpr std::size_t kMostInstants = 500;
   const std::vector<MemoryInstant> instants =
