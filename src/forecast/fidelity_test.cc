@@ -225,7 +225,7 @@ TEST(Fidelity, GroupsAreThoseOfEachRanksProgram) {
     const program::Program program = lowering::Lower(scenario);
     for (int rank = 0; rank < 8; ++rank) {
       const program::Program own = lowering::Lower(scenario, {.rank = rank});
-      const auto groups = lowering::GroupsOf(scenario, program, rank);
+      const auto groups = lowering::GroupsOf(program, rank);
       ASSERT_EQ(groups.size(), own.groups.size());
       for (std::size_t i = 0; i < groups.size(); ++i) {
         EXPECT_EQ(groups[i].name, own.groups[i].name);

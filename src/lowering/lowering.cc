@@ -35,30 +35,21 @@ bool KnowsSizes(const plan::Plan& plan) {
          framework == plan::Framework::kFsdp2;
 }
 
-// Makes `ranks` what Lower gives rank 0: every `stride`-th from 0 on. Most of them mostly are
-// there.
-void Extend(std::int64_t count, std::int64_t stride, std::vector<int>& ranks) {
-  const auto size = static_cast<std::size_t>(count);
-  const bool prefix = ranks.size() >= 2 && ranks[0] == 0 && ranks[1] == stride;
-  std::size_t i = prefix ? std::min(ranks.size(), size) : 0;
-  ranks.resize(size);
-  for (; i < size; ++i) ranks[i] = static_cast<int>(static_cast<std::int64_t>(i) * stride);
-}
-
 // The groups of rank 0's program, for the plan's numbers of ranks.
 void ResizeGroups(const plan::Plan& plan, program::Program& program) {
-  const std::int64_t data = plan.parallelism.data;
-  const std::int64_t shard = plan.data_parallel.shard_group_size;
+  const ProcessGroups own = ProcessGroupsOf(plan, 0);
   for (program::ProcessGroup& group : program.groups) {
     if (group.name == "data") {
-      Extend(data, 1, group.ranks);
+      group.layout = own.data;
     } else if (group.name == "shard") {
-      Extend(shard, 1, group.ranks);
+      group.layout = own.shard;
     } else if (group.name == "replica") {
-      Extend(data / shard, shard, group.ranks);
+      group.layout = own.replica;
     } else {
       STEPCAST_CHECK(group.name == "reshard", "no other group's ranks are known to stay");
+      group.layout = own.Near(group.layout.size());
     }
+    group.ranks = group.layout.Ranks(0);
   }
 }
 
@@ -115,7 +106,7 @@ bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWo
     return sizes->Apply(scenario.plan.data_parallel.shard_group_size, program);
   }
   if (!SizesDependOnRanks(scenario.plan)) {
-    program.groups = GroupsOf(scenario, program, 0);
+    ResizeGroups(scenario.plan, program);
     return true;
   }
   Resizing resizing{.program = &program};
@@ -138,27 +129,9 @@ void ReplaceWork(const scenario::Scenario& scenario, const std::vector<model::La
   STEPCAST_CHECK(resizing.same, "works of the same shape have the same entries");
 }
 
-std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
-                                            const program::Program& program, int rank) {
-  const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);
+std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank) {
   std::vector<program::ProcessGroup> groups = program.groups;
-  for (program::ProcessGroup& group : groups) {
-    if (group.name == "data") {
-      group.ranks = of_rank.data;
-    } else if (group.name == "shard") {
-      group.ranks = of_rank.shard;
-    } else if (group.name == "replica") {
-      group.ranks = of_rank.replica;
-    } else if (group.name == "rail") {
-      const auto nodes = static_cast<std::int64_t>(group.ranks.size());
-      const std::int64_t all = scenario.plan.parallelism.data;
-      group.ranks = Strided(rank, all / nodes, all);
-    } else {
-      STEPCAST_CHECK(group.name == "reshard" || group.name == "hpz" || group.name == "node",
-                     "no other group is lowered");
-      group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
-    }
-  }
+  for (program::ProcessGroup& group : groups) group.ranks = group.layout.Ranks(rank);
   return groups;
 }
 

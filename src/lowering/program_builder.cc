@@ -31,7 +31,8 @@ Index Distinct(std::vector<T>& table, const T& entry, Same same) {
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const LowerOptions& options)
-    : describes_data_flow_(options.data_flow),
+    : rank_(options.rank),
+      describes_data_flow_(options.data_flow),
       resizing_(options.resizing),
       sizes_(options.sizes),
       names_(!options.bare && options.resizing == nullptr),
@@ -95,17 +96,19 @@ StreamId ProgramBuilder::AddStream(std::string name) {
   return static_cast<StreamId>(Append(program_.streams, {.name = std::move(name)}));
 }
 
-Index ProgramBuilder::AddCommunicator(std::string name, std::vector<int> ranks) {
-  if (ranks.size() <= 1) return program::kNone;
+Index ProgramBuilder::AddCommunicator(std::string name, const parallel::GroupLayout& layout) {
+  if (layout.size() == 1) return program::kNone;
   if (resizes()) {
     const Index index = Count(communicators_, program_.communicators.size());
     if (!resizing_->same) return index;
     const program::Communicator& communicator = program_.communicators[index];
     if (communicator.name != name) Differs();
-    program_.groups[communicator.group].ranks = std::move(ranks);
+    program_.groups[communicator.group].ranks = layout.Ranks(rank_);
+    program_.groups[communicator.group].layout = layout;
     return index;
   }
-  const Index group = Append(program_.groups, {.name = name, .ranks = std::move(ranks)});
+  const Index group =
+      Append(program_.groups, {.name = name, .ranks = layout.Ranks(rank_), .layout = layout});
   return Append(program_.communicators, {.name = std::move(name), .group = group});
 }
 

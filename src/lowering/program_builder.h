@@ -14,6 +14,7 @@
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_sizes.h"
 #include "src/lowering/sized_kernel.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
@@ -33,8 +34,8 @@ class ProgramBuilder {
 
   StreamId AddStream(std::string name);
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
-  // A group of one rank needs no communicator: returns program::kNone for it.
-  Index AddCommunicator(std::string name, std::vector<int> ranks);
+  // Of the rank's group. One of a single rank needs no communicator: returns program::kNone for it.
+  Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
   Index AddEvent(std::string_view name);
   Index AddBuffer(std::string_view name, Bytes size, program::Category category,
                   Bytes padding = {});
@@ -146,6 +147,7 @@ class ProgramBuilder {
     return names_ ? std::string(name) : std::string();
   }
 
+  const int rank_;
   const bool describes_data_flow_;
   Resizing* const resizing_;
   ProgramSizes* const sizes_;
