@@ -347,8 +347,9 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
     if (path.ranks_per_node > 1) {
       if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
       if (file.nvlink && !Alike(file.inside, nvlink_)) {
-        if (nvlink_ == Bandwidth() || file.inside == Bandwidth()) return std::nullopt;
-        speeds.nvlink *= Ratio(file.inside, nvlink_);
+        // As many links, of the speed that they were built with.
+        if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
+        speeds.nvlink = 1;
       }
     }
     if (path.nodes > 1 && !Alike(file.network, path.inter_bandwidth)) {

@@ -453,7 +453,6 @@ class Pricer {
       double& share = demand.share[static_cast<std::size_t>(resource)];
       share = std::clamp(seconds * bytes / demand.work.seconds(), share, 1.0);
     };
-    use(Resource::kScaleUp, busy->scale_up);
     use(Resource::kNetwork, busy->network);
   }
 

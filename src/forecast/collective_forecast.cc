@@ -152,7 +152,7 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   }
   program::Program one = program;
   one.streams.push_back({.name = "nccl"});
-  one.step.push_back({.opcode = program::Opcode::kCollective});
+  one.step.push_back({.opcode = program::Opcode::kCollective, .operand = 0});
   cost::Prices own = prices;
   own.issue_collective = Time();
   std::vector<Time> times;

