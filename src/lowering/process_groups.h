@@ -3,16 +3,12 @@
 #include <cstdint>
 
 #include "src/parallel/group_layout.h"
-#include "src/parallel/rank_grid.h"
 #include "src/plan/plan.h"
 
-// The plan's ranks as a grid, and the groups that a rank communicates in. The model states are
-// sharded over `shard_group_size` neighbouring ranks, and every shard is replicated
-// data / shard_group_size times (hybrid sharding when there are several replicas).
+// The groups that a rank communicates in. The model states are sharded over `shard_group_size`
+// neighbouring ranks, and every shard is replicated data / shard_group_size times (hybrid sharding
+// when there are several replicas).
 namespace stepcast::lowering {
-
-// Shards are neighbours, replicas stand `shard_group_size` apart.
-parallel::RankGrid GridOf(const plan::Plan& plan);
 
 struct ProcessGroups {
   int rank = 0;
