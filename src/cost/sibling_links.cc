@@ -62,9 +62,10 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     : cluster_(&cluster), ranks_(static_cast<int>(ranks.size())) {
   if (layout.groups() < 2 || ranks.size() < 2 || cluster.flat()) return;
   const int gpus = cluster.gpus_per_node();
+  const bool one_node = ranks.front() / gpus == ranks.back() / gpus;
   // A small cluster is looked at as it is, fabric and all.
   std::set<int> nodes;
-  if (cluster.nodes() <= kMostNodes) {
+  if (!one_node && cluster.nodes() <= kMostNodes) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
     nodes = NodesAround(ranks, layout, gpus, kMostNodes);
@@ -87,9 +88,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
       add(rank);
     }
   }
-  const bool leaves = cluster.fabric() != nullptr &&
-                      cluster.fabric()->kind != topology::FabricKind::kOneSwitch &&
-                      groups_.front().back() / gpus != groups_.front().front() / gpus;
+  const bool leaves = !one_node && cluster.fabric()->kind != topology::FabricKind::kOneSwitch;
   if (!leaves && !ShareNodes(groups_, gpus, nodes_)) groups_.clear();
 }
 
@@ -107,8 +106,8 @@ tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::WorkOut(const cha
                                                                        CollectiveKind kind) {
   if (!network_) {
     if (nodes_ < cluster_->nodes()) {
-      const topology::Fabric* fabric = cluster_->fabric();
-      part_ = std::make_unique<const topology::Cluster>(*cluster_->node_type(), *fabric, nodes_);
+      part_ = std::make_unique<const topology::Cluster>(*cluster_->node_type(), *cluster_->fabric(),
+                                                        nodes_);
     }
     const topology::Cluster& cluster = part_ == nullptr ? *cluster_ : *part_;
     auto network = network::NetworkOf(cluster);

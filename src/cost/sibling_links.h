@@ -26,7 +26,7 @@ namespace stepcast::cost {
 // copies, so groups on more than kMostNodes nodes are looked at on that many.
 class SiblingLinks {
  public:
-  static constexpr int kMostNodes = 16;
+  static constexpr int kMostNodes = 8;
 
   // `ranks`: a group of `layout`. `cluster` outlives this.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
@@ -35,9 +35,9 @@ class SiblingLinks {
   // Whether the group shares links with others, as far as this looks.
   bool shared() const { return groups_.size() > 1; }
 
-  // Seconds for each byte of the collective's size that the busiest links carry for all groups
-  // together. What the operations of one device share is told apart: links over which GPUs of a
-  // node meet, and those that lead to the network (cost::Resource).
+  // Seconds for each byte of the collective's size that the busiest links need for all groups
+  // together: of those over which GPUs of a node meet, and of the others, which lead to the
+  // network.
   struct Busy {
     double scale_up = 0;
     double network = 0;

@@ -85,10 +85,9 @@ TEST(SiblingGroups, TheStepWaitsForTheSharedCard) {
   EXPECT_GT(analytic, 2 * StepSeconds(kOneCard, {"cluster.topology.node.devices.nic=4"}));
 }
 
-// A sibling group is not only on the links that its own ranks have: sixteen nodes at most are
-// looked at, and what is found there holds for more.
-TEST(SiblingGroups, ManyNodesAreLikeSixteen) {
-  for (const int nodes : {16, 17, 40}) {
+// Eight nodes at most are looked at, and what is found there holds for more.
+TEST(SiblingGroups, ManyNodesAreLikeEight) {
+  for (const int nodes : {8, 9, 40}) {
     const CollectiveGroup all{.name = {}, .ranks = nodes, .nodes = nodes, .siblings = true};
     const double n = nodes;
     const double by_hand = 4 * 2 * (n - 1) / n * 1073741824.0 / 3.125e9;
