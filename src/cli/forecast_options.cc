@@ -114,7 +114,10 @@ constexpr const char* kCollectiveFooter =
     "N\n"
     "for those with parts, and algbw itself for the rest. Times are those of the collective "
     "alone,\n"
-    "without any framework.\n"
+    "without any framework, or with --siblings beside those of all other groups like it: of the\n"
+    "plan's, or of those that the other GPUs form, as many of a node and on as many nodes. A "
+    "group\n"
+    "that shares a card with others then gets its part of it.\n"
     "\n"
     "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
     "--nodes the first GPUs of the first nodes do, as many on each.\n"
@@ -125,6 +128,8 @@ constexpr const char* kCollectiveFooter =
     "Example:\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
+    "  stepcast collective scenarios/hybrid-sharding/scenario.yaml --ranks 16 --nodes 16 "
+    "--siblings\n"
     "\n";
 
 }  // namespace
@@ -212,6 +217,8 @@ void AddCollective(CLI::App& app, CollectiveOptions& options) {
       ->type_name("NAME")
       ->excludes(ranks)
       ->excludes(nodes);
+  command.add_flag("--siblings", options.siblings,
+                   "All groups like it at the same time, which share cards and links");
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);

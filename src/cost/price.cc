@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -22,7 +23,9 @@
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
+#include "src/cost/sibling_links.h"
 #include "src/cost/slowest_device.h"
+#include "src/parallel/group_layout.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
@@ -71,8 +74,10 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
 struct PriceCache::Machine {
   struct Group {
     std::vector<int> ranks;
+    parallel::GroupLayout layout;
     CommunicationPath path;
-    GroupShape shape;  // where NCCL is modelled
+    GroupShape shape;                        // where NCCL is modelled
+    std::unique_ptr<SiblingLinks> siblings;  // null: the network sees to links that are shared
   };
   struct CollectiveKey {
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -98,6 +103,7 @@ struct PriceCache::Machine {
         nccl_algo(scenario.nccl_algo),
         nccl_proto(scenario.nccl_proto),
         collnet(scenario.nccl_collnet),
+        analytic(scenario.network == scenario::Fidelity::kAnalytic),
         version(scenario.plan.software.nccl),
         driver(scenario.plan.software.driver) {
     auto setting = NcclSettingOf(scenario);
@@ -110,17 +116,23 @@ struct PriceCache::Machine {
     return cluster == scenario.cluster && calibration == scenario.calibration &&
            algorithm == scenario.algorithm && nccl_algo == scenario.nccl_algo &&
            nccl_proto == scenario.nccl_proto && collnet == scenario.nccl_collnet &&
+           analytic == (scenario.network == scenario::Fidelity::kAnalytic) &&
            version == scenario.plan.software.nccl && driver == scenario.plan.software.driver;
   }
 
-  const Group& GroupOf(const std::vector<int>& ranks) {
+  const Group& GroupOf(const program::ProcessGroup& wanted) {
     // A handful; most differ in size.
     for (const auto& group : groups) {
-      if (group->ranks == ranks) return *group;
+      if (group->ranks == wanted.ranks && group->layout == wanted.layout) return *group;
     }
+    const std::vector<int>& ranks = wanted.ranks;
     groups.push_back(std::make_unique<const Group>(
-        Group{ranks, cluster->PathOf(ranks),
-              nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape()}));
+        Group{.ranks = ranks,
+              .layout = wanted.layout,
+              .path = cluster->PathOf(ranks),
+              .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
+              .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout)
+                                   : nullptr}));
     return *groups.back();
   }
 
@@ -152,6 +164,7 @@ struct PriceCache::Machine {
   const scenario::CollectiveAlgorithm algorithm;
   const std::string nccl_algo, nccl_proto;
   const bool collnet;
+  const bool analytic;
   const plan::Version version, driver;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
@@ -350,7 +363,7 @@ class Pricer {
     if (groups_.empty()) groups_.resize(program_.groups.size());
     const Index group = program_.communicators[communicator].group;
     if (groups_[group] == nullptr) {
-      groups_[group] = &machine_.GroupOf(program_.groups[group].ranks);
+      groups_[group] = &machine_.GroupOf(program_.groups[group]);
     }
     return *groups_[group];
   }
@@ -365,13 +378,47 @@ class Pricer {
         prices_.collectives.push_back(*known);
         continue;
       }
-      const CollectivePrice price = PriceOneCollective(collective, group.path);
+      CollectivePrice price = PriceOneCollective(collective, group.path);
+      if (group.siblings != nullptr && group.siblings->shared()) {
+        CountSiblings(collective, *group.siblings, price);
+      }
       prices_.collectives.push_back(price);
       if (Endless(price.demand)) {
         ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
       }
       if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
+  }
+
+  // Siblings run the collective at the same time: it takes as long as the links need for all of
+  // them, where that is longer.
+  void CountSiblings(const program::Collective& collective, SiblingLinks& siblings,
+                     CollectivePrice& price) {
+    if (price.demand.work == Time()) return;
+    const auto busy = siblings.Of(price.algorithm, collective.kind);
+    if (!busy) {
+      Report("cost.no-network", scenario_.cluster_location,
+             fmt::format("collectives have no links to go over: {}", busy.error().message),
+             busy.error().hint);
+      return;
+    }
+    const auto bytes = static_cast<double>(collective.bytes.count());
+    Demand& demand = price.demand;
+    const double needed = busy->longest() * bytes;  // seconds
+    // Rounding alone does not make the links decide.
+    if (needed > demand.work.seconds() * (1 + 1e-6)) {
+      const double part = demand.work.seconds() / needed;
+      for (double& share : demand.share) share *= part;
+      constexpr double kLongest = 8.64e4;  // a day: what comes near it is reported
+      demand.work =
+          Picoseconds(static_cast<std::int64_t>(std::ceil(std::min(needed, kLongest) * 1e12)));
+      demand.provenance = Provenance::kModelled;
+    }
+    const auto use = [&](Resource resource, double seconds) {
+      double& share = demand.share[static_cast<std::size_t>(resource)];
+      share = std::clamp(seconds * bytes / demand.work.seconds(), share, 1.0);
+    };
+    use(Resource::kNetwork, busy->network);
   }
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,

@@ -80,7 +80,7 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   ranks.classes.clear();
   std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
   for (int rank = 0; rank < count; ++rank) {
-    std::vector<program::ProcessGroup> own = lowering::GroupsOf(scenario, program, rank);
+    std::vector<program::ProcessGroup> own = lowering::GroupsOf(program, rank);
     const bool as_before =
         !ranks.groups.empty() &&
         std::equal(own.begin(), own.end(), ranks.groups.back().begin(), ranks.groups.back().end(),
