@@ -11,40 +11,10 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/topology/graph.h"
+#include "src/topology/graph_search.h"
 
 namespace stepcast::topology {
 namespace {
-
-struct Parts {
-  std::vector<int> of;  // [vertex]
-  int count = 0;
-};
-
-// What links that `crosses` admits connect. Every link runs both ways.
-template <typename Crosses>
-Parts PartsOf(const Graph& graph, const Crosses& crosses) {
-  constexpr int kNone = -1;
-  Parts parts;
-  parts.of.resize(graph.devices.size(), kNone);
-  std::vector<Vertex> open;
-  const auto add = [&](Vertex vertex) {
-    if (parts.of[vertex] != kNone) return;
-    parts.of[vertex] = parts.count;
-    open.push_back(vertex);
-  };
-  for (Vertex first = 0; first < graph.devices.size(); ++first) {
-    if (parts.of[first] != kNone) continue;
-    for (add(first); !open.empty();) {
-      const Vertex vertex = open.back();
-      open.pop_back();
-      for (const Link& link : graph.links[vertex]) {
-        if (crosses(link)) add(link.to);
-      }
-    }
-    ++parts.count;
-  }
-  return parts;
-}
 
 class Checker {
  public:

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -12,28 +10,12 @@
 namespace stepcast::topology {
 namespace {
 
-constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
-
-// Dijkstra's algorithm over the links that a route from `source` may take: only GPUs and NICs at
-// its ends do not forward.
-std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, bool nvlink_only) {
-  std::vector<Distance> distances(graph.devices.size(), kUnreachable);
-  distances[source] = {};
-  std::set<std::pair<Distance, Vertex>> open = {{Distance{}, source}};
-  while (!open.empty()) {
-    const auto [distance, vertex] = *open.begin();
-    open.erase(open.begin());
-    if (vertex != source && !Forwards(graph.devices[vertex].kind)) continue;
-    for (const Link& link : graph.links[vertex]) {
-      if (nvlink_only && link.kind != LinkKind::kNvLink) continue;
-      const Distance over = {distance.latency + link.latency, distance.hops + 1};
-      if (over >= distances[link.to]) continue;
-      open.erase({distances[link.to], link.to});
-      open.emplace(over, link.to);
-      distances[link.to] = over;
-    }
-  }
-  return distances;
+// The links that a route from `source` may take.
+LinkFilter UsableFrom(const Graph& graph, Vertex source, bool nvlink_only) {
+  return [&graph, source, nvlink_only](const Link& link) {
+    if (nvlink_only && link.kind != LinkKind::kNvLink) return false;
+    return link.from == source || Forwards(graph.devices[link.from].kind);
+  };
 }
 
 }  // namespace
@@ -51,8 +33,9 @@ NodeRoutes::NodeRoutes(const NodeType& node_type)
   }
   distances_.reserve(static_cast<std::size_t>(gpus_));
   for (int gpu = 0; gpu < gpus_; ++gpu) {
-    distances_.push_back(DistancesFrom(graph_, static_cast<Vertex>(gpu), false));
-    nvlink_distances_.push_back(DistancesFrom(graph_, static_cast<Vertex>(gpu), true));
+    const Vertex from = static_cast<Vertex>(gpu);
+    distances_.push_back(DistancesFrom(graph_, from, UsableFrom(graph_, from, false)));
+    nvlink_distances_.push_back(DistancesFrom(graph_, from, UsableFrom(graph_, from, true)));
   }
   DealNics();
 }
