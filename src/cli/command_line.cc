@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/base/files_read.h"
 #include "src/cli/command.h"
 #include "src/cli/forecast_options.h"
 #include "src/cli/hardware_options.h"
@@ -120,6 +121,7 @@ Outcome RunPlan(PlanOptions& options) {
 }  // namespace
 
 Outcome RunCommandLine(std::vector<std::string> arguments) {
+  const FilesRead files;  // none of which an output may replace
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
     arguments.erase(arguments.begin());

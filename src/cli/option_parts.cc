@@ -75,7 +75,10 @@ void AddEmit(Command command, EmitOptions& options) {
           .AddOption("--emit", options.folder,
                      "Also write the plan into FOLDER: plan.json, files of the framework, scripts")
           .Type(kFolder);
-  command.AddFlag("--force", options.force, "Replace the plan that FOLDER holds").Needs(folder);
+  command
+      .AddFlag("--force", options.force,
+               "Replace the plan that FOLDER holds, if it holds nothing else")
+      .Needs(folder);
 }
 
 }  // namespace stepcast::cli
