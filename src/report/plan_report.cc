@@ -651,7 +651,7 @@ std::string PlanJson(const PlanReport& report) {
       reasons.push_back({{"reason", message}, {"count", count}});
     }
     illegal[code] = {
-        {"count", reason.count}, {"example", reasons.front().at("reason")}, {"reasons", reasons}};
+        {"count", reason.count}, {"example", reasons[0]["reason"]}, {"reasons", reasons}};
   }
   Json became = Json::array();
   for (const auto& [what, count] : WhatBecame(report)) {

@@ -11,13 +11,13 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/categories.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {
@@ -32,9 +32,7 @@ constexpr int kStepsTrack = 0;
 constexpr int kHostTrack = 1;
 constexpr int kFirstStreamTrack = 2;
 
-std::string Quote(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string Quote(std::string_view text) { return Json(text).dump(); }
 
 std::string Microseconds(Time time) {
   constexpr std::int64_t kPicoseconds = 1'000'000;
