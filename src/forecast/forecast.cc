@@ -108,12 +108,12 @@ SteadyState RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks,
                              simulate::Recording recording, bool until_repetition,
                              const Timeline*& timeline) {
   for (int steps = FirstSteps(barrier);; steps *= 2) {
-    const auto timelines = simulator.Run(
-        ranks.classes, {.steps = steps,
-                        .barrier = barrier,
-                        .recording = recording,
-                        .until_repetition = until_repetition,
-                        .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
+    const auto timelines =
+        simulator.Run(ranks.classes, {.steps = steps,
+                                      .barrier = barrier,
+                                      .recording = recording,
+                                      .until_repetition = until_repetition,
+                                      .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     timeline = &timelines->front();
     // Between barriers every step after the first is alike.
@@ -194,8 +194,7 @@ void SummariseTime(const Simulated& run, bool barrier,
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
       run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
-      host.empty() ? kernels
-                   : KernelSpansOf(run.program, run.timeline, start, end, host));
+      host.empty() ? kernels : KernelSpansOf(run.program, run.timeline, start, end, host));
   forecast.step_time = StepTimeOf(run.timeline, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -204,9 +203,9 @@ void SummariseTime(const Simulated& run, bool barrier,
     attributed += forecast.time.phase[phase];
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
-  attributed += forecast.time.exposed_communication;
-  PartTimes exposed =
-      ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
+  forecast.time.imbalance = Mean(sum.time.imbalance, steady.count);
+  attributed += forecast.time.exposed_communication + forecast.time.imbalance;
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
@@ -262,8 +261,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator simulator;
   const Timeline* timeline = nullptr;
-  const SteadyState steady = RunToSteadyState(simulator, *ranks, barrier,
-                                              simulate::Recording::kAll, false, timeline);
+  const SteadyState steady =
+      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false, timeline);
   run.timeline = *timeline;
   run.first_step = steady.last;
   run.host_waits =
@@ -317,8 +316,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     }
     ranks->classes.front().marked = &marked;
   }
-  const auto recording =
-      deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
+  const auto recording = deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator& simulator = workspace_->simulator;
   const Timeline* timeline = nullptr;

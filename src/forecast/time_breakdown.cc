@@ -52,21 +52,37 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   Breakdown result;
   for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
 
-  Intervals running, under_way, waiting;
+  Intervals running, under_way, waiting, members_awaited;
+  std::vector<Time> free(program.communicators.size());  // since when
   for (const program::OperationRecord& record : timeline.operations) {
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode != Opcode::kCollective) continue;
+    // A collective whose turn has come and that has not started waits for another member.
+    Time& free_since = free[program.collectives[instruction.operand].communicator];
+    const Time turn = std::max(record.ready, free_since);
+    free_since = record.end;
     if (record.end <= start || record.ready >= end) continue;
-    if (program.step[record.instruction].opcode != Opcode::kCollective) continue;
     Append(clip(record.start, record.end), running);
     Append(clip(record.ready, record.end), under_way);
+    if (turn < record.start && turn < end && record.start > start) {
+      members_awaited.push_back(clip(turn, record.start));
+    }
+    // Kernels behind it on its stream wait for it without a wait.
+    if (instruction.stream == program::Program::kComputeStream) {
+      waiting.push_back(clip(record.ready, record.end));
+    }
   }
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }
   waiting.push_back(clip(host_waits, end));
-  result.exposed = Intersection(
+  const Intervals awaited = Intersection(
       kernels.gaps, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
+  const Intervals imbalance = Intersection(awaited, Union(std::move(members_awaited)));
+  result.exposed = Difference(awaited, imbalance);
   result.time.exposed_communication = Length(result.exposed);
-  result.time.idle = Length(kernels.gaps) - result.time.exposed_communication;
+  result.time.imbalance = Length(imbalance);
+  result.time.idle = Length(kernels.gaps) - Length(awaited);
   result.communication_total = Length(Union(std::move(running)));
   return result;
 }

@@ -69,7 +69,8 @@ std::string_view ResidualOf(Part part) {
 }
 
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels) {
+                       const cost::Prices& prices, Time start, Time end,
+                       const KernelSpans& kernels) {
   PartTimes times{};
   const auto part_of = [&](program::Index instruction) {
     return static_cast<std::size_t>(

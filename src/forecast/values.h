@@ -19,11 +19,13 @@ namespace stepcast::forecast {
 using memory::BytesByCategory;
 
 // Where one step's time goes on the critical rank; the parts add up to the step time exactly.
-// Each instant belongs to the phase of the kernel computing then; else to exposed communication if
-// a stream or the host waits while a collective is under way; else to idle.
+// Each instant belongs to the phase of the kernel computing then; else to imbalance or exposed
+// communication if a stream or the host waits for a collective; else to idle.
 struct TimeBreakdown {
-  std::array<Time, program::kPhases> phase;  // forward, backward, optimizer
+  std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
+  // What waits for a collective waits for another member of its group to reach it.
+  Time imbalance;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
   // calls of allocator flushes (memory/driver_calls.h).

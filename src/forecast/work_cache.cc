@@ -16,8 +16,7 @@ std::shared_ptr<const WorkCache::Work> WorkCache::Of(const scenario::Scenario& s
   if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
   auto layers = model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
   const MicroBatchFlops flops = FlopsOf(scenario, layers);
-  const auto work =
-      std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
+  const auto work = std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
   entries_.push_back({.model = scenario.model, .training = std::move(training), .work = work});
   return work;
 }

@@ -104,6 +104,7 @@ void HostWork::EndStep() {
   const Time writing = Picoseconds(static_cast<std::int64_t>(
       (static_cast<Wide>(bytes.of_node.count()) * 1'000'000'000'000 + rate - 1) / rate));
   const bool async = saving->mode == plan::CheckpointMode::kAsync;
+  builder_.SetPhase(program::Phase::kCheckpoint);
   if (async) builder_.Wait(kCompute, written_);
   builder_.Copy(kCompute, {.direction = CopyDirection::kDeviceToHost, .bytes = copied}, {});
   const Index write = Given("write_checkpoint", writing);

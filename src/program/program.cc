@@ -28,6 +28,8 @@ const char* Name(Phase phase) {
       return "backward";
     case Phase::kOptimizer:
       return "optimizer";
+    case Phase::kCheckpoint:
+      return "checkpoint saving";
   }
   return "";
 }

@@ -45,9 +45,10 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step that an operation belongs to; recomputation is backward.
-enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer };
-inline constexpr int kPhases = 3;
+// The part of the step that an operation belongs to; recomputation is backward, and kCheckpoint the
+// saving of a checkpoint that the device waits for.
+enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint };
+inline constexpr int kPhases = 4;
 
 enum class Opcode : std::uint8_t {
   kKernel,         // operand: kernels

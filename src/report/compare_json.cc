@@ -36,6 +36,7 @@ Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
     time.phase[i] = b.time.phase[i] - a.time.phase[i];
   }
   time.exposed_communication = b.time.exposed_communication - a.time.exposed_communication;
+  time.imbalance = b.time.imbalance - a.time.imbalance;
   time.idle = b.time.idle - a.time.idle;
   time.allocator_flushes = b.time.allocator_flushes - a.time.allocator_flushes;
   return TimeJson(time);

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/quantity.h"
+#include "src/forecast/time_parts.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
 #include "src/report/compare_report.h"
@@ -88,17 +89,12 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
     table.AddRow({what, Milliseconds(of_a), Milliseconds(of_b), Signed(of_b - of_a),
                   Change(of_a.seconds(), of_b.seconds())});
   };
-  const auto phase = [&](const char* what, program::Phase which) {
-    const auto i = static_cast<std::size_t>(which);
-    row(what, a.time.phase[i], b.time.phase[i]);
-  };
-  phase("forward", program::Phase::kForward);
-  phase("backward", program::Phase::kBackward);
-  phase("optimizer", program::Phase::kOptimizer);
-  row("exposed communication", a.time.exposed_communication, b.time.exposed_communication);
-  row("idle", a.time.idle, b.time.idle);
-  if (a.time.allocator_flushes > Time() || b.time.allocator_flushes > Time()) {
-    row("allocator flushes", a.time.allocator_flushes, b.time.allocator_flushes);
+  const std::vector<forecast::TimePart> of_a = forecast::PartsOf(a.time);
+  const std::vector<forecast::TimePart> of_b = forecast::PartsOf(b.time);
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    if (of_a[i].always || of_a[i].time > Time() || of_b[i].time > Time()) {
+      row(of_a[i].name, of_a[i].time, of_b[i].time);
+    }
   }
   table.AddRule();
   row("step", a.step_time, b.step_time);

@@ -3,27 +3,14 @@
 #include <optional>
 #include <utility>
 
+#include "src/forecast/time_parts.h"
 #include "src/program/program.h"
 
 namespace stepcast::report {
-namespace {
-
-double PhaseSeconds(const forecast::TimeBreakdown& time, program::Phase phase) {
-  return JsonSeconds(time.phase[static_cast<std::size_t>(phase)]);
-}
-
-}  // namespace
-
 Json TimeJson(const forecast::TimeBreakdown& time) {
-  Json object{
-      {"forward", PhaseSeconds(time, program::Phase::kForward)},
-      {"backward", PhaseSeconds(time, program::Phase::kBackward)},
-      {"optimizer", PhaseSeconds(time, program::Phase::kOptimizer)},
-      {"exposed_communication", JsonSeconds(time.exposed_communication)},
-      {"idle", JsonSeconds(time.idle)},
-  };
-  if (time.allocator_flushes != Time()) {
-    object["allocator_flushes"] = JsonSeconds(time.allocator_flushes);
+  Json object;
+  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
+    if (part.always || part.time != Time()) object[part.key] = JsonSeconds(part.time);
   }
   return object;
 }

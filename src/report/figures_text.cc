@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/forecast/time_parts.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
 #include "src/report/number_text.h"
@@ -126,13 +127,9 @@ Table TimeRows(const forecast::Forecast& forecast) {
   const auto row = [&](const char* what, Time time) {
     table.AddRow({what, Milliseconds(time), Percent(time, forecast.step_time)});
   };
-  const forecast::TimeBreakdown& time = forecast.time;
-  row("forward", time.phase[static_cast<std::size_t>(program::Phase::kForward)]);
-  row("backward", time.phase[static_cast<std::size_t>(program::Phase::kBackward)]);
-  row("optimizer", time.phase[static_cast<std::size_t>(program::Phase::kOptimizer)]);
-  row("exposed communication", time.exposed_communication);
-  row("idle", time.idle);
-  if (time.allocator_flushes > Time()) row("allocator flushes", time.allocator_flushes);
+  for (const forecast::TimePart& part : forecast::PartsOf(forecast.time)) {
+    if (part.always || part.time > Time()) row(part.name, part.time);
+  }
   table.AddRule();
   row("step", forecast.step_time);
   return table;

@@ -1,37 +1,58 @@
 #include "src/report/page_figures.h"
 
-#include <array>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
+#include "src/forecast/time_parts.h"
 #include "src/report/number_text.h"
 #include "src/report/simulate_text.h"
 
 namespace stepcast::report {
 
-Palette BreakdownPalette(bool flushes) {
-  Palette palette = {{"forward", "--forward"},
-                     {"backward", "--backward"},
-                     {"optimizer", "--optimizer"},
-                     {"exposed communication", "--communication"},
-                     {"idle", "--idle"}};
-  if (flushes) palette.emplace_back("allocator flushes", "--bad");
+namespace {
+
+// By TimePart::key.
+constexpr std::pair<std::string_view, const char*> kPartColours[] = {
+    {"forward", "--forward"},
+    {"backward", "--backward"},
+    {"optimizer", "--optimizer"},
+    {"checkpoint_saving", "--host"},
+    {"exposed_communication", "--communication"},
+    {"imbalance", "--wait"},
+    {"idle", "--idle"},
+    {"allocator_flushes", "--bad"},
+};
+
+const char* ColourOf(std::string_view key) {
+  for (const auto& [part, colour] : kPartColours) {
+    if (part == key) return colour;
+  }
+  STEPCAST_CHECK(false, "each part of a breakdown has a colour");
+  return "";
+}
+
+}  // namespace
+
+Palette BreakdownPalette(const forecast::TimeBreakdown& time) {
+  Palette palette;
+  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
+    if (part.always || part.time > Time()) palette.emplace_back(part.name, ColourOf(part.key));
+  }
   return palette;
 }
 
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step) {
-  const std::array<Time, 6> parts = {time.phase[0], time.phase[1],
-                                     time.phase[2], time.exposed_communication,
-                                     time.idle,     time.allocator_flushes};
-  const Palette palette = BreakdownPalette(time.allocator_flushes > Time());
-  for (std::size_t i = 0; i < palette.size(); ++i) {
+  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
+    if (!part.always && part.time == Time()) continue;
     constexpr double kHundred = 100;
     data.Word("bar", bar);
-    data.Word("part", palette[i].first);
-    data.Number("value", InMilliseconds(parts[i]));
-    data.Number("share", step > Time() ? Rounded(kHundred * (parts[i] / step)) : 0);
+    data.Word("part", part.name);
+    data.Number("value", InMilliseconds(part.time));
+    data.Number("share", step > Time() ? Rounded(kHundred * (part.time / step)) : 0);
   }
 }
 

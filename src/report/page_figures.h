@@ -12,7 +12,7 @@ namespace stepcast::report {
 
 // Forward, backward, optimizer, exposed communication, idle.
 // `flushes`: with the time of allocator flushes, which few steps have.
-Palette BreakdownPalette(bool flushes = false);
+Palette BreakdownPalette(const forecast::TimeBreakdown& time);
 
 // The five parts of a step as rows of StackedBars, under `bar`.
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,

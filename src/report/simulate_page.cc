@@ -28,7 +28,7 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
       "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(forecast.time.allocator_flushes > Time()), 1);
+      std::move(data), BreakdownPalette(forecast.time), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   return section;

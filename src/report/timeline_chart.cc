@@ -37,6 +37,8 @@ BarKind KindOf(const Instruction& instruction) {
       return BarKind::kForward;
     case program::Phase::kBackward:
       return BarKind::kBackward;
+    case program::Phase::kCheckpoint:
+      return BarKind::kHost;
     case program::Phase::kOptimizer:
       return BarKind::kOptimizer;
   }

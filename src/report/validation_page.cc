@@ -66,7 +66,7 @@ PageSection BreakdownSection(const forecast::Run& forecast, const validate::Exec
   AddBreakdown(data, "measured", execution.figures.time, execution.figures.step_time);
   section.chart = StackedBars(
       "Where the time of one step goes, forecast above measured, as two stacked bars", "ms",
-      std::move(data), BreakdownPalette(forecast.forecast.time.allocator_flushes > Time()), 2);
+      std::move(data), BreakdownPalette(forecast.forecast.time), 2);
   std::vector<validate::TimePair> pairs = comparison.time;
   pairs.push_back(comparison.step);
   pairs.push_back(comparison.communication);

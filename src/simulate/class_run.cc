@@ -49,6 +49,8 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
   in_flight_.assign(streams + rendezvous.size(), InFlight());
   reached_.assign(compiled.records.size(), 0);
   reached_at_.assign(compiled.records.size(), Time());
+  for (std::vector<Time>& times : launch_ends_) times.clear();
+  launch_ends_.resize(compiled.records.size());
   waiting_.assign(compiled.records.size(), kNone);
   ready_.clear();
   drained_ = 0;
@@ -158,11 +160,11 @@ bool ClassRun::AdvanceHost() {
   if (host_waits_) {
     if (!Reached(host_wait_for_)) return false;
     host_waits_ = false;
-    const Time reached = reached_at_[host_wait_for_.slot];
+    const Time reached = TimeOf(host_wait_for_);
     if (reached > host_clock_) {
-      if (WaitsRecorded(host_pass_)) {
-        host_waits_recorded_.push_back(
-            {compiled_->spans[host_span_ - 1].wait, host_pass_ - 1, host_clock_, reached});
+      const Index wait = compiled_->spans[host_span_ - 1].wait;
+      if (WaitsRecorded(host_pass_) && wait != kNone) {
+        host_waits_recorded_.push_back({wait, host_pass_ - 1, host_clock_, reached});
       }
       host_clock_ = reached;
     }
@@ -171,14 +173,22 @@ bool ClassRun::AdvanceHost() {
   const HostSpan& span = compiled_->spans[host_span_];
   host_clock_ += span.length;
   ++host_span_;
-  if (span.wait != kNone) {
-    host_wait_for_ = Resolve(span.target, span.other, span.step_before, host_pass_);
+  if (!span.ends_pass) {
+    host_wait_for_ = Resolve(span.target, span.other, span.steps_before, host_pass_);
     host_waits_ = host_wait_for_.count > 0;
     return true;
   }
   EndPass(host_pass_++, host_clock_);
   host_span_ = compiled_->prologue_spans;
   return true;
+}
+
+// When what the host waits for was reached. Events cannot be recorded again before the host has
+// passed the wait; later launches of short steps can.
+Time ClassRun::TimeOf(const WaitFor& wait_for) const {
+  return compiled_->records[wait_for.slot].instruction == kNone
+             ? launch_ends_[wait_for.slot][wait_for.count - 1]
+             : reached_at_[wait_for.slot];
 }
 
 void ClassRun::BeginSpan() {
@@ -405,7 +415,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
 
 bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
-  const WaitFor wait_for = Resolve(item.target, item.other, item.step_before, stream.pass);
+  const WaitFor wait_for = Resolve(item.target, item.other, item.steps_before, stream.pass);
   if (Reached(wait_for)) return true;
   stream.state = StreamState::kAwaitsRecord;
   stream.wait_for = wait_for;
@@ -417,6 +427,7 @@ bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
 void ClassRun::ReachRecord(std::uint32_t slot) {
   const std::uint32_t count = ++reached_[slot];
   reached_at_[slot] = now_;
+  if (compiled_->records[slot].instruction == kNone) launch_ends_[slot].push_back(now_);
   const bool frees_host =
       host_waits_ && host_wait_for_.slot == slot && host_wait_for_.count <= count;
   std::uint32_t* link = &waiting_[slot];
@@ -701,7 +712,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
   for (std::size_t i = first_span; i < span_begins_.size(); ++i) {
     host.push_back(since(span_begins_[i]));
   }
-  state.host_waits = step_spans_ > 1;
+  state.host_waits = compiled_->host_waits;
   state.held_up_by_issue = held_up_by_issue_;
   state.step_issue = Time();
   for (std::uint32_t i = compiled_->prologue_spans; i < compiled_->spans.size(); ++i) {
@@ -727,7 +738,7 @@ void ClassRun::FinishTimeline(bool cut) {
         timeline_->waits.push_back({instruction, step, stream.ready, Time::Max()});
       }
     }
-    if (host_waits_ && host_pass_ > 0) {
+    if (host_waits_ && host_pass_ > 0 && compiled_->spans[host_span_ - 1].wait != kNone) {
       host_waits_recorded_.push_back(
           {compiled_->spans[host_span_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});
     }

@@ -132,7 +132,7 @@ class ClassRun {
     std::vector<std::int64_t> device;  // all that decides what comes, but for the host
     std::vector<std::int64_t> host;
     bool within_next_step = false;  // no stream is further than the pass after those
-    bool host_waits = true;         // somewhere in a step
+    bool host_waits = true;         // for events, somewhere in a step
     Time held_up_by_issue;          // the latest time at which a stream stood because of the host
     Time step_issue;                // what issuing a step takes, if its host never waits
   };
@@ -195,6 +195,7 @@ class ClassRun {
     return pass == 0 ? item.span : item.span + (pass - 1) * step_spans_;
   }
   bool AdvanceHost();
+  Time TimeOf(const WaitFor& wait_for) const;
   void BeginSpan();
   void EndPass(std::uint32_t pass, Time end);
   void EndPasses();

@@ -1,6 +1,8 @@
 #include "src/simulate/compiled_program.h"
 
 #include <array>
+#include <limits>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/cost/demand.h"
@@ -14,6 +16,10 @@ using program::Instruction;
 using program::Opcode;
 
 namespace {
+
+bool IsLaunch(Opcode opcode) {
+  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective;
+}
 
 Cost CostOf(const cost::Demand& demand, bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
@@ -57,6 +63,23 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
   for (const Instruction& instruction : program.step) {
     if (program::RunsOnStream(instruction.opcode)) ++streams[instruction.stream].end;
   }
+  // Where issuing takes no time there is no host to hold up.
+  const bool queues = prices.issue_kernel > Time();
+  const auto count_blocks = [&](std::span<const Instruction> instructions,
+                                std::vector<std::uint32_t>& blocks) {
+    launches_.assign(streams.size(), 0);
+    for (const Instruction& instruction : instructions) {
+      if (queues && IsLaunch(instruction.opcode)) ++launches_[instruction.stream];
+    }
+    blocks.assign(streams.size() + 1, 0);  // counts for now
+    for (std::size_t s = 0; s < streams.size(); ++s) blocks[s] = launches_[s] / kLaunchBlock;
+  };
+  count_blocks(program.prologue, prologue_blocks_);
+  count_blocks(program.step, step_blocks_);
+  for (std::size_t s = 0; s < streams.size(); ++s) {
+    streams[s].step += prologue_blocks_[s];
+    streams[s].end += step_blocks_[s];
+  }
   std::uint32_t position = 0;
   for (StreamRange& stream : streams) {
     stream.begin = position;
@@ -76,16 +99,25 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
     prologue_slots_[i] = static_cast<std::uint32_t>(records.size());
     records.push_back({.instruction = i});
   }
+  // A count of blocks by stream becomes the number of its first slot.
+  const auto place_blocks = [this](std::vector<std::uint32_t>& blocks) {
+    auto slot = static_cast<std::uint32_t>(records.size());
+    for (std::uint32_t& first : blocks) slot += std::exchange(first, slot);
+    records.resize(slot);
+  };
+  place_blocks(prologue_blocks_);
   prologue_records = static_cast<std::uint32_t>(records.size());
   for (Index i = 0; i < program.step.size(); ++i) {
     if (program.step[i].opcode != Opcode::kRecordEvent) continue;
     step_slots_[i] = static_cast<std::uint32_t>(records.size());
     records.push_back({.instruction = i});
   }
+  place_blocks(step_blocks_);
 
   FindWaitTargets(program, wait_targets_);
   spans.clear();
   host_items.clear();
+  host_waits = false;
   prologue_collectives.assign(program.communicators.size(), 0);
   step_collectives.assign(program.communicators.size(), 0);
   AddInstructions(program, prices, program.prologue, wait_targets_.prologue, true);
@@ -112,8 +144,34 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
     span.first_item = static_cast<std::uint32_t>(host_items.size());
   };
 
+  // Before a block of launches on a stream the host waits for room: for the end of the block that
+  // lies a queue's length before this one's own end, be it in a step before.
+  const std::vector<std::uint32_t>& blocks = in_prologue ? prologue_blocks_ : step_blocks_;
+  const bool queues = prices.issue_kernel > Time();
+  launches_.assign(streams.size(), 0);
+  const auto wait_for_room = [&](std::uint32_t stream) {
+    const std::int64_t count = blocks[stream + 1] - blocks[stream];
+    std::int64_t block =
+        std::int64_t{launches_[stream] / kLaunchBlock} - std::int64_t{kLaunchQueue / kLaunchBlock};
+    std::int64_t steps_before = 0;
+    if (block < 0) {
+      if (in_prologue || count == 0) return;
+      steps_before = (-block + count - 1) / count;
+      block += steps_before * count;
+      if (steps_before > std::numeric_limits<std::uint8_t>::max()) return;
+    }
+    span.target = in_prologue ? kNone : blocks[stream] + static_cast<std::uint32_t>(block);
+    span.other = in_prologue ? blocks[stream] + static_cast<std::uint32_t>(block) : kNone;
+    span.steps_before = static_cast<std::uint8_t>(steps_before);
+    close();
+  };
+
   for (Index i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
+    const bool launch = queues && IsLaunch(instruction.opcode);
+    if (launch && launches_[instruction.stream] % kLaunchBlock == 0) {
+      wait_for_room(instruction.stream);
+    }
     Item item;
     item.instruction = i;
     item.span = static_cast<std::uint32_t>(spans.size());
@@ -144,13 +202,14 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
         item.kind = Item::Kind::kWait;
         item.target = slot_of(step_slots_, targets[i].record);
         item.other = slot_of(prologue_slots_, targets[i].prologue_record);
-        item.step_before = targets[i].step_before;
+        item.steps_before = targets[i].step_before ? 1 : 0;
         break;
       case Opcode::kHostWaitEvent:
         span.wait = i;
         span.target = slot_of(step_slots_, targets[i].record);
         span.other = slot_of(prologue_slots_, targets[i].prologue_record);
-        span.step_before = targets[i].step_before;
+        span.steps_before = targets[i].step_before ? 1 : 0;
+        host_waits = host_waits || !in_prologue;
         close();
         continue;
       case Opcode::kHostTask: {
@@ -168,7 +227,17 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
     }
     item.issued = span.length;
     items[next_item_[instruction.stream]++] = item;
+    if (!launch || ++launches_[instruction.stream] % kLaunchBlock != 0) continue;
+    // The end of a block of launches.
+    const std::uint32_t slot =
+        blocks[instruction.stream] + launches_[instruction.stream] / kLaunchBlock - 1;
+    records[slot] = {kNone, instruction.stream, next_item_[instruction.stream]};
+    item.kind = Item::Kind::kRecord;
+    item.target = slot;
+    item.other = 0;
+    items[next_item_[instruction.stream]++] = item;
   }
+  span.ends_pass = true;
   close();
 }
 

@@ -36,6 +36,11 @@ void ClassRun::ExplainHost(std::vector<std::string>& blocked) const {
   const int rank = rank_class_->representative;
   if (host_waits_ && !Reached(host_wait_for_)) {
     const Index wait = compiled_->spans[host_span_ - 1].wait;
+    if (wait == kNone) {
+      blocked.push_back(fmt::format("rank {}, {}: the host waits for room in a full launch queue",
+                                    rank, PassText(host_pass_)));
+      return;
+    }
     blocked.push_back(fmt::format(
         "rank {}, {}: the host stands at {} until {} is reached", rank, PassText(host_pass_),
         Describe(program(), InstructionAt(host_pass_, wait)), DescribeRecord(host_wait_for_)));

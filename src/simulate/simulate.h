@@ -17,8 +17,9 @@
 // The model
 //   Host      Issues the instructions in host order: first the prologue, then the step again and
 //             again, without a pause in between. An issue takes the host time that the prices say;
-//             a host task its duration; events and memory nothing. It runs ahead of the device;
-//             kHostWaitEvent makes it wait.
+//             a host task its duration; events and memory nothing. It runs ahead of the device
+//             by as many launches as a stream's queue holds (compiled_program.h), where a launch
+//             takes time; kHostWaitEvent makes it wait.
 //   Stream    Runs what is issued on it in order, one at a time, and nothing before it is issued.
 //   Operation A kernel or copy starts when its stream lets it go. First its latency passes, which
 //             uses nothing; then its work is done at the rate that is left for it, as operations of

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
+#include "src/forecast/time_parts.h"
 #include "src/program/description.h"
 
 namespace stepcast::validate {
@@ -88,14 +89,11 @@ Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
   const forecast::Forecast& figures = execution.figures;
   Comparison comparison;
   comparison.step = {"step", 1, expected.step_time, figures.step_time};
-  for (int phase = 0; phase < program::kPhases; ++phase) {
-    comparison.time.push_back({Name(static_cast<program::Phase>(phase)), 0,
-                               expected.time.phase[static_cast<std::size_t>(phase)],
-                               figures.time.phase[static_cast<std::size_t>(phase)]});
+  const auto parts = forecast::PartsOf(expected.time), measured = forecast::PartsOf(figures.time);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].always && parts[i].time == Time() && measured[i].time == Time()) continue;
+    comparison.time.push_back({parts[i].name, 0, parts[i].time, measured[i].time});
   }
-  comparison.time.push_back({"exposed communication", 0, expected.time.exposed_communication,
-                             figures.time.exposed_communication});
-  comparison.time.push_back({"idle", 0, expected.time.idle, figures.time.idle});
   comparison.communication = {"communication under way", 0, expected.communication_total,
                               figures.communication_total};
   comparison.peak = {expected.memory.peak, figures.memory.peak};

@@ -1,0 +1,23 @@
+#include "src/forecast/time_parts.h"
+
+#include <cstddef>
+
+namespace stepcast::forecast {
+
+using program::Phase;
+
+std::vector<TimePart> PartsOf(const TimeBreakdown& time) {
+  const auto phase = [&time](Phase which) { return time.phase[static_cast<std::size_t>(which)]; };
+  return {
+      {"forward", "forward", phase(Phase::kForward)},
+      {"backward", "backward", phase(Phase::kBackward)},
+      {"optimizer", "optimizer", phase(Phase::kOptimizer)},
+      {"checkpoint saving", "checkpoint_saving", phase(Phase::kCheckpoint), false},
+      {"exposed communication", "exposed_communication", time.exposed_communication},
+      {"imbalance", "imbalance", time.imbalance, false},
+      {"idle", "idle", time.idle},
+      {"allocator flushes", "allocator_flushes", time.allocator_flushes, false},
+  };
+}
+
+}  // namespace stepcast::forecast
