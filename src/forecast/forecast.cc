@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/kernel.h"
 #include "src/cost/carry.h"
+#include "src/cost/device_speed.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/memory_summary.h"
@@ -24,6 +25,7 @@
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
 #include "src/network/carriage.h"
+#include "src/parallel/rank_classes.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
@@ -54,30 +56,110 @@ bool Same(Time a, Time b) {
   return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
 }
 
-bool Settled(const Timeline& timeline) {
-  const auto& ends = timeline.step_ends;
-  const std::size_t n = ends.size() - 1;
-  return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
-         ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
-}
-
-// The ranks that are simulated, and the network that joins them. With analytic collectives rank 0
-// stands for all; else every rank runs, and the timeline is rank 0's.
+// The classes of ranks that are simulated, and the network that joins them.
 struct Ranks {
+  // A class whose records are kept: it stands for so many ranks.
+  struct Shown {
+    std::size_t index = 0;  // of `classes`
+    int ranks = 1;
+    double speed = 1;
+  };
+
   std::deque<std::vector<program::ProcessGroup>> groups{};  // ranks with the same ones share them
+  std::deque<cost::Prices> slowed{};                        // of slow devices
   std::vector<simulate::RankClass> classes{};
+  std::vector<Shown> shown{};  // by lowest rank
   std::optional<network::Carriage> carriage{};
 };
 
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
+// Prices of all ranks: those of the scenario's devices, or of slower ones.
+class PricesByRank {
+ public:
+  PricesByRank(const scenario::Scenario& scenario, const Program& program,
+               const cost::Prices& prices, std::deque<cost::Prices>& slowed)
+      : labels_(static_cast<std::size_t>(scenario.plan.parallelism.data), 0) {
+    entries_.push_back({1, &prices});
+    for (const scenario::SlowDevice& slow : scenario.slow_devices) {
+      if (static_cast<std::size_t>(slow.rank) >= labels_.size() || slow.speed == 1) continue;
+      std::size_t label = 0;
+      while (label < entries_.size() && entries_[label].speed != slow.speed) ++label;
+      if (label == entries_.size()) {
+        slowed.push_back(cost::AtSpeed(program, prices, slow.speed));
+        entries_.push_back({slow.speed, &slowed.back()});
+      }
+      labels_[static_cast<std::size_t>(slow.rank)] = static_cast<std::int64_t>(label);
+    }
+  }
+  const std::vector<std::int64_t>& labels() const { return labels_; }  // equal: equally fast
+  double SpeedOf(int rank) const { return EntryOf(rank).speed; }
+  const cost::Prices* Of(int rank) const { return EntryOf(rank).prices; }
+
+ private:
+  struct Entry {
+    double speed = 1;
+    const cost::Prices* prices = nullptr;
+  };
+  const Entry& EntryOf(int rank) const {
+    return entries_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
+  }
+
+  std::vector<std::int64_t> labels_;  // [rank]
+  std::vector<Entry> entries_;        // [label]
+};
+
+// The groups of a class of ranks. All of its ranks are in groups of the same colours, and each
+// colour is stood for by its first group, in which classes meet.
+std::vector<program::ProcessGroup> GroupsOfClass(const Program& program,
+                                                 const parallel::Classes& classes, int rank) {
+  std::vector<program::ProcessGroup> own = program.groups;
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    const std::vector<std::vector<int>> groups = own[g].layout.Groups();
+    const std::vector<int>& colours = classes.group_colours[g];
+    const int first = own[g].layout.First(rank);
+    std::size_t at = 0;
+    while (groups[at].front() != first) ++at;
+    std::size_t stands = 0;
+    while (colours[stands] != colours[at]) ++stands;
+    own[g].ranks = groups[stands];
+  }
+  return own;
+}
+
 Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program,
                       const cost::Prices& prices) {
   Ranks ranks;
-  ranks.classes.push_back({.program = &program, .prices = &prices, .representative = 0});
-  if (scenario.network == scenario::Fidelity::kAnalytic) return ranks;
   const auto count = static_cast<int>(scenario.plan.parallelism.data);
-  ranks.classes.clear();
+  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
+  if (analytic && scenario.slow_devices.empty()) {
+    ranks.classes.push_back({.program = &program, .prices = &prices, .representative = 0});
+    ranks.shown.push_back({.index = 0, .ranks = count});
+    return ranks;
+  }
+  const PricesByRank by_rank(scenario, program, prices, ranks.slowed);
+  std::vector<parallel::GroupLayout> layouts;
+  for (const program::ProcessGroup& group : program.groups) layouts.push_back(group.layout);
+  const parallel::Classes classes = parallel::ClassesOf(by_rank.labels(), layouts, {}, {});
+  if (analytic) {
+    for (const parallel::RankClass& own : classes.classes) {
+      const int rank = own.representative;
+      ranks.shown.push_back({.index = ranks.classes.size(),
+                             .ranks = static_cast<int>(own.ranks.size()),
+                             .speed = by_rank.SpeedOf(rank)});
+      ranks.groups.push_back(GroupsOfClass(program, classes, rank));
+      ranks.classes.push_back({.program = &program,
+                               .prices = by_rank.Of(rank),
+                               .representative = rank,
+                               .groups = &ranks.groups.back()});
+    }
+    return ranks;
+  }
+  for (const parallel::RankClass& own : classes.classes) {
+    ranks.shown.push_back({.index = static_cast<std::size_t>(own.representative),
+                           .ranks = static_cast<int>(own.ranks.size()),
+                           .speed = by_rank.SpeedOf(own.representative)});
+  }
   std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
   for (int rank = 0; rank < count; ++rank) {
     std::vector<program::ProcessGroup> own = lowering::GroupsOf(program, rank);
@@ -89,11 +171,14 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
                    });
     if (!as_before) ranks.groups.push_back(std::move(own));
     groups.push_back(&ranks.groups.back());
+    const bool records =
+        classes.classes[static_cast<std::size_t>(classes.class_of[static_cast<std::size_t>(rank)])]
+            .representative == rank;
     ranks.classes.push_back({.program = &program,
-                             .prices = &prices,
+                             .prices = by_rank.Of(rank),
                              .representative = rank,
                              .groups = groups.back(),
-                             .records = rank == 0});
+                             .records = records});
   }
   auto carriage = cost::Carry(scenario, program, prices, groups,
                               FirstSteps(scenario.plan.training.step_barrier));
@@ -102,11 +187,23 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   return ranks;
 }
 
-// Runs the ranks until their steps repeat. The timelines stay as they are until the simulator's
-// next run. With `until_repetition`, no more is run than it takes to know what repeats.
-SteadyState RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks, bool barrier,
-                             simulate::Recording recording, bool until_repetition,
-                             const Timeline*& timeline) {
+// A run of the ranks until their steps repeat.
+struct SteadyRun {
+  SteadyState steady{};
+  std::span<const Timeline> timelines{};  // by class, until the simulator's next run
+  std::vector<Time> ends{};               // of the steps: when the last of the shown classes ended
+};
+
+bool Settled(const std::vector<Time>& ends) {
+  const std::size_t n = ends.size() - 1;
+  return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
+         ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
+}
+
+// With `until_repetition`, no more is run than it takes to know what repeats.
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks, bool barrier,
+                           simulate::Recording recording, bool until_repetition) {
+  SteadyRun run;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     const auto timelines =
         simulator.Run(ranks.classes, {.steps = steps,
@@ -115,18 +212,31 @@ SteadyState RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks,
                                       .until_repetition = until_repetition,
                                       .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-    timeline = &timelines->front();
-    // Between barriers every step after the first is alike.
-    if (barrier) return {.last = 1, .count = 1};
-    if (const simulate::Repetition* repetition = simulator.repetition()) {
-      return {.last = static_cast<std::uint32_t>(repetition->step),
-              .count = 1,
-              .start = repetition->start};
+    run.timelines = *timelines;
+    run.ends.assign(static_cast<std::size_t>(steps), Time());
+    for (const Ranks::Shown& shown : ranks.shown) {
+      const std::vector<Time>& own = run.timelines[shown.index].step_ends;
+      for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
     }
     const auto last = static_cast<std::uint32_t>(steps - 2);
-    if (Settled(*timeline)) return {.last = last, .count = 1};
+    run.steady = {.last = last, .count = 1};
+    // Between barriers every step after the first is alike.
+    if (barrier) {
+      run.steady.last = 1;
+      return run;
+    }
+    if (const simulate::Repetition* repetition = simulator.repetition()) {
+      run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
+                    .count = 1,
+                    .start = repetition->start};
+      return run;
+    }
+    if (Settled(run.ends)) return run;
     // A cycle of several steps: its mean.
-    if (steps >= kMostSteps) return {.last = last, .count = last / 2};
+    if (steps >= kMostSteps) {
+      run.steady.count = last / 2;
+      return run;
+    }
   }
 }
 
@@ -177,25 +287,25 @@ struct Simulated {
   SteadyState steady;
 };
 
-Time StartOf(const Timeline& timeline, const SteadyState& steady) {
-  return steady.start ? *steady.start : timeline.step_ends[steady.last - steady.count];
+Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {
+  return steady.start ? *steady.start : ends[steady.last - steady.count];
 }
 
-Time StepTimeOf(const Timeline& timeline, const SteadyState& steady) {
-  return Mean(timeline.step_ends[steady.last] - StartOf(timeline, steady), steady.count);
+Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
+  return Mean(ends[steady.last] - StartOf(ends, steady), steady.count);
 }
 
 void SummariseTime(const Simulated& run, bool barrier,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const SteadyState& steady = run.steady;
-  const Time start = StartOf(run.timeline, steady);
+  const Time start = StartOf(run.timeline.step_ends, steady);
   const Time end = run.timeline.step_ends[steady.last];
   const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, start, end);
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
       run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
       host.empty() ? kernels : KernelSpansOf(run.program, run.timeline, start, end, host));
-  forecast.step_time = StepTimeOf(run.timeline, steady);
+  forecast.step_time = StepTimeOf(run.timeline.step_ends, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
   for (int phase = 0; phase < program::kPhases; ++phase) {
@@ -260,20 +370,53 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   if (!ranks) return tl::unexpected(ranks.error());
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator simulator;
-  const Timeline* timeline = nullptr;
-  const SteadyState steady =
-      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false, timeline);
-  run.timeline = *timeline;
+  const SteadyRun steady_run =
+      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false);
+  const SteadyState& steady = steady_run.steady;
   run.first_step = steady.last;
+  const memory::Device device = DeviceOf(scenario, run.program);
+  std::optional<Time> critical_end;
+  bool first = true;
+  for (const Ranks::Shown& shown : ranks->shown) {
+    const simulate::RankClass& own = ranks->classes[shown.index];
+    Timeline timeline = steady_run.timelines[shown.index];
+    const Time own_end = timeline.step_ends[steady.last];
+    timeline.step_ends = steady_run.ends;
+    Forecast forecast;
+    SummariseTime({run.program, *own.prices, timeline, steady}, barrier,
+                  scenario.calibration->residuals, forecast);
+    memory::Account account =
+        memory::Record(run.program, timeline, device, {.described = steady.last});
+    MemoryForecast memory = SummariseMemory(scenario, run.program, account.usage);
+    memory.rank = own.representative;
+    if (ranks->shown.size() > 1) {
+      run.forecast.classes.push_back({.first_rank = own.representative,
+                                      .ranks = shown.ranks,
+                                      .speed = shown.speed,
+                                      .time = forecast.time,
+                                      .memory = memory});
+    }
+    if (first || memory.peak > run.forecast.memory.peak) {
+      run.forecast.memory = memory;
+      run.memory = std::move(account);
+    }
+    // The critical class is the last to finish.
+    if (!critical_end || own_end > *critical_end) {
+      critical_end = own_end;
+      run.forecast.step_time = forecast.step_time;
+      run.forecast.step_time_range = forecast.step_time_range;
+      run.forecast.time = forecast.time;
+      run.forecast.communication_total = forecast.communication_total;
+      run.prices = *own.prices;
+      run.timeline = std::move(timeline);
+      run.rank = own.representative;
+    }
+    first = false;
+  }
   run.host_waits =
       barrier ? LastIssue(run.timeline, steady.last) : run.timeline.step_ends[steady.last];
-  const Simulated simulated{run.program, run.prices, run.timeline, steady};
-  SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
   run.forecast.collectives =
       SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
-  run.memory = memory::Record(run.program, run.timeline, DeviceOf(scenario, run.program),
-                              {.described = steady.last});
-  run.forecast.memory = SummariseMemory(scenario, run.program, run.memory.usage);
   AddFlushes(run.memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   return run;
@@ -314,32 +457,36 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     for (Index i = 0; i < program.step.size(); ++i) {
       marked[i] = deferred.NumberOf(i) != program::kNone;
     }
-    ranks->classes.front().marked = &marked;
+    for (const Ranks::Shown& shown : ranks->shown) ranks->classes[shown.index].marked = &marked;
   }
   const auto recording = deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator& simulator = workspace_->simulator;
-  const Timeline* timeline = nullptr;
-  const auto run = [&](bool until_repetition) {
-    return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition, timeline);
+  const auto run_ranks = [&](bool until_repetition) {
+    return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition);
   };
-  SteadyState steady = run(true);
+  SteadyRun run = run_ranks(true);
   // A host that runs ahead further in each step changes memory at other times in each.
   if (deferred.any() && simulator.repetition() != nullptr && !simulator.repetition()->host) {
-    steady = run(false);
+    run = run_ranks(false);
   }
-  const simulate::Repetition* const repetition = simulator.repetition();
-  memory::Steps steps{.described = steady.last};
-  if (repetition != nullptr) {
+  memory::Steps steps{.described = run.steady.last};
+  if (const simulate::Repetition* repetition = simulator.repetition()) {
     steps.repeated = static_cast<std::uint32_t>(repetition->step);
-    steps.described = static_cast<std::uint32_t>(timeline->step_ends.size()) - 2;
+    steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   }
 
   Forecast forecast;
-  forecast.step_time = StepTimeOf(*timeline, steady);
-  const memory::Usage usage =
-      workspace_->memory.Figures(program, *timeline, DeviceOf(scenario, program), steps);
-  forecast.memory = SummariseMemory(scenario, program, usage);
+  forecast.step_time = StepTimeOf(run.ends, run.steady);
+  memory::Usage usage;
+  for (const Ranks::Shown& shown : ranks->shown) {
+    const memory::Usage own = workspace_->memory.Figures(program, run.timelines[shown.index],
+                                                         DeviceOf(scenario, program), steps);
+    if (&shown != &ranks->shown.front() && own.peak <= usage.peak) continue;
+    usage = own;
+    forecast.memory = SummariseMemory(scenario, program, usage);
+    forecast.memory.rank = ranks->classes[shown.index].representative;
+  }
   AddFlushes(usage, forecast);
   FillThroughput(scenario, work->flops, forecast);
   return forecast;

@@ -20,7 +20,8 @@ namespace stepcast::forecast {
 struct Run {
   Forecast forecast;
   program::Program program;
-  program::Timeline timeline;
+  program::Timeline timeline;  // of `rank`, which ends the step last
+  int rank = 0;
   memory::Account memory;  // behind forecast.memory
   cost::Prices prices;     // of the program's tables: the trace says where each time comes from
   std::uint32_t first_step = 0;  // the step whose interval the forecast describes is

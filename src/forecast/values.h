@@ -92,6 +92,15 @@ struct MemoryForecast {
   }
 };
 
+// Ranks that run one program in equivalent surroundings.
+struct ClassForecast {
+  int first_rank = 0;
+  int ranks = 0;
+  double speed = 1;    // of its devices (Scenario::slow_devices)
+  TimeBreakdown time;  // of each of them; adds up to the step
+  MemoryForecast memory;
+};
+
 struct Forecast {
   Time step_time;
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
@@ -103,7 +112,9 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // a collective was under way, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;
+  MemoryForecast memory;  // of the class with the highest peak
+  // By first rank; empty where all ranks are one class.
+  std::vector<ClassForecast> classes{};
 };
 
 }  // namespace stepcast::forecast

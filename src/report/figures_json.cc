@@ -15,6 +15,20 @@ Json TimeJson(const forecast::TimeBreakdown& time) {
   return object;
 }
 
+Json ClassesJson(const forecast::Forecast& forecast) {
+  Json classes = Json::array();
+  for (const forecast::ClassForecast& own : forecast.classes) {
+    classes.push_back(Json{{"stage", 0},
+                           {"ranks", own.ranks},
+                           {"first_rank", own.first_rank},
+                           {"speed", JsonNumber(own.speed)},
+                           {"in_flight", 1},
+                           {"time_s", TimeJson(own.time)},
+                           {"memory", MemoryJson(own.memory)}});
+  }
+  return classes;
+}
+
 Json CommunicationJson(const forecast::Forecast& forecast) {
   double bytes_per_rank = 0;
   Json collectives = Json::array();

@@ -8,6 +8,8 @@
 namespace stepcast::report {
 
 Json TimeJson(const forecast::TimeBreakdown& time);          // "time_s"
+// One object a class of ranks, as docs/formats.md says; none where all ranks are one.
+Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
 Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
 

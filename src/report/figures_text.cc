@@ -137,6 +137,43 @@ Table TimeRows(const forecast::Forecast& forecast) {
 
 std::string TimeTable(const forecast::Forecast& forecast) { return TimeRows(forecast).ToString(); }
 
+Table ClassRows(const forecast::Forecast& forecast) {
+  std::vector<forecast::TimePart> shown;
+  for (const forecast::TimePart& part : forecast::PartsOf(forecast.time)) {
+    bool some = part.always;
+    for (const forecast::ClassForecast& own : forecast.classes) {
+      for (const forecast::TimePart& other : forecast::PartsOf(own.time)) {
+        some = some || (std::string_view(other.key) == part.key && other.time > Time());
+      }
+    }
+    if (some) shown.push_back(part);
+  }
+  std::vector<Column> columns = {
+      {"first rank", Align::kRight}, {"ranks", Align::kRight}, {"speed", Align::kRight}};
+  for (const forecast::TimePart& part : shown) {
+    columns.push_back({fmt::format("{} ms", part.name), Align::kRight});
+  }
+  columns.push_back({"peak GiB", Align::kRight});
+  Table table(columns);
+  for (const forecast::ClassForecast& own : forecast.classes) {
+    std::vector<std::string> row = {std::to_string(own.first_rank), std::to_string(own.ranks),
+                                    fmt::format("{}", own.speed)};
+    for (const forecast::TimePart& part : shown) {
+      for (const forecast::TimePart& other : forecast::PartsOf(own.time)) {
+        if (std::string_view(other.key) == part.key) row.push_back(Milliseconds(other.time));
+      }
+    }
+    row.push_back(fmt::format("{:.2f}", static_cast<double>(own.memory.peak.count()) / (1 << 30)));
+    table.AddRow(std::move(row));
+  }
+  return table;
+}
+
+std::string ClassTable(const forecast::Forecast& forecast) {
+  if (forecast.classes.empty()) return "";
+  return "\nclasses of ranks\n" + ClassRows(forecast).ToString();
+}
+
 Table CollectiveRows(const forecast::Forecast& forecast) {
   double most = 0;
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {

@@ -20,6 +20,9 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
 
 std::string Throughput(const forecast::Forecast& forecast);
 std::string TimeTable(const forecast::Forecast& forecast);
+// A row a class of ranks; nothing where all ranks are one.
+Table ClassRows(const forecast::Forecast& forecast);
+std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 

@@ -25,6 +25,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"time_s", TimeJson(forecast.time)},
       {"communication", CommunicationJson(forecast)},
       {"memory", MemoryJson(forecast.memory)},
+      {"classes", ClassesJson(forecast)},
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
       {"run", {{"seconds", seconds}}},

@@ -31,13 +31,18 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
       std::move(data), BreakdownPalette(forecast.time), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
+  if (!forecast.classes.empty()) {
+    section.tables.push_back({.caption = "Classes of ranks: the parts of the step for each",
+                              .table = ClassRows(forecast),
+                              .folded = false});
+  }
   return section;
 }
 
 PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::Run& run) {
   const StepWindow window = WindowOf(run);
   const int ranks = scenario.cluster->devices();
-  const int rank = run.forecast.memory.rank;
+  const int rank = run.rank;
   TimelineFigure figure = TimelineChart(
       LanesOf(window), window.end - window.start,
       fmt::format("Timeline of one step on rank {}: what its streams and its host do when", rank));

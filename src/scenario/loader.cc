@@ -1,6 +1,7 @@
 #include "src/scenario/loader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -452,6 +453,62 @@ class Loader::Reading {
     CheckCosts(file, CheckPlan(file));
     CheckStepTime(file);
     CheckReduction(file);
+    FindSlowDevices(file);
+  }
+
+  // The number of a device of the cluster; none where there is no such device.
+  std::optional<int> DeviceNumber(const std::string& name) const {
+    const topology::Cluster& cluster = *scenario_.cluster;
+    const auto number = [](std::string_view text, std::string_view word) -> std::optional<int> {
+      int value = 0;
+      if (!text.starts_with(word)) return std::nullopt;
+      text.remove_prefix(word.size());
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+      return value;
+    };
+    if (cluster.flat()) {
+      const auto device = number(name, "device");
+      return device && *device < cluster.devices() ? device : std::nullopt;
+    }
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) return std::nullopt;
+    const std::string_view text = name;
+    const auto node = number(text.substr(0, slash), "node");
+    const auto gpu = number(text.substr(slash + 1), "gpu");
+    if (!node || !gpu || *node >= cluster.nodes() || *gpu >= cluster.gpus_per_node()) {
+      return std::nullopt;
+    }
+    return *node * cluster.gpus_per_node() + *gpu;
+  }
+
+  void FindSlowDevices(const ScenarioFile& file) {
+    scenario_.slow_devices.clear();
+    if (scenario_.cluster == nullptr) return;
+    for (SlowDevice slow : file.slow_devices) {
+      const auto rank = DeviceNumber(slow.device);
+      if (!rank) {
+        const topology::Cluster& cluster = *scenario_.cluster;
+        diagnostics_.push_back(
+            {"scenario.no-device", slow.location,
+             fmt::format("the cluster has no such device: '{}'", slow.device),
+             cluster.flat() ? fmt::format("devices are device0 to device{}", cluster.devices() - 1)
+                            : fmt::format("devices are node0/gpu0 to node{}/gpu{}",
+                                          cluster.nodes() - 1, cluster.gpus_per_node() - 1)});
+        continue;
+      }
+      slow.rank = *rank;
+      const auto at = std::lower_bound(
+          scenario_.slow_devices.begin(), scenario_.slow_devices.end(), slow,
+          [](const SlowDevice& a, const SlowDevice& b) { return a.rank < b.rank; });
+      if (at != scenario_.slow_devices.end() && at->rank == slow.rank) {
+        diagnostics_.push_back({"scenario.device-twice", slow.location,
+                                fmt::format("this device stands here twice: '{}'", slow.device),
+                                "give each device one speed"});
+        continue;
+      }
+      scenario_.slow_devices.insert(at, std::move(slow));
+    }
   }
 
   // NCCL would go on without; whoever asks for it wants to know.

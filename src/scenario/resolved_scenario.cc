@@ -60,6 +60,16 @@ Mapping Cluster(const Scenario& scenario, const Sources& sources) {
     }
     cluster.emplace_back("slow_links", Resolved{std::move(links)});
   }
+  if (!scenario.slow_devices.empty()) {
+    Resolved::Sequence devices;
+    for (const SlowDevice& slow : scenario.slow_devices) {
+      Mapping device;
+      device.emplace_back("device", Text(slow.device));
+      device.emplace_back("speed", Text(fmt::format("{}", slow.speed)));
+      devices.push_back({std::move(device)});
+    }
+    cluster.emplace_back("slow_devices", Resolved{std::move(devices)});
+  }
   return cluster;
 }
 

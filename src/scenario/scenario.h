@@ -35,6 +35,14 @@ struct SlowLink {
   Location location;
 };
 
+// A device that is slower than its description: its kernels take 1 / speed as long.
+struct SlowDevice {
+  std::string device;  // as topologies name it: "node3/gpu5"; on a flat cluster "device4"
+  double speed = 1;    // above 0, at most 1
+  Location location;
+  int rank = 0;  // the device's number
+};
+
 struct Scenario {
   std::string name;
   // Shared between the scenarios of a sweep that use the same files.
@@ -49,7 +57,8 @@ struct Scenario {
   bool nccl_collnet = false;  // NCCL may let the fabric's switches reduce; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
-  std::vector<SlowLink> slow_links;  // seen by flow and message alone
+  std::vector<SlowLink> slow_links;      // seen by flow and message alone
+  std::vector<SlowDevice> slow_devices;  // by rank
   plan::Plan plan;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like

@@ -50,6 +50,16 @@ void ReadSlowLink(const Node& node, ScenarioFile& file, Diagnostics& diagnostics
   file.slow_links.push_back({*std::move(from), *std::move(to), bandwidth, node.location()});
 }
 
+void ReadSlowDevice(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  auto device = reader.ReadText("device", Need::kRequired);
+  const auto speed = reader.ReadDecimal("speed", Need::kRequired, {.least = 0.01, .most = 1});
+  reader.Finish();
+  if (reader.failed() || !device || !speed) return;
+  file.slow_devices.push_back(
+      {.device = *std::move(device), .speed = *speed, .location = node.location()});
+}
+
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
   file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
@@ -63,6 +73,9 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
                                             {"message", Fidelity::kMessage}});
   if (const auto links = reader.ReadSequence("slow_links", Need::kOptional)) {
     for (const Node& node : *links) ReadSlowLink(node, file, diagnostics);
+  }
+  if (const auto devices = reader.ReadSequence("slow_devices", Need::kOptional)) {
+    for (const Node& node : *devices) ReadSlowDevice(node, file, diagnostics);
   }
   reader.Finish();
 }

@@ -30,6 +30,7 @@ struct ScenarioFile {
   std::optional<bool> nccl_collnet;
   std::optional<Fidelity> network;
   std::vector<SlowLink> slow_links;
+  std::vector<SlowDevice> slow_devices;  // without ranks
   plan::Request request;
 };
 

@@ -118,6 +118,7 @@ void CheckSame(const Scenario& a, const Scenario& b) {
   RC_ASSERT(a.nccl_collnet == b.nccl_collnet);
   RC_ASSERT(a.network == b.network);
   RC_ASSERT(a.slow_links.size() == b.slow_links.size());
+  RC_ASSERT(a.slow_devices.size() == b.slow_devices.size());
   RC_ASSERT(a.plan.training == b.plan.training);
   RC_ASSERT(a.plan.parallelism == b.plan.parallelism);
   RC_ASSERT(a.plan.data_parallel == b.plan.data_parallel);

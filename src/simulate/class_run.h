@@ -266,12 +266,13 @@ class ClassRun {
 
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
-  std::vector<InFlight> in_flight_;     // by runner
-  std::vector<std::uint32_t> reached_;  // by record: how often
-  std::vector<Time> reached_at_;        // ... and when last
-  std::vector<std::uint32_t> waiting_;  // by record: the first stream that waits for it
-  std::vector<std::uint32_t> ready_;    // queue
-  std::size_t drained_ = 0;             // so many of `ready_`
+  std::vector<InFlight> in_flight_;             // by runner
+  std::vector<std::uint32_t> reached_;          // by record: how often
+  std::vector<Time> reached_at_;                // ... and when last
+  std::vector<std::vector<Time>> launch_ends_;  // by record of launches: when each time
+  std::vector<std::uint32_t> waiting_;          // by record: the first stream that waits for it
+  std::vector<std::uint32_t> ready_;            // queue
+  std::size_t drained_ = 0;                     // so many of `ready_`
 
   std::vector<Runner> sharers_;
   ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // theirs
