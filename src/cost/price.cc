@@ -179,9 +179,8 @@ struct PriceCache::Device {
     return scenario.plan.data_parallel.framework == plan::Framework::kReference;
   }
 
-  Device(const Scenario& scenario, std::uint64_t number)
-      : number(number),
-        calibration(scenario.calibration),
+  explicit Device(const Scenario& scenario)
+      : calibration(scenario.calibration),
         gpu(scenario.gpu),
         textbook(IsTextbook(scenario)) {}
 
@@ -190,7 +189,6 @@ struct PriceCache::Device {
            gpu == scenario.gpu;
   }
 
-  const std::uint64_t number;  // from 1; never that of another one of the same cache
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;
   const bool textbook;
@@ -202,15 +200,13 @@ namespace {
 class Pricer {
  public:
   Pricer(const Program& program, const Scenario& scenario, PriceCache::Machine& machine,
-         PriceCache::Device& device, KeptPrices& kept)
+         PriceCache::Device& device)
       : program_(program),
         scenario_(scenario),
         reference_(device.textbook),
         machine_(machine),
         device_(device),
-        nccl_(machine.nccl),
-        kept_(kept),
-        prices_(kept.prices) {
+        nccl_(machine.nccl) {
     if (scenario.calibration != nullptr) {
       profile_ = scenario.calibration->location;
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
@@ -222,19 +218,9 @@ class Pricer {
     }
   }
 
-  Result<void> Run(const std::vector<Index>* changed) {
-    const bool kept = std::exchange(kept_.device, 0) == device_.number;
-    if (!kept) {
-      kept_.kernels.assign(program_.kernels.size(), KernelMemo::kNone);
-      prices_.kernels.resize(program_.kernels.size());
-    } else if (kept_.slowest != slowest_) {
-      Rescale();
-    }
-    if (kept && changed != nullptr) {
-      for (const Index kernel : *changed) PriceOneKernel(kernel);
-    } else {
-      for (Index i = 0; i < program_.kernels.size(); ++i) PriceOneKernel(i);
-    }
+  Result<Prices> Run() {
+    prices_.kernels.reserve(program_.kernels.size());
+    for (const Kernel& kernel : program_.kernels) prices_.kernels.push_back(PriceOneKernel(kernel));
     PriceCollectives();
     PriceCopies();
     const bool issues = kernels_ != nullptr && !reference_;
@@ -243,9 +229,7 @@ class Pricer {
     prices_.issue_copy = issues ? kernels_->launch : Time();
     prices_.issue_collective = issues ? kernels_->collective_launch : Time();
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
-    kept_.device = device_.number;
-    kept_.slowest = slowest_;
-    return {};
+    return std::move(prices_);
   }
 
  private:
@@ -296,41 +280,22 @@ class Pricer {
     return true;
   }
 
-  // The kept prices of arithmetic, for another slowest device.
-  void Rescale() {
-    for (Index i = 0; i < kept_.kernels.size(); ++i) {
-      const Kernel& kernel = program_.kernels[i];
-      const std::uint32_t entry = kept_.kernels[i];
-      if (!IsArithmetic(kernel.kind) || entry == KernelMemo::kNone) continue;
-      if (device_.kernels.IsOf(entry, kernel)) SetFromMemo(i);
+  Demand PriceOneKernel(const Kernel& kernel) {
+    if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+    if (kernels_ != nullptr) {
+      const std::uint32_t entry = EntryOf(kernel);
+      if (entry == KernelMemo::kNone) return {};
+      // A kernel on the slowest of all devices.
+      Demand demand = device_.kernels.DemandOf(entry);
+      if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
+      if (Endless(demand)) ReportEndless(kernel.name);
+      return demand;
     }
-  }
-
-  // It may have its price already.
-  void PriceOneKernel(Index index) {
-    const Kernel& kernel = program_.kernels[index];
-    std::uint32_t& entry = kept_.kernels[index];
-    if (entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel)) return;
-    entry = KernelMemo::kNone;
-    prices_.kernels[index] = {};
-    if (kernel.kind == KernelKind::kGiven) {
-      prices_.kernels[index] = PriceGivenKernel(kernel);
-    } else if (kernels_ != nullptr) {
-      entry = EntryOf(kernel);
-      if (entry != KernelMemo::kNone) SetFromMemo(index);
-    } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
+    if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
       unpriceable_ = true;
       RefuseKernel(kernel);
     }
-  }
-
-  // A kernel on the slowest of all devices.
-  void SetFromMemo(std::uint32_t index) {
-    const Kernel& kernel = program_.kernels[index];
-    Demand& demand = prices_.kernels[index];
-    demand = device_.kernels.DemandOf(kept_.kernels[index]);
-    if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
-    if (Endless(demand)) ReportEndless(kernel.name);
+    return {};
   }
 
   // The memo's, where the kernel has a price.
@@ -606,8 +571,7 @@ class Pricer {
   std::optional<HostLink> host_link_;
   bool unpriceable_ = false;  // a kernel was refused
   Diagnostics diagnostics_;
-  KeptPrices& kept_;
-  Prices& prices_;  // the kept ones
+  Prices prices_;
 };
 
 }  // namespace
@@ -635,20 +599,11 @@ PriceCache::Device& PriceCache::DeviceOf(const Scenario& scenario) {
   if (found != devices_.end() && (*found)->kernels.size() < kMostKernels) return **found;
   if (found != devices_.end()) devices_.erase(found);
   if (devices_.size() == kMostDevices) devices_.clear();
-  return *devices_.emplace_back(std::make_unique<Device>(scenario, ++devices_made_));
+  return *devices_.emplace_back(std::make_unique<Device>(scenario));
 }
 
 Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenario) {
-  KeptPrices kept;
-  if (auto priced = Price(program, scenario, nullptr, kept); !priced) {
-    return tl::unexpected(std::move(priced.error()));
-  }
-  return std::move(kept.prices);
-}
-
-Result<void> PriceCache::Price(const Program& program, const Scenario& scenario,
-                               const std::vector<Index>* changed, KeptPrices& kept) {
-  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario), kept).Run(changed);
+  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario)).Run();
 }
 
 }  // namespace stepcast::cost
