@@ -54,6 +54,7 @@ struct CUmemPool_st {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{80} << 30;
+constexpr int kCache = 64 << 10;
 constexpr Nanoseconds kShortest = 2000;
 constexpr double kMemoryRate = 3000, kHostRate = 50;  // bytes a nanosecond
 
@@ -112,7 +113,6 @@ CUevent_st& Of(cudaEvent_t event) {
   return *event;
 }
 
-bool Done(const OperationRef& operation) { return operation == nullptr || operation->done; }
 
 OperationRef MakeOperation(int gpu, const emulated::Task& task) {
   auto operation = std::make_shared<Operation>();
@@ -131,7 +131,11 @@ OperationRef Append(CUstream_st& stream, const emulated::Task& task) {
   std::vector<OperationRef> before = std::exchange(stream.awaited, {});
   before.push_back(stream.last);
   stream.last = operation;
-  Schedule::Get().Submit(operation, before);
+  Schedule& schedule = Schedule::Get();
+  schedule.Submit(operation, before);
+  // So far the host runs ahead.
+  constexpr int kMostOutstanding = 512;
+  schedule.RunUntil([&] { return schedule.Outstanding(stream.gpu) < kMostOutstanding; });
   return operation;
 }
 
@@ -203,10 +207,12 @@ bool AnyCapture(int gpu) {
 cudaError_t Synchronise(int gpu) {
   if (AnyCapture(gpu)) return cudaErrorStreamCaptureUnsupported;
   Schedule& schedule = Schedule::Get();
-  schedule.RunUntil([&] { return schedule.Idle(gpu); });
-  for (cudaStream_t stream : Streams()) {
-    if (stream->gpu == gpu && stream->last != nullptr) schedule.Saw(stream->last->end);
-  }
+  schedule.RunUntil([&] {
+    return schedule.Outstanding(gpu) == 0 &&
+           std::all_of(Streams().begin(), Streams().end(), [&](cudaStream_t stream) {
+             return stream->gpu != gpu || emulated::IsSeen(stream->last);
+           });
+  });
   return cudaSuccess;
 }
 
@@ -292,11 +298,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = 9;
   properties->multiProcessorCount = 132;
   properties->memoryBusWidth = 5120;
-  properties->l2CacheSize = 1 << 20;
+  properties->l2CacheSize = kCache;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMemoryClockRate ? 2'619'000 : 1 << 20;
+  *value = attribute == cudaDevAttrMemoryClockRate ? 2'619'000 : kCache;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
@@ -327,7 +333,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::scoped_lock lock(Schedule::Get().mutex());
-  if (!Done(Of(stream).last)) Die("a stream is destroyed that has something to do");
+  if (const auto& last = Of(stream).last; last != nullptr && !last->done) Die("a stream is destroyed that has something to do");
   if (stream->capture != nullptr) Die("a stream is destroyed that is captured");
   Streams().erase(stream);
   delete stream;
@@ -338,8 +344,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   CUstream_st& stream = Of(handle);
   if (stream.capture != nullptr) return Answer(cudaErrorStreamCaptureUnsupported);
   Schedule::Get().RunSome();
-  if (!Done(stream.last)) return Answer(cudaErrorNotReady);
-  if (stream.last != nullptr) Schedule::Get().Saw(stream.last->end);
+  if (!emulated::IsSeen(stream.last)) return Answer(cudaErrorNotReady);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
@@ -347,8 +352,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   CUstream_st& stream = Of(handle);
   if (stream.capture != nullptr) return Answer(cudaErrorStreamCaptureUnsupported);
   const OperationRef last = stream.last;
-  Schedule::Get().RunUntil([&] { return Done(last); });
-  if (last != nullptr) Schedule::Get().Saw(last->end);
+  Schedule::Get().RunUntil([&] { return emulated::IsSeen(last); });
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle, unsigned) {
@@ -366,7 +370,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_ha
     return cudaSuccess;
   }
   if (stream.capture != nullptr) return Answer(cudaErrorStreamCaptureIsolation);
-  if (!Done(event.record)) stream.awaited.push_back(event.record);
+  if (!emulated::IsSeen(event.record)) stream.awaited.push_back(event.record);
   return cudaSuccess;
 }
 
@@ -417,15 +421,13 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   CUevent_st& event = Of(handle);
   if (event.capture != nullptr) return Answer(cudaErrorCapturedEvent);
   Schedule::Get().RunSome();
-  if (!Done(event.record)) return Answer(cudaErrorNotReady);
-  if (event.record != nullptr) Schedule::Get().Saw(event.record->end);
+  if (!emulated::IsSeen(event.record)) return Answer(cudaErrorNotReady);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   EMULATED_CALL(cudaErrorLaunchFailure);
   const OperationRef record = Of(handle).record;
-  Schedule::Get().RunUntil([&] { return Done(record); });
-  if (record != nullptr) Schedule::Get().Saw(record->end);
+  Schedule::Get().RunUntil([&] { return emulated::IsSeen(record); });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
@@ -434,7 +436,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   const CUevent_st& second = Of(end);
   if (!first.timed || !second.timed) return Answer(cudaErrorInvalidValue);
   if (first.record == nullptr || second.record == nullptr) return Answer(cudaErrorInvalidValue);
-  if (!Done(first.record) || !Done(second.record)) return Answer(cudaErrorNotReady);
+  if (!emulated::IsSeen(first.record) || !emulated::IsSeen(second.record)) return Answer(cudaErrorNotReady);
   *milliseconds = static_cast<float>(static_cast<double>(second.record->end - first.record->end) * 1e-6);
   return cudaSuccess;
 }

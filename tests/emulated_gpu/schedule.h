@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,8 +15,8 @@
 // which makes a call that forgot to wait find its operation not done.
 //
 // Times are virtual: how long an operation lasts has nothing to do with how long its emulation
-// takes. It begins when those before it have ended and the host has issued it, which is by the
-// host's clock, or after the latest end that any thread has seen.
+// takes. It begins when those before it have ended and the host has issued it, by the host's clock,
+// and the host sees its end when that clock has come there.
 namespace emulated {
 
 using Nanoseconds = std::int64_t;
@@ -39,7 +40,7 @@ class Schedule {
   // Everything below is called with this held; it is taken again by threads that have it.
   std::recursive_mutex& mutex() { return mutex_; }
 
-  // `before` may hold nulls and operations that are done. May run some operations.
+  // `before` may hold nulls and operations that are done.
   void Submit(const OperationRef& operation, const std::vector<OperationRef>& before);
   void End(Operation& operation, Nanoseconds when);
 
@@ -47,10 +48,7 @@ class Schedule {
   void RunUntil(const std::function<bool()>& is_true);
   // Some, at most: what happens to be done when a host asks.
   void RunSome();
-  // The host saw this end.
-  void Saw(Nanoseconds when) { now_ = std::max(now_, when); }
-
-  bool Idle(int gpu) const;
+  int Outstanding(int gpu) const { return running_[static_cast<std::size_t>(gpu)]; }
 
  private:
   Schedule();
@@ -59,9 +57,12 @@ class Schedule {
   std::recursive_mutex mutex_;
   std::mt19937 random_;
   std::vector<OperationRef> ready_;
-  std::vector<int> running_;  // by GPU: submitted and not done
-  Nanoseconds now_ = 0;
+  std::map<Operation*, OperationRef> begun_;  // that another one ends
+  std::vector<int> running_;                  // by GPU: submitted and not done
 };
+
+// Whether the host sees that it is done; null: yes.
+bool IsSeen(const OperationRef& operation);
 
 // Counts the call, and says whether it is to fail (emulation.h).
 bool CallFails(const char* name);
