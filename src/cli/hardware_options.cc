@@ -153,6 +153,8 @@ void AddHardware(CLI::App& command, HardwareOptions& hardware) {
   command.add_flag("--barrier", hardware.barrier,
                    "Let every rank wait for all others between steps (training.step_barrier)");
   command.add_flag("--graph", hardware.graph, "Capture the step once and replay it");
+  command.add_flag("--caching-pool", hardware.caching_pool,
+                   "Buffers as PyTorch's caching allocator places them, not by cudaMallocAsync");
   command
       .add_option("--timeout", hardware.timeout,
                   "End the run when no operation finishes for this long (60 s)")

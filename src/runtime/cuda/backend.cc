@@ -48,6 +48,10 @@ class CudaBackend final : public Backend {
     return facts;
   }
 
+  std::optional<DeviceHealth> Health() const override {
+    return ReadHealth(inventory_.devices.front().ordinal);
+  }
+
   int MaxLocalRanks() const override { return static_cast<int>(inventory_.devices.size()); }
 
   Attempt<std::unique_ptr<runtime::Device>> MakeDevice(const program::Program& program, Job& job,
