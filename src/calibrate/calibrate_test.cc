@@ -248,7 +248,7 @@ TEST(CalibrateTest, NoticesThrottling) {
   int runs = 0;
   const Runner cool = SimulatedMachine(Laws());
   Laws hot_laws;
-  hot_laws.memory *= 1.1;
+  hot_laws.arithmetic *= 1.1;
   const Runner hot = SimulatedMachine(hot_laws);
   EchoJob job(2, 1);
   const auto outcome = Calibrate(

@@ -52,6 +52,7 @@ struct Block {
   std::vector<Thread> threads;
   unsigned begun = 0;    // so many threads
   unsigned current = 0;  // the one that runs
+  bool waited = false;
   std::vector<unsigned char> shared;
   // What lanes share, for two exchanges in turn.
   std::vector<unsigned char> slots;
@@ -123,6 +124,8 @@ Fiber& TakeFiber() {
 
 void GiveWay(Waits waits) {
   Thread& self = block->threads[block->current];
+  if (self.fiber == nullptr) Die("a thread waits where none did the first time");
+  block->waited = true;
   self.waits = waits;
   const unsigned thread = block->current;
   Switch(*self.fiber, home);
@@ -147,7 +150,8 @@ bool Release(unsigned begin, unsigned end, Waits waits) {
 
 }  // namespace
 
-void RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread) {
+bool RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread,
+              bool may_wait) {
   Block own;
   own.body = &thread;
   own.threads.resize(threads);
@@ -155,6 +159,12 @@ void RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<vo
   own.shared.assign(shared_bytes + kAlignment, 0xff);
   own.slots.resize((threads + kWarp - 1) / kWarp * kWarp * 2 * kSlot);
   block = &own;
+  for (; !may_wait && own.begun < threads; ++own.begun) {
+    own.current = own.begun;
+    threadIdx = {own.begun, 0, 0};
+    thread();
+    own.threads[own.begun].done = true;
+  }
   std::vector<unsigned> ready;
   for (;;) {
     if (own.begun < threads) {
@@ -192,6 +202,7 @@ void RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<vo
     }
   }
   block = nullptr;
+  return own.waited;
 }
 
 unsigned char* DynamicShared() {

@@ -7,7 +7,9 @@
 namespace emulated {
 
 // `thread` is run once for each thread of one block; threadIdx.x counts them. Not re-entrant.
-void RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
+// Returns whether any waited. Without `may_wait` none may, and no stacks are changed.
+bool RunBlock(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread,
+              bool may_wait);
 
 // The block's dynamic shared memory.
 unsigned char* DynamicShared();

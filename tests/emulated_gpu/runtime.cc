@@ -243,15 +243,21 @@ cudaError_t emulated::LaunchKernel(const cudaLaunchConfig_t& config, const void*
   ::Enqueue(stream,
             {.work =
                  [=, shared = config.dynamicSmemBytes](Operation&, Nanoseconds begin) {
+                   // By kernel, once it has run: whether its threads wait for each other.
+                   static std::map<const void*, bool> waits;
+                   const auto known = waits.find(kernel);
+                   const bool may_wait = known == waits.end() || known->second;
+                   bool waited = false;
                    SetClock(begin);
                    gridDim = grid;
                    blockDim = threads;
                    for (unsigned y = 0; y < grid.y; ++y) {
                      for (unsigned x = 0; x < grid.x; ++x) {
                        blockIdx = {x, y, 0};
-                       RunBlock(threads.x, shared, thread);
+                       waited = RunBlock(threads.x, shared, thread, may_wait) || waited;
                      }
                    }
+                   waits[kernel] = waited;
                    return std::optional<Nanoseconds>(std::max<Nanoseconds>(Clock(), begin + kShortest));
                  }},
             cudaGraphNodeTypeKernel);
