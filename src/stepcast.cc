@@ -2,6 +2,7 @@
 
 #include "nlohmann/json.hpp"
 #include "src/base/diagnostic.h"
+#include "src/base/files_read.h"
 #include "src/cli/compare_command.h"
 #include "src/cli/explain_command.h"
 #include "src/cli/memory_command.h"
@@ -43,6 +44,7 @@ Failure FailureOf(const cli::Outcome& outcome) {
 template <typename Command, typename Options>
 Answer<std::string> Ask(Command command, Options& options) {
   options.json = true;
+  const FilesRead files;  // none of which an output may replace
   const cli::Outcome outcome = command(options);
   if (outcome.status == cli::kWrongInput || outcome.status == cli::kFailed) {
     return tl::unexpected(FailureOf(outcome));

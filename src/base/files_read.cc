@@ -24,6 +24,15 @@ FilesRead::FilesRead() : outer_(innermost) { innermost = this; }
 
 FilesRead::~FilesRead() { innermost = outer_; }
 
+std::vector<std::string> FilesRead::PathsOfThread() {
+  const FilesRead* outermost = innermost;
+  while (outermost != nullptr && outermost->outer_ != nullptr) outermost = outermost->outer_;
+  std::vector<std::string> paths;
+  if (outermost == nullptr) return paths;
+  for (const auto& [path, digest] : outermost->digests_) paths.push_back(path);
+  return paths;
+}
+
 void FilesRead::Note(const std::string& path, std::string_view content) {
   if (innermost == nullptr) return;
   const std::string digest = ContentDigest(content);

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepcast {
 
@@ -20,6 +21,9 @@ class FilesRead {
 
   // Path as it was opened, and digest of the content.
   const std::map<std::string, std::string>& digests() const { return digests_; }
+
+  // What was noted on this thread since its outermost FilesRead was made, as it was opened.
+  static std::vector<std::string> PathsOfThread();
 
   // For text_file.cc.
   static void Note(const std::string& path, std::string_view content);

@@ -11,7 +11,7 @@
 namespace stepcast::cli {
 
 // A file that an option names, if it does: a page, a trace, a document. It appears when it is
-// complete.
+// complete, and replaces no file that was read.
 class AskedFile {
  public:
   // Before the work, so that a folder that does not exist is noticed at once. An outcome is a
@@ -24,6 +24,7 @@ class AskedFile {
       const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put);
 
  private:
+  std::string path_;
   std::optional<report::OutputFile> file_;
 };
 

@@ -28,6 +28,7 @@
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
 #include "src/cli/output_failure.h"
+#include "src/cli/output_paths.h"
 #include "src/cli/stopwatch.h"
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
@@ -234,7 +235,9 @@ std::optional<Outcome> Unwritable(const std::string& path) {
 }
 
 std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::string& host) {
-  if (auto failed = Unwritable(OutputPath(options, host))) return failed;
+  const std::string output = OutputPath(options, host);
+  if (auto wrong = ReplacesInput(output)) return wrong;
+  if (auto failed = Unwritable(output)) return failed;
   return Unwritable(options.resume);
 }
 

@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
+#include "src/base/files_read.h"
 #include "src/cli/forecast_options.h"
 #include "src/cli/hardware_options.h"
 #include "src/cli/import_options.h"
@@ -281,6 +282,7 @@ Diagnostics WrongValues(const CLI::App& app) {
 }  // namespace
 
 Outcome RunCommandLine(std::vector<std::string> arguments) {
+  const FilesRead files;  // none of which an output may replace
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
     arguments.erase(arguments.begin());

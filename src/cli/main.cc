@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/replacement.h"
 #include "src/cli/command_line.h"
 #include "src/cli/kept_note.h"
 #include "src/cli/outcome.h"
@@ -25,6 +26,7 @@ namespace {
 extern "C" void StopAtSignal(int signal) {
   // Several ranks end together, and the cause of the signal may be another rank's death.
   if (runtime::Watch::TakeSignal(signal)) return;
+  SignalsHeldBack::LetFinish();
   report::RemoveUnfinishedFiles();
   constexpr std::string_view kLine = "\nstepcast: interrupted\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());

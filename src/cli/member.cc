@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/base/replacement.h"
 #include "src/base/time.h"
 #include "src/cli/kept_note.h"
 #include "src/report/output_file.h"
@@ -30,6 +31,7 @@ Diagnostic WrongOption(const char* code, const char* option, std::string message
 }  // namespace
 
 void SayAtTheEnd(int /*status*/, const std::string& sentence) {
+  SignalsHeldBack::LetFinish();
   report::RemoveUnfinishedFiles();
   if (sentence.empty()) return;
   const std::string line = fmt::format("stepcast: {}\n", sentence);

@@ -95,7 +95,10 @@ void AddEmit(CLI::App& command, EmitOptions& options) {
           .add_option("--emit", options.folder,
                       "Also write the plan into FOLDER: plan.json, files of the framework, scripts")
           ->type_name(kFolder);
-  command.add_flag("--force", options.force, "Replace the plan that FOLDER holds")->needs(folder);
+  command
+      .add_flag("--force", options.force,
+                "Replace the plan that FOLDER holds, if it holds nothing else")
+      ->needs(folder);
 }
 
 }  // namespace stepcast::cli

@@ -1,23 +1,53 @@
 #include "src/cli/output_paths.h"
 
+#include <limits.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/files_read.h"
 
 namespace stepcast::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
+// Of what is not there yet only an absolute path becomes canonical. Nothing where the working
+// folder is gone, say.
+std::optional<fs::path> Canonical(const std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  fs::path canonical = fs::weakly_canonical(whole, error);
+  if (error) return std::nullopt;
+  return canonical.has_filename() ? canonical : canonical.parent_path();
+}
+
 bool SameFile(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
-  // Of what is not there yet only an absolute path becomes canonical.
-  const fs::path whole_a = fs::weakly_canonical(fs::absolute(a), error);
-  if (error) return a == b;
-  const fs::path whole_b = fs::weakly_canonical(fs::absolute(b), error);
-  return error ? a == b : whole_a == whole_b;
+  const auto whole_a = Canonical(a);
+  const auto whole_b = Canonical(b);
+  return whole_a && whole_b ? *whole_a == *whole_b : a == b;
+}
+
+bool LiesIn(const std::string& file, const std::string& folder) {
+  const auto inner = Canonical(file);
+  const auto outer = Canonical(folder);
+  return inner && outer &&
+         std::mismatch(outer->begin(), outer->end(), inner->begin(), inner->end()).first ==
+             outer->end();
+}
+
+Outcome Replaces(const std::string& output, const std::string& input) {
+  return WrongInput(
+      {{"command.same-file",
+        {output, 0, 0},
+        fmt::format("this would replace a file that was read: {}", Quoted(input, "'", PATH_MAX)),
+        "name another to write to"}});
 }
 
 }  // namespace
@@ -41,6 +71,20 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
     }
   }
   return faults;
+}
+
+std::optional<Outcome> ReplacesInput(const std::string& path) {
+  for (const std::string& input : FilesRead::PathsOfThread()) {
+    if (SameFile(input, path)) return Replaces(path, input);
+  }
+  return std::nullopt;
+}
+
+std::optional<Outcome> ReplacesInputIn(const std::string& folder) {
+  for (const std::string& input : FilesRead::PathsOfThread()) {
+    if (LiesIn(input, folder)) return Replaces(folder, input);
+  }
+  return std::nullopt;
 }
 
 }  // namespace stepcast::cli

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/cli/outcome.h"
 
 // Files that a command writes, held to those that it reads: a slip of the shell's completion must
 // not replace a scenario by a page.
@@ -17,5 +19,10 @@ struct NamedPath {
 // An output that is an input, or another output. Two names of one file are one.
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
+
+// The file at `path`, or one below `folder`, was read on this thread since its FilesRead
+// (files_read.h) was made: an outcome if so. What a scenario names is known once it is loaded.
+std::optional<Outcome> ReplacesInput(const std::string& path);
+std::optional<Outcome> ReplacesInputIn(const std::string& folder);
 
 }  // namespace stepcast::cli

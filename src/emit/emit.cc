@@ -246,7 +246,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
   auto inputs = Inputs(scenario, source);
   if (!inputs) return tl::unexpected(std::move(inputs.error()));
   for (File& input : *inputs) {
-    const bool taken = input.name == "README.md" ||
+    const bool taken = input.name == "README.md" || input.name == kManifest ||
                        std::any_of(files.begin(), files.end(),
                                    [&](const File& file) { return file.name == input.name; });
     if (taken) {
@@ -265,6 +265,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
     return tl::unexpected(std::move(written.error()));
   }
   for (const File& file : files) emission.written.push_back(file.name);
+  emission.written.emplace_back(kManifest);
   return emission;
 }
 

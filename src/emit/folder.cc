@@ -2,19 +2,23 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/replacement.h"
 
 namespace stepcast::emit {
 namespace {
@@ -39,12 +43,84 @@ bool HoldsWorkingFolder(const std::string& path) {
   return false;
 }
 
+std::string Manifest(const std::vector<File>& files) {
+  std::set<std::string> names = {kManifest};
+  for (const File& file : files) {
+    names.insert(fs::path(file.name).lexically_normal().generic_string());
+  }
+  return fmt::format("{}\n", fmt::join(names, "\n"));
+}
+
+// The names in a folder's manifest, one a line. None where there is no such file.
+std::set<std::string> Listed(const fs::path& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(folder / kManifest, error))) return names;
+  std::ifstream in(folder / kManifest, std::ios::binary);
+  constexpr int kMost = 10'000;
+  for (std::string line; names.size() < kMost && std::getline(in, line);) names.insert(line);
+  return names;
+}
+
+bool HoldsListed(const std::string& folder, const std::set<std::string>& listed) {
+  const auto next = listed.lower_bound(folder + "/");
+  return next != listed.end() && next->starts_with(folder + "/");
+}
+
+// What the folder holds besides the listed files and their folders, by names relative to it.
+std::vector<std::string> NotListed(const fs::path& folder, const std::set<std::string>& listed,
+                                   std::error_code& error) {
+  std::vector<std::string> others;
+  // Links to folders are not entered.
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().lexically_relative(folder).generic_string();
+    const fs::file_status status = entry->symlink_status(error);
+    if (error) break;
+    if (fs::is_directory(status) && HoldsListed(name, listed)) continue;
+    if (fs::is_regular_file(status) && listed.contains(name)) continue;
+    if (fs::is_directory(status)) {
+      name += "/";
+      entry.disable_recursion_pending();
+    }
+    others.push_back(std::move(name));
+  }
+  std::sort(others.begin(), others.end());
+  return others;
+}
+
+// Removes what is listed and nothing else; whether the folder is gone with it.
+bool RemoveListed(const fs::path& folder, const std::set<std::string>& listed) {
+  std::error_code error;
+  if (!NotListed(folder, listed, error).empty() || error) return false;
+  std::vector<fs::path> folders = {folder};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    (entry.is_directory() && !entry.is_symlink() ? folders : files).push_back(entry.path());
+  }
+  // What is put there meanwhile stays, and with it its folder.
+  for (const fs::path& file : files) ::unlink(file.c_str());
+  for (auto each = folders.rbegin(); each != folders.rend(); ++each) ::rmdir(each->c_str());
+  return !fs::exists(folder, error);
+}
+
+std::string FirstOf(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", Quoted(names[i]));
+  }
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
 // What is in the way at `path`; nothing: it may be written.
 std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    const fs::path parent = fs::absolute(fs::path(path)).parent_path();
+    const fs::path parent = fs::absolute(fs::path(path), error).parent_path();
+    if (error) return Failure("find", path, error.value());
     if (fs::is_directory(parent, error)) return std::nullopt;
     return FolderFailure{{{"file.not-found",
                            {path, 0, 0},
@@ -72,11 +148,14 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
         path, fmt::format("the folder exists and is not empty: {}", Quoted(path, "'", PATH_MAX)),
         "name another folder, or replace the plan in this one with --force");
   }
-  if (!fs::exists(fs::path(path) / "plan.json", error)) {
-    return Exists(path,
-                  fmt::format("the folder holds no plan.json, so it is not replaced: {}",
-                              Quoted(path, "'", PATH_MAX)),
-                  "name another folder, or remove this one");
+  const std::vector<std::string> others = NotListed(path, Listed(path), error);
+  if (error) return Failure("read the folder", path, error.value());
+  if (!others.empty()) {
+    return Exists(
+        path,
+        fmt::format("the folder holds what is not of a plan, so it is not replaced: {}",
+                    FirstOf(others)),
+        fmt::format("name another folder, or move away what its {} does not list", kManifest));
   }
   return std::nullopt;
 }
@@ -105,24 +184,8 @@ std::optional<FolderFailure> WriteFile(const fs::path& path, const File& file) {
   return std::nullopt;
 }
 
-// Holds signals back, so that an interruption comes before the first file or after the last: what
-// is written takes a moment, and an unfinished folder must not stay.
-class SignalsHeldBack {
- public:
-  SignalsHeldBack() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsHeldBack(const SignalsHeldBack&) = delete;
-  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
-  ~SignalsHeldBack() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-// Removes a folder when it goes out of scope, unless it has become what was wanted.
+// Removes a folder of this process's own making when it goes out of scope, unless it has become
+// what was wanted.
 class Temporary {
  public:
   explicit Temporary(fs::path path) : path_(std::move(path)) {}
@@ -160,20 +223,28 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
   if (error) return tl::unexpected(Failure("find", path, error.value()));
   if (!target.has_filename()) target = target.parent_path();
 
-  std::string name =
-      (target.parent_path() / fmt::format(".{}.XXXXXX", target.filename().string())).string();
-  if (::mkdtemp(name.data()) == nullptr) {
+  std::string name;
+  do {
+    name = TemporaryName(target.string());
+  } while (::mkdir(name.c_str(), 0777) != 0 && errno == EEXIST);
+  if (!fs::is_directory(name, error)) {
     return tl::unexpected(Failure("make a folder beside", path, errno));
   }
   Temporary fresh{fs::path(name)};
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::chmod(name.c_str(), 0777 & ~mask);  // as mkdir would have made it
-  for (const File& file : files) {
+  std::set<fs::path> folders = {fresh.path()};
+  const auto write = [&](const File& file) -> std::optional<FolderFailure> {
     const fs::path place = fresh.path() / file.name;
     fs::create_directories(place.parent_path(), error);
-    if (error) return tl::unexpected(Failure("create", place.string(), error.value()));
-    if (auto fault = WriteFile(place, file)) return tl::unexpected(*std::move(fault));
+    if (error) return Failure("create", place.string(), error.value());
+    folders.insert(place.parent_path());
+    return WriteFile(place, file);
+  };
+  for (const File& file : files) {
+    if (auto fault = write(file)) return tl::unexpected(*std::move(fault));
+  }
+  if (auto fault = write({kManifest, Manifest(files)})) return tl::unexpected(*std::move(fault));
+  for (const fs::path& folder : folders) {
+    if (!SyncFolder(folder.string())) return tl::unexpected(Failure("write", path, errno));
   }
 
   // An empty folder gives way to a rename, a full one is moved aside first.
@@ -186,9 +257,17 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     if (::renameat2(AT_FDCWD, name.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
       return tl::unexpected(Failure("replace", path, errno));
     }
-    return {};  // what lies under the temporary name now is the plan before
+    // What lies under the temporary name now is the plan before.
+    fresh.Keep();
+    if (!RemoveListed(name, Listed(name))) {
+      return tl::unexpected(FolderFailure{
+          {}, fmt::format("the plan before could not be removed and lies in '{}' now", name)});
+    }
   }
   fresh.Keep();
+  if (!SyncFolder(target.parent_path().string())) {
+    return tl::unexpected(Failure("write", path, errno));
+  }
   return {};
 }
 

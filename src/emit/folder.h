@@ -21,9 +21,12 @@ struct FolderFailure {
   std::string reason;
 };
 
-// Writes the files into a new folder at `path`, all or none: they are written beside it and renamed
-// when they are complete. A folder that exists is in the way, unless it is empty; with `force`
-// one that holds a plan (plan.json) is replaced as a whole.
+// Names the files of a folder that WriteFolder wrote, itself among them, one a line.
+inline constexpr const char* kManifest = "MANIFEST";
+
+// Writes the files and a manifest of them into a new folder at `path`, all or none: they are
+// written beside it and renamed when they are complete. A folder that exists is in the way, unless
+// it is empty; with `force` one is replaced that holds nothing but what its manifest lists.
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 

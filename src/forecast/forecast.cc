@@ -319,8 +319,7 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted wanted) {
   PreparedProgram& prepared = workspace_->programs.Of(scenario);
   const Program& program = prepared.program;
-  auto priced =
-      workspace_->prices.Price(program, scenario, prepared.changed_kernels(), prepared.prices);
+  auto priced = workspace_->prices.Price(program, scenario, nullptr, prepared.prices);
   if (!priced) return tl::unexpected(std::move(priced.error()));
   const cost::Prices* const prices = &prepared.prices.prices;
   if (auto checked = CheckClock(scenario, program, *prices, prepared.counts); !checked) {
@@ -329,12 +328,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   auto ranks = RanksOf(scenario, program, *prices);
   if (!ranks) return tl::unexpected(ranks.error());
   if (!ranks->carriage) {
-    if (prepared.has_schedule) {
-      prepared.schedule.Reprice(program, *prices);
-    } else {
-      prepared.schedule.Build(program, *prices);
-      prepared.has_schedule = true;
-    }
+    prepared.schedule.Build(program, *prices);
     ranks->classes.front().schedule = &prepared.schedule;
   }
   const bool barrier = scenario.plan.training.step_barrier;
@@ -415,17 +409,11 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   const bool expandable = scenario.plan.software.expandable_segments;
   const auto plan_of_memory = [&]() -> MemoryPlan& {
     if (!prepared.memory) {
-      std::vector<std::uint64_t> likeness;
-      if (prepared.sizes.complete()) {
-        likeness = prepared.sizes.LikenessOfBuffers(program.buffers.size());
-      }
-      prepared.memory.emplace(program, workspace_->courses, likeness);
+      prepared.memory.emplace(program, workspace_->courses, std::vector<std::uint64_t>());
     }
     return *prepared.memory;
   };
   const auto untimed_peak = [&](Bytes capacity) {
-    std::optional<PreparedProgram::Peak>& last = prepared.peak;
-    if (last && last->steps == steps && last->capacity == capacity) return last->peak;
     MemoryPlan& plan = plan_of_memory();
     std::optional<MemoryPeak> peak;
     if (IsTextbook(scenario)) {
@@ -435,7 +423,6 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
       if (!expandable) peak = plan.Of(program, steps, capacity);
       if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
     }
-    if (!prepared.sized_by_ranks) last = {.steps = steps, .capacity = capacity, .peak = *peak};
     return *peak;
   };
   const auto peak_of = [&, run = timeline](Bytes capacity) {
@@ -456,8 +443,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
                     : PeakOf(program, replayed, capacity, expandable, known);
   };
   SummariseMemory(program, scenario, peak_of, forecast);
-  if (!prepared.flops) prepared.flops = FlopsOf(scenario, *prepared.works);
-  FillThroughput(scenario, *prepared.flops, forecast);
+  FillThroughput(scenario, FlopsOf(scenario, *prepared.works), forecast);
   return forecast;
 }
 

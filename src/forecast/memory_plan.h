@@ -28,8 +28,8 @@ namespace stepcast::forecast {
 class MemoryPlan {
  public:
   // `courses` may be shared by plans, and outlives this one. `likeness`: by buffer; those that have
-  // the same one, and the same size and padding here, have so in all programs
-  // (lowering::ProgramSizes). Empty: that is not known.
+  // the same one, and the same size and padding here, have so in all programs. Empty: that is not
+  // known.
   MemoryPlan(const program::Program& program, PoolCourses& courses,
              std::span<const std::uint64_t> likeness = {});
 

@@ -193,14 +193,12 @@ class Fsdp1 final : public Technique {
       if (u.flat.elements == 0) continue;
       if (original) {
         for (const ShardPart& part : PartsOf(u.flat, fullest)) {
-          u.state.updated.push_back(
-              {.tensor = part.tensor, .elements = part.elements, .whole = part.elements});
+          u.state.updated.push_back({.tensor = part.tensor, .elements = part.elements});
         }
       } else {
         // The root's flat parameter is registered before those of the modules in it.
         const int first = &u == Root() ? -1 : u.flat.tensors.front().tensor;
-        u.state.updated.push_back(
-            {.tensor = first, .elements = u.flat.shard, .whole = u.flat.elements});
+        u.state.updated.push_back({.tensor = first, .elements = u.flat.shard});
       }
       tensors += static_cast<std::int64_t>(u.state.updated.size());
     }

@@ -2,18 +2,20 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/replacement.h"
 
 namespace stepcast::report {
 namespace {
@@ -49,28 +51,99 @@ std::string Failure(const char* doing, const std::string& path, int error) {
   return fmt::format("cannot {} '{}': {}", doing, path, std::strerror(error));
 }
 
-// Holds signals back, so that a handler never runs between the birth of a file and its entry in
-// the list.
-class SignalsHeldBack {
- public:
-  SignalsHeldBack() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsHeldBack() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeldBack(const SignalsHeldBack&) = delete;
-  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+constexpr const char* kAnothers = "it belongs to another user";
 
- private:
-  sigset_t before_;
+std::string Refusal(const std::string& path, const char* reason) {
+  return fmt::format("cannot write '{}': {}", path, reason);
+}
+
+// Links, pipes and devices that are the caller's own or the system's. Those of another user lead
+// where that user wants; in a folder that all may write to, /tmp say, anybody can put one. The
+// system's user owns "/": not the number 0 in a container's user namespace.
+bool IsTrusted(const struct stat& status) {
+  struct stat root = {};
+  return status.st_uid == ::geteuid() || status.st_uid == 0 ||
+         (::stat("/", &root) == 0 && status.st_uid == root.st_uid);
+}
+
+// The process's own open descriptor that a link stands for: 1 for /proc/self/fd/1.
+std::optional<int> DescriptorOf(const std::string& link) {
+  const std::filesystem::path path(link);
+  std::error_code error;
+  if (!std::filesystem::equivalent(path.parent_path(), "/proc/self/fd", error)) return std::nullopt;
+  const std::string name = path.filename().string();
+  int number = 0;
+  const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (fault != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+// Where a path leads: to a name that may not exist yet.
+struct Destination {
+  std::string path;
+  std::optional<struct stat> status;  // of what is there
+  std::optional<int> descriptor;      // the path means this one, which is open
 };
 
-// The permissions that an ordinary new file gets; mkstemp gives fewer.
-mode_t OrdinaryMode() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return 0666 & ~mask;
+tl::expected<Destination, std::string> Follow(const std::string& path) {
+  Destination destination;
+  destination.path = path;
+  std::string& at = destination.path;
+  constexpr int kMostLinks = 40;  // as in Linux
+  for (int links = 0; links <= kMostLinks; ++links) {
+    struct stat status = {};
+    if (::lstat(at.c_str(), &status) != 0) {
+      if (errno == ENOENT) return destination;
+      return tl::unexpected(Failure("write", path, errno));
+    }
+    destination.status = status;
+    if (!S_ISLNK(status.st_mode)) return destination;
+    if (!IsTrusted(status)) return tl::unexpected(Refusal(path, kAnothers));
+    destination.descriptor = DescriptorOf(at);
+    if (destination.descriptor) return destination;
+    std::error_code error;
+    const std::filesystem::path next = std::filesystem::read_symlink(at, error);
+    if (error) return tl::unexpected(Failure("write", path, error.value()));
+    at = (std::filesystem::path(at).parent_path() / next).string();
+    destination.status.reset();
+  }
+  return tl::unexpected(Failure("write", path, ELOOP));
+}
+
+// Opens what cannot be replaced.
+tl::expected<int, std::string> OpenInPlace(const std::string& path,
+                                           const Destination& destination) {
+  if (destination.descriptor) {
+    // Its twin writes on from where it is, in the middle of a file, too.
+    const int twin = ::fcntl(*destination.descriptor, F_DUPFD_CLOEXEC, 0);
+    if (twin < 0) return tl::unexpected(Failure("write", path, errno));
+    return twin;
+  }
+  const struct stat& expected = *destination.status;
+  if (S_ISDIR(expected.st_mode)) return tl::unexpected(Failure("write", path, EISDIR));
+  if (S_ISBLK(expected.st_mode)) return tl::unexpected(Refusal(path, "it is a disk"));
+  if (!IsTrusted(expected)) return tl::unexpected(Refusal(path, kAnothers));
+  const int descriptor = ::open(destination.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return tl::unexpected(Failure("write", path, errno));
+  struct stat opened = {};
+  if (::fstat(descriptor, &opened) != 0 || opened.st_dev != expected.st_dev ||
+      opened.st_ino != expected.st_ino) {
+    ::close(descriptor);
+    return tl::unexpected(Refusal(path, "it was replaced just now"));
+  }
+  return descriptor;
+}
+
+// Permissions of the caller's own file that is replaced, neither set-user-id nor its like. Its
+// group's hold only where the new file can have the same group.
+bool TakeOver(const struct stat& replaced, int descriptor) {
+  mode_t mode = replaced.st_mode & 0777;
+  struct stat made = {};
+  if (::fstat(descriptor, &made) != 0) return false;
+  if (made.st_gid != replaced.st_gid && ::fchown(descriptor, -1, replaced.st_gid) != 0) {
+    mode &= ~static_cast<mode_t>(S_IRWXG) | (mode & S_IRWXO) << 3;
+  }
+  return ::fchmod(descriptor, mode) == 0;
 }
 
 }  // namespace
@@ -98,34 +171,39 @@ OutputFile::~OutputFile() {
 
 tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path) {
   if (path.empty()) return tl::unexpected(std::string("the name of the output file is empty"));
-  std::string target = path;
-  struct stat status = {};
-  mode_t mode = OrdinaryMode();
-  if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return tl::unexpected(Failure("write", path, EISDIR));
-    if (!S_ISREG(status.st_mode)) {
-      const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-      if (descriptor < 0) return tl::unexpected(Failure("write", path, errno));
-      return OutputFile(path, path, "", descriptor, -1);
-    }
-    if (::access(path.c_str(), W_OK) != 0) return tl::unexpected(Failure("write", path, errno));
-    mode = status.st_mode & 07777;
-    char* const real = ::realpath(path.c_str(), nullptr);
-    if (real == nullptr) return tl::unexpected(Failure("write", path, errno));
-    target = real;
-    std::free(real);
+  auto destination = Follow(path);
+  if (!destination) return tl::unexpected(std::move(destination.error()));
+  const std::string& target = destination->path;
+  const auto& replaced = destination->status;
+  if (replaced && (destination->descriptor || !S_ISREG(replaced->st_mode))) {
+    const auto descriptor = OpenInPlace(path, *destination);
+    if (!descriptor) return tl::unexpected(descriptor.error());
+    return OutputFile(path, path, "", *descriptor, -1);
   }
-  const std::filesystem::path file(target);
-  if (!file.has_filename()) return tl::unexpected(Failure("write", path, EISDIR));
-  std::string temporary =
-      (file.parent_path() / fmt::format(".{}.XXXXXX", file.filename().string())).string();
+  if (replaced && ::access(target.c_str(), W_OK) != 0) {
+    return tl::unexpected(Failure("write", path, errno));
+  }
+  if (!std::filesystem::path(target).has_filename()) {
+    return tl::unexpected(Failure("write", path, EISDIR));
+  }
+  // Permissions of another user's file are not handed down.
+  const bool own = replaced && replaced->st_uid == ::geteuid();
   const SignalsHeldBack held_back;
-  const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
+  std::string temporary;
+  int descriptor = -1;
+  do {
+    temporary = TemporaryName(target);
+    descriptor =
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, own ? 0600 : 0666);
+  } while (descriptor < 0 && errno == EEXIST);
   if (descriptor < 0) return tl::unexpected(Failure("create", path, errno));
   // A relative name would mean another file to a handler that runs after a change of folder.
-  const std::string absolute = std::filesystem::absolute(temporary).string();
-  OutputFile result(path, target, temporary, descriptor, TakeSlot(absolute));
-  if (::fchmod(descriptor, mode) != 0) return tl::unexpected(Failure("create", path, errno));
+  std::error_code error;
+  const std::string absolute = std::filesystem::absolute(temporary, error).string();
+  OutputFile result(path, target, temporary, descriptor, TakeSlot(error ? temporary : absolute));
+  if (own && !TakeOver(*replaced, descriptor)) {
+    return tl::unexpected(Failure("create", path, errno));
+  }
   return result;
 }
 
@@ -142,6 +220,10 @@ tl::expected<void, std::string> OutputFile::Write(std::string_view bytes) {
 }
 
 tl::expected<void, std::string> OutputFile::Commit() {
+  // After a power failure the name stands for the old file or the whole new one.
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0 && errno != EINVAL) {
+    return tl::unexpected(Failure("write", path_, errno));
+  }
   // A full disk of a network file system may only tell when the file is closed.
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) return tl::unexpected(Failure("write", path_, errno));
@@ -151,6 +233,9 @@ tl::expected<void, std::string> OutputFile::Commit() {
   }
   temporary_.clear();
   GiveSlotBack(std::exchange(slot_, -1));
+  if (!SyncFolder(std::filesystem::path(target_).parent_path().string())) {
+    return tl::unexpected(Failure("write", path_, errno));
+  }
   return {};
 }
 

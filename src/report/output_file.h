@@ -13,6 +13,10 @@ namespace stepcast::report {
 // did: its target is replaced. What is not a regular file (a pipe, /dev/stdout) is written
 // directly, because it cannot be replaced.
 //
+// A file that replaces one of the caller's own keeps its permissions and group, but for
+// set-user-id, set-group-id and the sticky bit; any other gets those of a new file. Links, pipes
+// and devices of another user than the caller or root are refused, and so are disks.
+//
 // Errors are a sentence that names the file and the system's reason. After an error the file can
 // only be destroyed.
 class OutputFile {

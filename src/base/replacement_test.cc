@@ -1,0 +1,73 @@
+#include "src/base/replacement.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stepcast {
+namespace {
+
+TEST(TemporaryNameTest, IsHiddenBesideItsTarget) {
+  EXPECT_THAT(TemporaryName("/a/b.json"), testing::MatchesRegex("/a/\\.b\\.json\\.[0-9a-f]+"));
+  EXPECT_THAT(TemporaryName("b.json"), testing::MatchesRegex("\\.b\\.json\\.[0-9a-f]+"));
+  EXPECT_NE(TemporaryName("b.json"), TemporaryName("b.json"));
+}
+
+TEST(SyncFolderTest, TellsWhatCannotBe) {
+  EXPECT_TRUE(SyncFolder(testing::TempDir()));
+  EXPECT_TRUE(SyncFolder(""));
+  EXPECT_FALSE(SyncFolder("/none/of/these"));
+}
+
+// In a process of its own, which ends by a signal while another thread makes two files: the status
+// tells how many there were.
+int FilesAtTheEnd(const std::string& folder) {
+  static std::atomic<bool> begun;
+  static std::string path;
+  path = folder;
+  begun = false;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGINT, [](int) {
+      SignalsHeldBack::LetFinish();
+      int files = 0;
+      for (const char* name : {"/one", "/two"}) {
+        if (::access((path + name).c_str(), F_OK) == 0) ++files;
+      }
+      ::_exit(files);
+    });
+    std::thread writer([] {
+      const SignalsHeldBack held_back;
+      ::close(::open((path + "/one").c_str(), O_CREAT | O_WRONLY, 0600));
+      begun = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      ::close(::open((path + "/two").c_str(), O_CREAT | O_WRONLY, 0600));
+    });
+    while (!begun) std::this_thread::yield();
+    ::kill(::getpid(), SIGINT);
+    writer.join();
+    ::_exit(99);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(SignalsHeldBackTest, AnotherThreadsSignalWaitsUntilBothFilesAreThere) {
+  std::string folder = testing::TempDir() + "/held.XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  EXPECT_EQ(FilesAtTheEnd(folder), 2);
+}
+
+}  // namespace
+}  // namespace stepcast
