@@ -166,15 +166,14 @@ calibration::Curve Calibrator::CurveOf(const std::string& part, const std::strin
   return curve;
 }
 
-// The same work again and again through the calibration: what it takes should not change. A product,
-// because clocks change its time, and that of memory traffic hardly.
+// The same work again and again through the calibration: what it takes should not change. A
+// product, because clocks change its time, and that of memory traffic hardly.
 Attempt<void> Calibrator::MeasureReference() {
   const std::string key = fmt::format("the reference kernel, time {}", reference_.size() + 1);
   Repetition repetition = effort_.kernels;
   repetition.uncertainty = 0.01;
-  const auto summary = session_.Measure(
-      {key}, repetition, Time(),
-      [&](const std::vector<std::size_t>&) {
+  const auto summary =
+      session_.Measure({key}, repetition, Time(), [&](const std::vector<std::size_t>&) {
         constexpr std::int64_t kSize = 512;  // what a host multiplies in milliseconds
         return KernelBenchmark({Product(Types().back(), kSize, kSize, kSize)}, 10);
       });
@@ -188,10 +187,10 @@ Attempt<void> Calibrator::MeasureLaunch() {
   std::vector<std::string> keys = {"kernel start", "kernel issue"};
   const bool communicates = ranks() > 1;
   if (communicates) keys.emplace_back("collective issue");
-  const auto summaries = session_.Measure(keys, effort_.kernels, Time(),
-                                          [&](const std::vector<std::size_t>& wanted) {
-                                            return Reordered(LaunchBenchmark(all), wanted);
-                                          });
+  const auto summaries =
+      session_.Measure(keys, effort_.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
+        return Reordered(LaunchBenchmark(all), wanted);
+      });
   if (!summaries) return tl::unexpected(summaries.error());
   kernels().start_latency = RoundedTime((*summaries)[0].median);
   kernels().launch = RoundedTime((*summaries)[1].median);
@@ -297,8 +296,7 @@ Attempt<void> Calibrator::MeasureSustainedClock() {
   constexpr double kSeconds = 12;
   const DataType type = Types().back();
   const auto measure = [&](const char* what, int repetitions) {
-    const Repetition once{
-        .least = 1, .most = 1, .uncertainty = 1, .limit = Seconds(30)};
+    const Repetition once{.least = 1, .most = 1, .uncertainty = 1, .limit = Seconds(30)};
     return session_.Measure({what}, once, Time(), [&](const std::vector<std::size_t>&) {
       return KernelBenchmark({Product(type, kSize, kSize, kSize)}, repetitions);
     });
@@ -314,8 +312,9 @@ Attempt<void> Calibrator::MeasureSustainedClock() {
   kernels().power = {.idle = std::round(*idle),
                      .products = std::round((*limit - *idle) / std::pow(clock, 3))};
   outcome_.profile.provenance.emplace_back(
-      "sustained_clock", fmt::format("{:.3f} of that of a few products, after {:.0f} s at up to {} W",
-                                     clock, kSeconds, *limit));
+      "sustained_clock",
+      fmt::format("{:.3f} of that of a few products, after {:.0f} s at up to {} W", clock, kSeconds,
+                  *limit));
   return {};
 }
 

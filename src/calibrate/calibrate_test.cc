@@ -311,7 +311,8 @@ TEST(CalibrateTest, TheClockThatProductsHoldIsMeasured) {
   EXPECT_EQ(power.idle, 100);
   EXPECT_NEAR(std::cbrt((700 - power.idle) / power.products), 0.8, 0.001);
   std::string provenance;
-  for (const auto& [key, value] : outcome->profile.provenance) provenance += key + ": " + value + "\n";
+  for (const auto& [key, value] : outcome->profile.provenance)
+    provenance += key + ": " + value + "\n";
   EXPECT_NE(provenance.find("device_before: 1980 MHz, 100 of 700 W, 40 C, slowed by: it"),
             std::string::npos)
       << provenance;

@@ -208,8 +208,8 @@ struct Calibration {
 
 // Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of
 // matrix products of types that have no surface, of attention and of the memory. Returns the keys
-// that were filled in; times of start and launch are never among them, but that of collectives where
-// one rank alone was measured.
+// that were filled in; times of start and launch are never among them, but that of collectives
+// where one rank alone was measured.
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

@@ -53,9 +53,9 @@ MeasuredTime Sustained(MeasuredTime measured, std::int64_t flops,
                          static_cast<double>(surface.n.back()) *
                          static_cast<double>(surface.k.back()) / surface.times.back().seconds();
   const double rate = static_cast<double>(flops) / measured.time.seconds();
-  const double clock =
-      SustainedClock({.idle = power.idle, .products = power.products * std::min(1.0, rate / largest)},
-                     setting.gpu.power_limit);
+  const double clock = SustainedClock(
+      {.idle = power.idle, .products = power.products * std::min(1.0, rate / largest)},
+      setting.gpu.power_limit);
   if (clock < 1) {
     measured.time = Picoseconds(static_cast<std::int64_t>(
         std::ceil(static_cast<double>(measured.time.picoseconds()) / clock)));

@@ -68,8 +68,7 @@ TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
   calibration::KernelCosts costs = costs_;
   costs.start_latency = Time();
   costs.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
-      .m = {1024, 4096}, .n = {4096}, .k = {4096},
-      .times = {Milliseconds(2), Milliseconds(2)}};
+      .m = {1024, 4096}, .n = {4096}, .k = {4096}, .times = {Milliseconds(2), Milliseconds(2)}};
   const auto time = [&](std::int64_t m) {
     const Kernel kernel{.name = "q_proj",
                         .kind = KernelKind::kGemm,

@@ -1,6 +1,8 @@
 // What src/runtime/cuda does that a GPU would not show: how often it calls, in which order, and
 // what becomes of a call that fails. On emulated GPUs, so nothing here says how fast a GPU is.
 
+#include "src/runtime/cuda/backend.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "src/program/test_program.h"
-#include "src/runtime/cuda/backend.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/thread_job.h"
 #include "tests/emulated_gpu/emulation.h"
@@ -36,10 +37,8 @@ program::Program EveryKind(const std::vector<int>& group, int moves) {
   const Index there = program.AddEvent("there");
   const Index back = program.AddEvent("back");
   const Index kernel = program.AddKernel("kernel");
-  program.program().kernels[kernel] = {.name = "kernel",
-                                       .kind = KernelKind::kMemoryBound,
-                                       .read = KiB(80),
-                                       .written = KiB(80)};
+  program.program().kernels[kernel] = {
+      .name = "kernel", .kind = KernelKind::kMemoryBound, .read = KiB(80), .written = KiB(80)};
   program.program().kernels.push_back({.name = "product",
                                        .kind = KernelKind::kGemm,
                                        .data_type = DataType::kBf16,
@@ -71,9 +70,13 @@ program::Program EveryKind(const std::vector<int>& group, int moves) {
                         .target = at(two, 0),
                         .source = at(two, 0),
                         .elements = 1000});
-  effects[8] = {{.kind = EffectKind::kSquares, .target = at(three, 8000), .source = at(two, 0),
+  effects[8] = {{.kind = EffectKind::kSquares,
+                 .target = at(three, 8000),
+                 .source = at(two, 0),
                  .elements = 1000},
-                {.kind = EffectKind::kClip, .target = at(two, 0), .source = at(three, 8000),
+                {.kind = EffectKind::kClip,
+                 .target = at(two, 0),
+                 .source = at(three, 8000),
                  .elements = 1000},
                 {.kind = EffectKind::kUpdate,
                  .target = at(one, 0),

@@ -226,7 +226,9 @@ const void* ShareInWarp(const void* bytes, std::size_t size) {
 }
 
 void CopyLater(void* to, const void* from, bool present) {
-  const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+  const auto aligned = [](const void* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
+  };
   if (!aligned(to) || !aligned(from)) Die("a copy of 16 bytes is not aligned to 16 bytes");
   block->threads[block->current].copies.push_back({to, from, present});
 }

@@ -55,7 +55,7 @@ struct ncclComm {
 
 namespace {
 
-#define EMULATED_CALL(failure)                        \
+#define EMULATED_CALL(failure)                          \
   const std::scoped_lock lock(Schedule::Get().mutex()); \
   if (emulated::CallFails(__func__)) return failure
 
@@ -186,13 +186,12 @@ thread_local Group group;
 void Begin(const Group::Call& call) {
   const auto clique = call.communicator->clique;
   if (call.communicator->gpu != emulated::CurrentGpu()) Die("a collective on another GPU");
-  emulated::Enqueue(call.stream,
-                    {.work =
-                         [clique, rank = call.communicator->rank, parts = call.parts](
-                             Operation& self, Nanoseconds begin) {
-                           return Arrive(clique, rank, parts, self, begin);
-                         },
-                     .collective = true});
+  emulated::Enqueue(call.stream, {.work =
+                                      [clique, rank = call.communicator->rank, parts = call.parts](
+                                          Operation& self, Nanoseconds begin) {
+                                        return Arrive(clique, rank, parts, self, begin);
+                                      },
+                                  .collective = true});
 }
 
 ncclResult_t Call(const Part& part, ncclComm_t communicator, cudaStream_t stream) {

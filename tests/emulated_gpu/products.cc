@@ -32,7 +32,7 @@ namespace {
 
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
-#define EMULATED_CALL(failure)                        \
+#define EMULATED_CALL(failure)                          \
   const std::scoped_lock lock(Schedule::Get().mutex()); \
   if (emulated::CallFails(__func__)) return failure
 
@@ -43,7 +43,8 @@ std::int64_t SizeOf(cudaDataType_t type) {
 float OfFp8(std::uint8_t bits) {
   const int exponent = bits >> 3 & 15;
   const float fraction = static_cast<float>(bits & 7) / 8;
-  const float size = exponent == 0 ? std::ldexp(fraction, -6) : std::ldexp(1 + fraction, exponent - 7);
+  const float size =
+      exponent == 0 ? std::ldexp(fraction, -6) : std::ldexp(1 + fraction, exponent - 7);
   return (bits & 0x80) != 0 ? -size : size;
 }
 
@@ -112,8 +113,8 @@ void Multiply(const cublasLtMatmulDescOpaque_t& operation, float alpha, const st
         }
       }
       for (std::int64_t row = 0; row < d_layout.rows; ++row) {
-        std::byte* at = d + (which * d_layout.stride + column * d_layout.ahead + row) *
-                                SizeOf(d_layout.type);
+        std::byte* at =
+            d + (which * d_layout.stride + column * d_layout.ahead + row) * SizeOf(d_layout.type);
         float value = alpha * sums[static_cast<std::size_t>(row)];
         if (beta != 0) value += beta * Load(d_layout.type, at);
         Store(d_layout.type, value, at);
@@ -199,11 +200,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t* results,
-    int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* found) {
   EMULATED_CALL(CUBLAS_STATUS_EXECUTION_FAILED);
   *found = 0;
   if (a->type == CUDA_R_8F_E4M3) {
@@ -232,8 +234,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   EMULATED_CALL(CUBLAS_STATUS_EXECUTION_FAILED);
   if (handle->gpu != emulated::CurrentGpu()) emulated::Die("a product on another GPU's handle");
   if (c != d) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (reinterpret_cast<std::uintptr_t>(d) % algo->data[0] != 0 ||
-      workspace_size < algo->data[1] || workspace == nullptr) {
+  if (reinterpret_cast<std::uintptr_t>(d) % algo->data[0] != 0 || workspace_size < algo->data[1] ||
+      workspace == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   emulated::Load(handle->gpu, "product of " + std::to_string(d_layout->rows) + " x " +
@@ -241,16 +243,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                                   std::to_string(a_layout->type) + ", " +
                                   std::to_string(d_layout->type));
   emulated::Enqueue(
-      stream, {.work = [=, operation = *operation, alpha = *static_cast<const float*>(alpha),
-                        beta = *static_cast<const float*>(beta), a_layout = *a_layout,
-                        b_layout = *b_layout, d_layout = *d_layout](emulated::Operation&, Nanoseconds begin) {
+      stream,
+      {.work = [=, operation = *operation, alpha = *static_cast<const float*>(alpha),
+                beta = *static_cast<const float*>(beta), a_layout = *a_layout, b_layout = *b_layout,
+                d_layout = *d_layout](emulated::Operation&, Nanoseconds begin) {
         Multiply(operation, alpha, static_cast<const std::byte*>(a), a_layout,
                  static_cast<const std::byte*>(b), b_layout, beta, static_cast<std::byte*>(d),
                  d_layout);
         // 400 TFLOP/s.
-        const double products = static_cast<double>(d_layout.batch) * static_cast<double>(d_layout.rows) *
-                                static_cast<double>(d_layout.columns) *
-                                static_cast<double>(operation.turn_a ? a_layout.rows : a_layout.columns);
+        const double products =
+            static_cast<double>(d_layout.batch) * static_cast<double>(d_layout.rows) *
+            static_cast<double>(d_layout.columns) *
+            static_cast<double>(operation.turn_a ? a_layout.rows : a_layout.columns);
         return std::optional(begin + 3000 + static_cast<Nanoseconds>(2 * products / 4e5));
       }});
   return CUBLAS_STATUS_SUCCESS;

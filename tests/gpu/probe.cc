@@ -85,8 +85,8 @@ class Probe {
         Must(cudaStreamSynchronize(stream_), "running tiny kernels");
         apart = whole_.Microseconds() / kKernels;
       }
-      std::printf("tiny kernels, %d events each %5.2f us apart on the GPU, %.2f us to issue\n", each,
-                  apart, issue);
+      std::printf("tiny kernels, %d events each %5.2f us apart on the GPU, %.2f us to issue\n",
+                  each, apart, issue);
     }
     Must(Spin(Milliseconds(5), nullptr, stream_), "waiting");
     Must(cudaEventRecord(whole_.end, stream_), "timing");
@@ -105,10 +105,12 @@ class Probe {
       const double warm = Rate(cube, 0, 20, 0);
       const double cold = Rate(cube, 0, 20, kArena / 8);
       double best = cold;
-      for (int a = 1; a < cube.algorithms(); ++a) best = std::max(best, Rate(cube, a, 10, kArena / 8));
-      std::printf("%5lld^3 bf16  same operands %4.0f, others each time %4.0f TFLOP/s; best of %d "
-                  "algorithms %4.0f\n",
-                  static_cast<long long>(size), warm, cold, cube.algorithms(), best);
+      for (int a = 1; a < cube.algorithms(); ++a)
+        best = std::max(best, Rate(cube, a, 10, kArena / 8));
+      std::printf(
+          "%5lld^3 bf16  same operands %4.0f, others each time %4.0f TFLOP/s; best of %d "
+          "algorithms %4.0f\n",
+          static_cast<long long>(size), warm, cold, cube.algorithms(), best);
     }
     Cube cube(*this, 8192);
     std::printf("8192^3 bf16, TFLOP/s second by second:");
@@ -172,9 +174,8 @@ class Probe {
       cublasLtMatmulPreference_t preference = nullptr;
       const std::uint64_t workspace = kWorkspace;
       Must(cublasLtMatmulPreferenceCreate(&preference), "a product");
-      Must(cublasLtMatmulPreferenceSetAttribute(preference,
-                                                CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                &workspace, sizeof workspace),
+      Must(cublasLtMatmulPreferenceSetAttribute(
+               preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
            "a product");
       constexpr int kMost = 8;
       found_.resize(kMost);
@@ -191,11 +192,12 @@ class Probe {
       const float scale = 1e-4f;
       const float keep = 0;
       const std::byte* first = probe_.input_ + at;
-      Must(cublasLtMatmul(probe_.handle_, operation_, &scale, first, layout_,
-                          first + 2 * size_ * size_, layout_, &keep, probe_.output_, layout_,
-                          probe_.output_, layout_, &found_[static_cast<std::size_t>(algorithm)].algo,
-                          probe_.workspace_, kWorkspace, probe_.stream_),
-           "multiplying");
+      Must(
+          cublasLtMatmul(probe_.handle_, operation_, &scale, first, layout_,
+                         first + 2 * size_ * size_, layout_, &keep, probe_.output_, layout_,
+                         probe_.output_, layout_, &found_[static_cast<std::size_t>(algorithm)].algo,
+                         probe_.workspace_, kWorkspace, probe_.stream_),
+          "multiplying");
     }
 
    private:

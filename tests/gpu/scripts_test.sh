@@ -25,8 +25,8 @@ bash -n "$here/run" || wrong "tests/gpu/run is no shell script"
 # What would be done, in which order and within which limits; nothing is made on the way.
 plan=$("$here/run" --plan "$output/report" 2>&1) || wrong "tests/gpu/run --plan fails: $plan"
 if [ -e "$output/report" ]; then wrong "a plan makes a folder"; fi
-order=$(awk '{print $4}' <<<"$plan" | paste -sd ' ')
-case " $order " in
+order=$(awk '{print " " $4 " "}' <<<"$plan" | paste -sd '')
+case $order in
   *" probe "*" kernels_test "*" calibrate "*" validate-accumulation "*" check-gpt2 "*\
 " graph-accumulation "*" pytorch-eager "*" calibrate-thorough "*" memcheck "*" pytorch-compiled "*) ;;
   *) wrong "another order than of what is worth most: $order" ;;

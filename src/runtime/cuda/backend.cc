@@ -72,8 +72,9 @@ class CudaBackend final : public Backend {
       const auto known = ordinals_.find(place.rank);
       if (known != ordinals_.end()) return known->second;
     }
-    const int ordinal =
-        place.local_rank < MaxLocalRanks() ? place.local_rank : MaxLocalRanks() == 1 ? 0 : -1;
+    const int ordinal = place.local_rank < MaxLocalRanks() ? place.local_rank
+                        : MaxLocalRanks() == 1             ? 0
+                                                           : -1;
     const std::string bus =
         ordinal < 0 ? "" : inventory_.devices[static_cast<std::size_t>(ordinal)].bus;
     auto gathered = job.Gather(fmt::format("{} {}", place.node, bus));
@@ -90,10 +91,10 @@ class CudaBackend final : public Backend {
     auto lacking = job.Broadcast(std::move(told));
     if (!lacking) return tl::make_unexpected(std::move(lacking).error());
     if (!lacking->empty()) {
-      return tl::make_unexpected(
-          Failure{fmt::format("every rank needs a GPU of its own: rank {} has none; {} has {} ranks "
-                              "and {} GPUs that this process may use",
-                              *lacking, place.host, place.local_ranks, MaxLocalRanks())});
+      return tl::make_unexpected(Failure{
+          fmt::format("every rank needs a GPU of its own: rank {} has none; {} has {} ranks "
+                      "and {} GPUs that this process may use",
+                      *lacking, place.host, place.local_ranks, MaxLocalRanks())});
     }
     const std::scoped_lock lock(mutex_);
     ordinals_[place.rank] = ordinal;

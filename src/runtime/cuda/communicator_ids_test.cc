@@ -19,8 +19,8 @@ using testing::ElementsAre;
 // What each of four ranks gets, with ids "RANK#n" for the n-th that a rank makes. The groups of
 // hybrid sharding over 2 x 2 ranks: all four, neighbours, and every second one.
 // `held`: by rank and communicator.
-std::vector<std::vector<std::string>> Exchange(
-    const std::vector<std::vector<bool>>& held = {4, {false, false, false}}) {
+std::vector<std::vector<std::string>> Exchange(const std::vector<std::vector<bool>>& held = {
+                                                   4, {false, false, false}}) {
   std::vector<std::unique_ptr<Job>> jobs = MakeThreadJobs(4);
   std::vector<std::vector<std::string>> got(4);
   std::vector<std::thread> threads;

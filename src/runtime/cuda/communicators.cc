@@ -49,7 +49,8 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
     for (const Member& before : made->members_) {
       if (before.key.ranks == group.ranks) ++member.key.copy;
     }
-    if (RankInGroup(program, c, job.place().rank) >= 0) member.communicator = cache.Take(member.key);
+    if (RankInGroup(program, c, job.place().rank) >= 0)
+      member.communicator = cache.Take(member.key);
     held.push_back(member.communicator != nullptr);
     made->members_.push_back(std::move(member));
   }

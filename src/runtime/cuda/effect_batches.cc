@@ -38,8 +38,8 @@ bool Overlap(const Region& a, const Region& b) {
   if (a.buffer != b.buffer || a.end() <= b.begin || b.end() <= a.begin) return false;
   // Runs that go in step with each other stay apart if they begin apart.
   const std::int64_t stride = a.count > 1 ? a.stride : b.stride;
-  const bool in_step = stride > 0 && (a.count == 1 || a.stride == stride) &&
-                       (b.count == 1 || b.stride == stride);
+  const bool in_step =
+      stride > 0 && (a.count == 1 || a.stride == stride) && (b.count == 1 || b.stride == stride);
   if (!in_step) return true;
   const std::int64_t apart = ((b.begin - a.begin) % stride + stride) % stride;
   return apart < a.run || apart + b.run > stride;

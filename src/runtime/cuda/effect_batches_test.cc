@@ -80,9 +80,8 @@ TEST(FirstBatch, UpdatesOfOneArrayOfStatesInterleave) {
 std::set<std::int64_t> BytesWritten(const Effect& move) {
   std::set<std::int64_t> bytes;
   for (std::int64_t i = 0; i < move.elements; ++i) {
-    const std::int64_t at = move.block >= move.elements
-                                ? i
-                                : i / move.block * move.target_stride + i % move.block;
+    const std::int64_t at =
+        move.block >= move.elements ? i : i / move.block * move.target_stride + i % move.block;
     for (int b = 0; b < 4; ++b) bytes.insert(move.target.offset.count() + 4 * at + b);
   }
   return bytes;

@@ -282,7 +282,8 @@ cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
     return InPieces<GradientPiece>(
         works,
         [](const GradientWork& w) {
-          return GradientPiece{w, PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))};
+          return GradientPiece{w,
+                               PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))};
         },
         BlocksOfPacks<GradientPiece>,
         [&](const Pieces<GradientPiece>& pieces, unsigned blocks) {
@@ -321,10 +322,9 @@ cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, boo
     return InPieces<UpdatePiece>(
         works,
         [](const UpdateWork& w) {
-          return UpdatePiece{w, w.state_stride % kPack == 0 &&
-                                    PacksFit(w.parameters, sizeof(Parameter)) &&
-                                    PacksFit(w.gradients, sizeof(Gradient)) &&
-                                    PacksFit(w.states, sizeof(float))};
+          return UpdatePiece{
+              w, w.state_stride % kPack == 0 && PacksFit(w.parameters, sizeof(Parameter)) &&
+                     PacksFit(w.gradients, sizeof(Gradient)) && PacksFit(w.states, sizeof(float))};
         },
         BlocksOfPacks<UpdatePiece>,
         [&](const Pieces<UpdatePiece>& pieces, unsigned blocks) {
@@ -346,9 +346,8 @@ cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, d
         works, [](const SquaresWork& w) { return w; },
         [](const SquaresWork& w) { return SumBlocks(w.elements); },
         [&](const Pieces<SquaresWork>& pieces, unsigned blocks) {
-          if (const cudaError_t error =
-                  Launch(PartialSquaresKernel<decltype(from)>, {blocks, kThreads, 0, stream}, pieces,
-                         partial_sums);
+          if (const cudaError_t error = Launch(PartialSquaresKernel<decltype(from)>,
+                                               {blocks, kThreads, 0, stream}, pieces, partial_sums);
               error != cudaSuccess) {
             return error;
           }

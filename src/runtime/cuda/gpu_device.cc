@@ -73,8 +73,7 @@ GpuDevice::GpuDevice(const program::Program& program, int rank, int ordinal,
 }
 
 Attempt<std::unique_ptr<runtime::Device>> GpuDevice::Make(const program::Program& program, Job& job,
-                                                          int ordinal,
-                                                          const DeviceOptions& options,
+                                                          int ordinal, const DeviceOptions& options,
                                                           CommunicatorCache& cache) {
   std::unique_ptr<GpuDevice> device(new GpuDevice(program, job.place().rank, ordinal, options));
   STEPCAST_TRY(device->Start(job, cache));
@@ -154,9 +153,9 @@ Attempt<void> GpuDevice::MakeStandIns() {
     if (size > Bytes(0) && size < least_input_) size += least_input_;
     STEPCAST_TRY(allocate(inputs_, size));
     if (inputs_.back() == nullptr) continue;
-    STEPCAST_TRY(Check(FillRandom(inputs_.back(), size, static_cast<DataType>(type), options_.seed,
-                                  streams_[0]),
-                       "making random operands"));
+    STEPCAST_TRY(Check(
+        FillRandom(inputs_.back(), size, static_cast<DataType>(type), options_.seed, streams_[0]),
+        "making random operands"));
   }
   std::vector<bool> sums(streams_.size(), false);
   for (std::size_t i = 0; i + 1 < program_.data_flow.first.size(); ++i) {
@@ -242,8 +241,7 @@ Attempt<void> GpuDevice::PreloadEffects() {
   const char* doing = "loading kernels";
   const program::DataFlow& flow = program_.data_flow;
   for (const program::StatePart& part : flow.state) {
-    STEPCAST_TRY(
-        Check(LaunchInitialValues(nullptr, part.place.type, 0, 0, 0, streams_[0]), doing));
+    STEPCAST_TRY(Check(LaunchInitialValues(nullptr, part.place.type, 0, 0, 0, streams_[0]), doing));
   }
   std::vector<std::tuple<EffectKind, DataType, DataType>> launched;
   const auto is_new = [&](EffectKind kind, DataType target, DataType source) {
@@ -664,7 +662,8 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   };
   for (const Effect& effect : effects) {
     if (effect.kind != EffectKind::kCollective) continue;
-    Staged part{.elements = effect.elements, .source = At(effect.source), .target = At(effect.target)};
+    Staged part{
+        .elements = effect.elements, .source = At(effect.source), .target = At(effect.target)};
     const CollectiveParts counts = PartsOf(collective.kind, effect.elements, ranks);
     if (effect.source.type != collective.data_type) {
       std::byte* staged = take(counts.sent);
@@ -687,8 +686,8 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   Attempt<void> started;
   for (const Staged& part : parts) {
     if (!started) break;
-    started = communicators_->Part(collective, part.elements, part.source, part.target,
-                                   streams_[stream]);
+    started =
+        communicators_->Part(collective, part.elements, part.source, part.target, streams_[stream]);
   }
   if (started && work.read > Bytes(0)) {
     const std::int64_t elements = work.read.count() / SizeOf(collective.data_type) / ranks * ranks;
@@ -702,7 +701,8 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   if (!ended) return ended;
 
   for (const auto& [types, works] : received) {
-    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
+    STEPCAST_TRY(
+        Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
   }
   STEPCAST_TRY(LaunchBatches(work.batches_behind, work.last_batch, operation, instruction));
   CommunicatorOrder& order = orders_[collective.communicator];
@@ -1034,8 +1034,7 @@ Attempt<GpuDevice::GraphInstance> GpuDevice::Instantiate(const std::vector<Timed
     Attempt<cudaEvent_t> taken = TakeTimingEvent();
     if (!taken) return tl::make_unexpected(std::move(taken).error());
     own[event] = *taken;
-    STEPCAST_TRY(
-        Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, *taken), doing));
+    STEPCAST_TRY(Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, *taken), doing));
   }
   for (Timed& timed : instance.operations) {
     for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {

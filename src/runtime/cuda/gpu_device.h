@@ -125,7 +125,8 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
-  // Takes the times of what is done, in order of issue, and tells `progress_` how far the device is.
+  // Takes the times of what is done, in order of issue, and tells `progress_` how far the device
+  // is.
   Attempt<void> CollectDone();
 
   // The parts of Launch.
@@ -194,9 +195,9 @@ class GpuDevice final : public runtime::Device {
   HostClock::time_point anchor_host_;       // the host's time at the anchor
   std::vector<cudaEvent_t> timing_events_;  // all of them
   std::vector<cudaEvent_t> free_timing_events_;
-  std::deque<Timed> pending_;     // in order of issue
-  std::uint64_t collected_ = 0;   // operations before those
-  std::vector<StreamEnd> ends_;   // by stream
+  std::deque<Timed> pending_;    // in order of issue
+  std::uint64_t collected_ = 0;  // operations before those
+  std::vector<StreamEnd> ends_;  // by stream
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;
   HostClock::time_point looked_;  // when CollectDone was last called

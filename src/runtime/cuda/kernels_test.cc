@@ -175,8 +175,8 @@ TEST_P(Effects, GradientsAreBitExact) {
                             .scale = 0.5f,
                             .add = true};
     ASSERT_EQ(LaunchGradients({&work, 1}, {to_type, from_type},
-                              {.rule = rule, .rank = 3, .micro_batch = 2},
-                              {.now = StepValuesOf(7)}, nullptr),
+                              {.rule = rule, .rank = 3, .micro_batch = 2}, {.now = StepValuesOf(7)},
+                              nullptr),
               cudaSuccess);
     std::vector<float> expected(kCount + odd, 1.0f);
     for (std::int64_t i = 0; i < kCount; ++i) {

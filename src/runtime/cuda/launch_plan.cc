@@ -153,8 +153,8 @@ class Planner {
         ++end;
       }
       while (e < end) {
-        const auto count = static_cast<Index>(
-            FirstBatch(effects.subspan(e, end - e), program_.data_flow.adamw));
+        const auto count =
+            static_cast<Index>(FirstBatch(effects.subspan(e, end - e), program_.data_flow.adamw));
         plan_.batches.push_back({e, count});
         e += count;
       }

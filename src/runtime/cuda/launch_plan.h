@@ -89,9 +89,9 @@ struct LaunchPlan {
   std::vector<EffectBatch> batches;  // in the order of instructions
   DataType traffic_type = DataType::kFp32;
   std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that are read, by data type
-  std::vector<Bytes> outputs;     // of those that are written, by stream
-  std::vector<bool> multiplies;   // by stream: products run on it
-  Bytes host;                     // the largest copy from or to the host
+  std::vector<Bytes> outputs;                  // of those that are written, by stream
+  std::vector<bool> multiplies;                // by stream: products run on it
+  Bytes host;                                  // the largest copy from or to the host
 };
 
 // Arenas are as large as all that a step takes from them, up to this, unless one operand is larger.

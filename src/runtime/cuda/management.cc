@@ -20,8 +20,10 @@ struct Reason {
   unsigned long long bit;
   const char* name;
 };
-constexpr Reason kReasons[] = {{0x4, "power limit"},      {0x8, "hardware slowdown"},
-                               {0x20, "temperature"},     {0x40, "hardware's temperature limit"},
+constexpr Reason kReasons[] = {{0x4, "power limit"},
+                               {0x8, "hardware slowdown"},
+                               {0x20, "temperature"},
+                               {0x40, "hardware's temperature limit"},
                                {0x80, "power brake"}};
 
 // The library, opened and started, and one of its devices.

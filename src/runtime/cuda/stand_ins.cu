@@ -124,8 +124,8 @@ cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream) {
   read.per_chunk = (read.packs + chunks - 1) / chunks;
   written.per_chunk = (written.packs + chunks - 1) / chunks;
   return Launch(TrafficKernel, {BlocksFor(chunks * kThreads), kThreads, 0, stream},
-                static_cast<const uint4*>(traffic.input), read,
-                static_cast<uint4*>(traffic.output), written, chunks);
+                static_cast<const uint4*>(traffic.input), read, static_cast<uint4*>(traffic.output),
+                written, chunks);
 }
 
 cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream) {

@@ -51,8 +51,8 @@ void MultiplyAdd(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, s
       const Fragments columns = of(4 * (2 * place + column) + k % 8 / 2);
       for (int half = 0; half < 2; ++half) {  // rows `group` and `group` + 8
         for (int which = 0; which < 2; ++which) {
-          c[2 * half + column] += OfPair<T>(rows.a[k / 8 * 2 + half], which) *
-                                  OfPair<T>(columns.b[k / 8], which);
+          c[2 * half + column] +=
+              OfPair<T>(rows.a[k / 8 * 2 + half], which) * OfPair<T>(columns.b[k / 8], which);
         }
       }
     }

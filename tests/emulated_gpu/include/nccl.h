@@ -9,7 +9,7 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
-#define NCCL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 enum ncclResult_t {
   ncclSuccess = 0,
@@ -27,7 +27,8 @@ struct ncclUniqueId {
 struct ncclConfig_t {
   int blocking;
 };
-#define NCCL_CONFIG_INITIALIZER {1}
+#define NCCL_CONFIG_INITIALIZER \
+  { 1 }
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
@@ -46,6 +47,5 @@ ncclResult_t ncclReduceScatter(const void* source, void* target, std::size_t rec
                                cudaStream_t stream);
 ncclResult_t ncclAllGather(const void* source, void* target, std::size_t sent, ncclDataType_t type,
                            ncclComm_t communicator, cudaStream_t stream);
-ncclResult_t ncclBroadcast(const void* source, void* target, std::size_t count,
-                           ncclDataType_t type, int root, ncclComm_t communicator,
-                           cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* source, void* target, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t communicator, cudaStream_t stream);
