@@ -7,8 +7,8 @@ namespace stepcast::runtime::cuda {
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators) {
   constexpr int kTakesGroups = NCCL_VERSION(2, 22, 0);
   int version = 0;
-  const bool together = ncclGetVersion(&version) == ncclSuccess && version >= kTakesGroups;
-  if (together) ncclGroupStart();
+  const bool together = ncclGetVersion(&version) == ncclSuccess && version >= kTakesGroups &&
+                        ncclGroupStart() == ncclSuccess;
   for (ncclComm_t communicator : communicators) {
     if (communicator != nullptr) ncclCommAbort(communicator);
   }

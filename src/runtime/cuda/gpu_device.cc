@@ -1002,23 +1002,24 @@ Attempt<void> GpuDevice::EndCapture() {
   pending_.clear();
   ends_.assign(ends_.size(), {});
   for (const bool own_events : {false, true}) {
-    auto instance = Instantiate(operations, own_events);
-    if (!instance) return Failed(std::move(instance).error());
-    instances_.push_back(std::move(*instance));
+    // Kept before it is made, so that what is half made is freed, too.
+    GraphInstance& instance = instances_.emplace_back();
+    if (auto made = Instantiate(instance, operations, own_events); !made) {
+      return Failed(std::move(made).error());
+    }
   }
   return {};
 }
 
-Attempt<GpuDevice::GraphInstance> GpuDevice::Instantiate(const std::vector<Timed>& operations,
-                                                         bool own_events) {
+Attempt<void> GpuDevice::Instantiate(GraphInstance& instance, const std::vector<Timed>& operations,
+                                     bool own_events) {
   const char* doing = "making a graph of a step";
-  GraphInstance instance;
   auto done = MakeEvent(cudaEventDisableTiming);
   if (!done) return tl::make_unexpected(std::move(done).error());
   instance.done = *done;
   STEPCAST_TRY(Check(cudaGraphInstantiate(&instance.exec, graph_, 0), doing));
   instance.operations = operations;
-  if (!own_events) return instance;
+  if (!own_events) return {};
 
   std::size_t count = 0;
   STEPCAST_TRY(Check(cudaGraphGetNodes(graph_, nullptr, &count), doing));
@@ -1043,7 +1044,7 @@ Attempt<GpuDevice::GraphInstance> GpuDevice::Instantiate(const std::vector<Timed
       *event = found->second;
     }
   }
-  return instance;
+  return {};
 }
 
 Attempt<void> GpuDevice::Replay(std::uint32_t step) {

@@ -161,7 +161,8 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> SetAnchor();
   Attempt<void> Collect(const Timed& timed);
   Attempt<void> CollectInstance(GraphInstance& instance);
-  Attempt<GraphInstance> Instantiate(const std::vector<Timed>& operations, bool own_events);
+  Attempt<void> Instantiate(GraphInstance& instance, const std::vector<Timed>& operations,
+                            bool own_events);
 
   const program::Program& program_;
   const int rank_;
