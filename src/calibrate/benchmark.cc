@@ -63,6 +63,7 @@ class RankRecords {
 std::vector<double> OwnSamples(const RankRecords& records, Rule rule, int steps,
                                const std::vector<std::size_t>& operations) {
   std::vector<double> samples;
+  std::vector<double> late;
   for (int step = 0; step < steps; ++step) {
     if (rule == Rule::kIssue) {
       std::vector<std::pair<double, double>> points;
@@ -76,10 +77,11 @@ std::vector<double> OwnSamples(const RankRecords& records, Rule rule, int steps,
     for (std::size_t i = 1; i < operations.size(); ++i) {
       const std::int64_t before = records.at(step, operations[i - 1]).end;
       const std::int64_t period = records.at(step, operations[i]).end - before;
-      samples.push_back(SecondsOf(std::max<std::int64_t>(period, 1)));
+      const bool in_time = records.at(step, operations[i]).issued <= before;
+      (in_time ? samples : late).push_back(SecondsOf(std::max<std::int64_t>(period, 1)));
     }
   }
-  return samples;
+  return samples.empty() ? late : samples;
 }
 
 double CollectiveSample(const std::vector<RankRecords>& ranks, const std::vector<int>& group,

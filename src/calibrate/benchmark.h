@@ -17,7 +17,8 @@ namespace stepcast::calibrate {
 enum class Rule : std::uint8_t {
   // Operations of one stream, one right behind the other: a sample is the time from the end of one
   // to the end of the next, which is what it adds to its stream, gaps between operations included.
-  // The first only warms up.
+  // The first only warms up. One that was issued after the end of the one before waited for the
+  // host and is no sample, unless all did.
   kPeriod,
   // Each collective is a sample: from when the last member of its group has reached it until the
   // last member's part ends. Ranks' clocks may differ a little, so the sample is held between the

@@ -181,7 +181,7 @@ Kernel MemoryKernel(Bytes bytes) {
 }
 
 Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence) {
-  constexpr std::int64_t kHeads = 16;
+  constexpr std::int64_t kHeads = 128;
   constexpr std::int64_t kWidth = 128;
   const bool forward = kind == KernelKind::kAttention;
   const std::int64_t rows = sequence * kHeads;
@@ -300,9 +300,6 @@ Benchmark LaunchBenchmark(const std::vector<int>& group) {
   constexpr int kCollectives = 50;
   Author author(2);
   Benchmark benchmark;
-  author.MakeCommunicator(group);
-  const Index buffer =
-      author.MakeBuffer("tiny", static_cast<std::int64_t>(group.size()), kCommunication);
   const Index event = author.MakeEvent("begin");
   author.Add(Opcode::kKernel, kCompute, RunAhead(author, kKernels + kCollectives));
   author.Then(kCompute, kCommunication, event);
@@ -310,17 +307,23 @@ Benchmark LaunchBenchmark(const std::vector<int>& group) {
                       kKernels);
   Probe issue = chain;
   issue.rule = Rule::kIssue;
-  Probe collectives;
-  collectives.rule = Rule::kIssue;
-  const Index collective = author.MakeCollective(
-      CollectiveKind::kAllReduce, Bytes(kFp32Size * static_cast<std::int64_t>(group.size())));
-  for (int i = 0; i < kCollectives; ++i) {
-    collectives.operations.push_back(author.Communicate(collective, buffer, 0));
+  benchmark.probes = {std::move(chain), std::move(issue)};
+  if (group.size() > 1) {
+    author.MakeCommunicator(group);
+    const auto ranks = static_cast<std::int64_t>(group.size());
+    const Index buffer = author.MakeBuffer("tiny", ranks, kCommunication);
+    const Index collective =
+        author.MakeCollective(CollectiveKind::kAllReduce, Bytes(kFp32Size * ranks));
+    Probe collectives;
+    collectives.rule = Rule::kIssue;
+    for (int i = 0; i < kCollectives; ++i) {
+      collectives.operations.push_back(author.Communicate(collective, buffer, 0));
+    }
+    benchmark.probes.push_back(std::move(collectives));
+    benchmark.groups = {group};
   }
   const Index done = author.MakeEvent("end");
   author.Then(kCommunication, kCompute, done);
-  benchmark.probes = {std::move(chain), std::move(issue), std::move(collectives)};
-  benchmark.groups = {group};
   benchmark.program = author.Take();
   return benchmark;
 }

@@ -18,8 +18,10 @@ namespace stepcast::calibrate {
 Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
 // A memory-bound kernel that reads half of `bytes` and writes the other.
 Kernel MemoryKernel(Bytes bytes);
-// Causal attention of one sequence in 16 heads of 128, or its backward with 2.5 times the flops;
-// flops and bytes as src/model counts them, because backends find the shape by those.
+// Causal attention of one sequence in 128 heads of 128, or its backward with 2.5 times the flops;
+// flops and bytes as src/model counts them, because backends find the shape by those. So many heads
+// as the batches of training have together: fewer would leave most of a GPU idle at short
+// sequences.
 Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence);
 
 // Each kernel 1 + repetitions times, back to back, kernel after kernel; one probe for each.
@@ -37,7 +39,9 @@ Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Byte
 Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions);
 
 // Many tiny kernels, then many tiny collectives, issued faster than they run. Probes: the device's
-// time from kernel to kernel, the host's to issue a kernel, the host's to issue a collective.
+// time from kernel to kernel, the host's to issue a kernel, the host's to issue a collective. A
+// group of one has no collectives, and no probe for them: a library may not communicate at all
+// then.
 Benchmark LaunchBenchmark(const std::vector<int>& group);
 
 // Collectives of one kind, each on its own: the compute stream pauses, the communication stream

@@ -70,11 +70,11 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   EXPECT_EQ(effect(CollectiveKind::kAllGather).target.offset, Bytes(0));
 }
 
-// As src/model counts, from which backends find the shape: two products of s x s x 128 in 16 heads,
-// half of it masked; a log-sum-exp for each row and head; in the backward two numbers a row, and
-// the queries' gradient added up in FP32.
+// As src/model counts, from which backends find the shape: two products of s x s x 128 in 128
+// heads, half of it masked; a log-sum-exp for each row and head; in the backward two numbers a row,
+// and the queries' gradient added up in FP32.
 TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
-  constexpr std::int64_t kRows = 1024 * 16;
+  constexpr std::int64_t kRows = 1024 * 128;
   constexpr std::int64_t kOperand = kRows * 128 * 2;  // bytes
   const Kernel forward = AttentionKernel(KernelKind::kAttention, DataType::kBf16, 1024);
   EXPECT_EQ(forward.flops, std::int64_t{2} * 2 * 1024 * 1024 * 128 * 16 / 2);

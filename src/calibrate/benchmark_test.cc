@@ -46,6 +46,18 @@ TEST(BenchmarkTest, PeriodsRunFromEndToEndOnTheSlowestRank) {
   EXPECT_EQ(Samples(benchmark, {fast, slow, fast}), (std::vector<double>{3e-6, 4e-6}));
 }
 
+TEST(BenchmarkTest, WhatWaitedForTheHostIsNoSample) {
+  Benchmark benchmark;
+  benchmark.probes = {{Rule::kPeriod, {0, 1, 2}}};
+  const auto us = [](int n) { return Microseconds(n); };
+  const Timeline one_late = OneStep({Record(0, us(0), us(1), us(2)), Record(1, us(1), us(2), us(5)),
+                                     Record(2, us(9), us(9), us(12))});
+  EXPECT_EQ(Samples(benchmark, {one_late}), (std::vector<double>{3e-6}));
+  const Timeline all_late = OneStep({Record(0, us(0), us(1), us(2)), Record(1, us(3), us(4), us(5)),
+                                     Record(2, us(9), us(9), us(12))});
+  EXPECT_EQ(Samples(benchmark, {all_late}), (std::vector<double>{3e-6, 7e-6}));
+}
+
 TEST(BenchmarkTest, CollectivesRunFromTheLastThatComesToTheLastThatLeaves) {
   Benchmark benchmark;
   benchmark.probes = {{Rule::kCollective, {0}}};

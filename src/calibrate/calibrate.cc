@@ -123,6 +123,7 @@ class Calibrator {
   Attempt<void> MeasureLaunch();
   Attempt<void> MeasureMemory();
   Attempt<void> MeasureGemm(DataType type);
+  Attempt<void> MeasureSustainedClock();
   Attempt<void> MeasureAttention(DataType type, KernelKind kind);
   Attempt<void> MeasureOptimizer();
   Attempt<void> MeasureCopies(program::CopyDirection direction, calibration::Curve& curve);
@@ -139,6 +140,7 @@ class Calibrator {
                              const Results& results, Between between);
   void Describe();
   void NoticeDrift();
+  void NoteHealth(const char* when);
 
   std::vector<Bytes> CollectiveSizes(int ranks) const;
   std::vector<CollectiveKind> Kinds() const;
@@ -164,31 +166,35 @@ calibration::Curve Calibrator::CurveOf(const std::string& part, const std::strin
   return curve;
 }
 
-// The same work again and again through the calibration: what it takes should not change.
+// The same work again and again through the calibration: what it takes should not change. A
+// product, because clocks change its time, and that of memory traffic hardly.
 Attempt<void> Calibrator::MeasureReference() {
   const std::string key = fmt::format("the reference kernel, time {}", reference_.size() + 1);
   Repetition repetition = effort_.kernels;
   repetition.uncertainty = 0.01;
-  const auto summary = session_.Measure(
-      {key}, repetition, Time(),
-      [](const std::vector<std::size_t>&) { return KernelBenchmark({MemoryKernel(MiB(8))}, 10); });
+  const auto summary =
+      session_.Measure({key}, repetition, Time(), [&](const std::vector<std::size_t>&) {
+        constexpr std::int64_t kSize = 512;  // what a host multiplies in milliseconds
+        return KernelBenchmark({Product(Types().back(), kSize, kSize, kSize)}, 10);
+      });
   if (!summary) return tl::unexpected(summary.error());
   reference_.push_back(summary->front().median);
   return {};
 }
 
 Attempt<void> Calibrator::MeasureLaunch() {
-  // All ranks: a library may not communicate at all on a group of one.
   const std::vector<int> all = AllRanks();
+  std::vector<std::string> keys = {"kernel start", "kernel issue"};
+  const bool communicates = ranks() > 1;
+  if (communicates) keys.emplace_back("collective issue");
   const auto summaries =
-      session_.Measure({"kernel start", "kernel issue", "collective issue"}, effort_.kernels,
-                       Time(), [&](const std::vector<std::size_t>& wanted) {
-                         return Reordered(LaunchBenchmark(all), wanted);
-                       });
+      session_.Measure(keys, effort_.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
+        return Reordered(LaunchBenchmark(all), wanted);
+      });
   if (!summaries) return tl::unexpected(summaries.error());
   kernels().start_latency = RoundedTime((*summaries)[0].median);
   kernels().launch = RoundedTime((*summaries)[1].median);
-  kernels().collective_launch = RoundedTime((*summaries)[2].median);
+  if (communicates) kernels().collective_launch = RoundedTime((*summaries)[2].median);
   return {};
 }
 
@@ -264,6 +270,51 @@ Attempt<void> Calibrator::MeasureGemm(DataType type) {
   surface = {.m = axis, .n = axis, .k = axis, .times = {}};
   for (const Summary& summary : summaries) surface.times.push_back(RoundedTime(summary.median));
   residuals_.AddSurface("gemm", surface, summaries);
+  return {};
+}
+
+// Products in a short measurement run at a clock that the board's power does not allow for long.
+// What a long run holds, as the draw at full clock that would lead to it (cost::SustainedClock):
+// clock = cube root of (limit - idle) / products.
+Attempt<void> Calibrator::MeasureSustainedClock() {
+  if (!options_.health) return {};
+  const auto told = [&](int runtime::DeviceHealth::*figure) {
+    const std::optional<runtime::DeviceHealth> health = options_.health();
+    return health ? std::max(1.0, static_cast<double>((*health).*figure)) : 1.0;
+  };
+  const auto limit = session_.Settle("watts that the board may draw",
+                                     [&] { return told(&runtime::DeviceHealth::limit_watts); });
+  if (!limit) return tl::unexpected(limit.error());
+  const auto idle = session_.Settle("watts that the board draws between measurements", [&] {
+    return std::min(told(&runtime::DeviceHealth::watts), 0.5 * *limit);
+  });
+  if (!idle) return tl::unexpected(idle.error());
+  constexpr double kNotTold = 1;
+  if (*limit <= kNotTold) return {};
+
+  constexpr std::int64_t kSize = 8192;
+  constexpr double kSeconds = 12;
+  const DataType type = Types().back();
+  const auto measure = [&](const char* what, int repetitions) {
+    const Repetition once{.least = 1, .most = 1, .uncertainty = 1, .limit = Seconds(30)};
+    return session_.Measure({what}, once, Time(), [&](const std::vector<std::size_t>&) {
+      return KernelBenchmark({Product(type, kSize, kSize, kSize)}, repetitions);
+    });
+  };
+  const auto burst = measure("a few large products", kChain);
+  if (!burst) return tl::unexpected(burst.error());
+  const double each = burst->front().median;
+  const auto sustained =
+      measure("large products for a while",
+              static_cast<int>(std::clamp(kSeconds / each, double{kChain}, 50'000.0)));
+  if (!sustained) return tl::unexpected(sustained.error());
+  const double clock = std::min(1.0, each / sustained->front().median);
+  kernels().power = {.idle = std::round(*idle),
+                     .products = std::round((*limit - *idle) / std::pow(clock, 3))};
+  outcome_.profile.provenance.emplace_back(
+      "sustained_clock",
+      fmt::format("{:.3f} of that of a few products, after {:.0f} s at up to {} W", clock, kSeconds,
+                  *limit));
   return {};
 }
 
@@ -560,6 +611,7 @@ Attempt<void> Calibrator::MeasurePart(Part part) {
       for (const DataType type : Types()) {
         if (done) done = MeasureGemm(type);
       }
+      if (done) done = MeasureSustainedClock();
       return done;
     case Part::kAttention:
       for (const DataType type : Types()) {
@@ -582,6 +634,18 @@ Attempt<void> Calibrator::MeasurePart(Part part) {
       return MeasureInterference();
   }
   return done;
+}
+
+void Calibrator::NoteHealth(const char* when) {
+  if (!options_.health) return;
+  const std::optional<runtime::DeviceHealth> health = options_.health();
+  if (!health) return;
+  std::string text = fmt::format("{} MHz, {} of {} W, {} C", health->clock_mhz, health->watts,
+                                 health->limit_watts, health->celsius);
+  if (!health->slowed_by.empty()) {
+    text += fmt::format(", slowed by: {}", fmt::join(health->slowed_by, ", "));
+  }
+  outcome_.profile.provenance.emplace_back(when, std::move(text));
 }
 
 void Calibrator::NoticeDrift() {
@@ -617,6 +681,7 @@ void Calibrator::Describe() {
 
 Attempt<Outcome> Calibrator::Run() {
   Describe();
+  NoteHealth("device_before");
   if (auto measured = MeasureReference(); !measured) return tl::unexpected(measured.error());
   for (const Part part : kParts) {
     // Kernels cannot be priced without the cost of starting them, and hardly without memory.
@@ -626,6 +691,7 @@ Attempt<Outcome> Calibrator::Run() {
     if (auto measured = MeasureReference(); !measured) return tl::unexpected(measured.error());
   }
   outcome_.profile.residuals = residuals_.Take();
+  NoteHealth("device_after");
   NoticeDrift();
   const std::vector<calibration::Fault> faults = calibration::Check(outcome_.profile);
   if (!faults.empty()) {

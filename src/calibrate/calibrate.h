@@ -17,6 +17,7 @@
 #include "src/calibrate/benchmark.h"
 #include "src/calibrate/session.h"
 #include "src/calibration/calibration.h"
+#include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
 // Measures what operations cost where a backend runs them, and makes a profile of it.
@@ -25,9 +26,10 @@ namespace stepcast::calibrate {
 // What can be measured by itself. Launch and memory are also measured with any other part that
 // makes a profile's section of kernels.
 enum class Part : std::uint8_t {
-  kLaunch,        // issue and start of kernels, issue of collectives
+  kLaunch,        // issue and start of kernels; with several ranks issue of collectives
   kMemory,        // memory-bound kernels by bytes
-  kGemm,          // matrix products by m, n, k, for each data type
+  kGemm,          // matrix products by m, n, k, for each data type; and, where the device tells
+                  // what it draws, the clock that they hold
   kAttention,     // by flops, for each data type, forward and backward
   kOptimizer,     // fused AdamW by bytes
   kCopies,        // each direction, and both at once
@@ -59,6 +61,9 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // of an interrupted calibration; empty: none. Rank 0's counts.
   Observer observer;
+  // What rank 0's device says of itself now; null, or nothing: it cannot tell. All ranks have one,
+  // or none has.
+  std::function<std::optional<runtime::DeviceHealth>()> health;
   // Seconds since the calibration began, on rank 0; null: by the clock.
   std::function<double()> elapsed;
 };

@@ -248,7 +248,7 @@ TEST(CalibrateTest, NoticesThrottling) {
   int runs = 0;
   const Runner cool = SimulatedMachine(Laws());
   Laws hot_laws;
-  hot_laws.memory *= 1.1;
+  hot_laws.arithmetic *= 1.1;
   const Runner hot = SimulatedMachine(hot_laws);
   EchoJob job(2, 1);
   const auto outcome = Calibrate(
@@ -268,6 +268,56 @@ TEST(CalibrateTest, FailuresComeBack) {
   const auto outcome = Calibrate(job, SimulatedMachine(Laws(), 3), QuickOptions());
   ASSERT_FALSE(outcome.has_value());
   EXPECT_EQ(outcome.error().message, "the machine has stopped");
+}
+
+// One rank has nothing to communicate with: no program has a communicator, and what it takes to
+// issue a collective stays unknown.
+TEST(CalibrateTest, OneRankStartsNoCollective) {
+  EchoJob job(1, 1);
+  const Runner machine = SimulatedMachine(Laws());
+  int communicators = 0;
+  const Runner counting = [&](const program::Program& program, int warmup, int measured) {
+    communicators += static_cast<int>(program.communicators.size());
+    return machine(program, warmup, measured);
+  };
+  const auto outcome = Calibrate(job, counting, QuickOptions());
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(communicators, 0);
+  EXPECT_EQ(outcome->profile.kernels->collective_launch, Time());
+  EXPECT_GT(outcome->profile.kernels->launch, Time());
+}
+
+// A board whose products fall to 0.8 of their rate after a while, as its power limit has it.
+TEST(CalibrateTest, TheClockThatProductsHoldIsMeasured) {
+  EchoJob job(1, 1);
+  Laws burst;
+  Laws lasting;
+  lasting.arithmetic = burst.arithmetic / 0.8;
+  const Runner short_runs = SimulatedMachine(burst);
+  const Runner long_runs = SimulatedMachine(lasting);
+  const Runner machine = [&](const program::Program& program, int warmup, int measured) {
+    const bool lasts = program.kernels.back().flops > 1'000'000'000'000 && program.step.size() > 8;
+    return (lasts ? long_runs : short_runs)(program, warmup, measured);
+  };
+  Options options = QuickOptions();
+  options.parts = {Part::kGemm};
+  options.health = [] {
+    return runtime::DeviceHealth{
+        .clock_mhz = 1980, .watts = 100, .limit_watts = 700, .celsius = 40, .slowed_by = {"it"}};
+  };
+  const auto outcome = Calibrate(job, machine, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  const calibration::PowerDraw& power = outcome->profile.kernels->power;
+  EXPECT_EQ(power.idle, 100);
+  EXPECT_NEAR(std::cbrt((700 - power.idle) / power.products), 0.8, 0.001);
+  std::string provenance;
+  for (const auto& [key, value] : outcome->profile.provenance)
+    provenance += key + ": " + value + "\n";
+  EXPECT_NE(provenance.find("device_before: 1980 MHz, 100 of 700 W, 40 C, slowed by: it"),
+            std::string::npos)
+      << provenance;
+  EXPECT_NE(provenance.find("device_after: "), std::string::npos);
+  EXPECT_NE(provenance.find("sustained_clock: 0.800"), std::string::npos) << provenance;
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
     fill(fmt::format("attention.{}", kFlashNames[i]), measured, defaults.attention[i],
          kernels.attention[i]);
   }
+  // One rank alone has no collectives to issue.
+  fill("collective_launch", kernels.collective_launch > Time(), defaults.collective_launch,
+       kernels.collective_launch);
   fill("variation", false, defaults.variation, kernels.variation);
   fill("token_sum_time", !kernels.memory_curve.empty(), defaults.token_sum_time,
        kernels.token_sum_time);

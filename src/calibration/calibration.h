@@ -56,7 +56,8 @@ struct GemmTiling {
 };
 
 // What a device draws, in watts: at rest, and on top of it under matrix products at the clock of
-// the profile's tiles, if it were allowed to. Zero: not known, the clock holds.
+// the profile's tiles, or of the largest product of its surface, if it were allowed to. Zero: not
+// known, the clock holds.
 struct PowerDraw {
   double idle = 0;
   double products = 0;
@@ -207,7 +208,8 @@ struct Calibration {
 
 // Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of
 // matrix products of types that have no surface, of attention and of the memory. Returns the keys
-// that were filled in; times of start and launch are never among them.
+// that were filled in; times of start and launch are never among them, but that of collectives
+// where one rank alone was measured.
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

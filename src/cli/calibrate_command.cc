@@ -205,6 +205,7 @@ void DescribeRun(const CalibrateOptions& options, Setting& setting) {
   calibrate::Options& measured = setting.options;
   measured.machine = {{"backend", setting.backend->name()}};
   for (auto& fact : setting.backend->Describe()) measured.machine.push_back(std::move(fact));
+  measured.health = [&backend = *setting.backend] { return backend.Health(); };
   measured.run = {
       {"when", NowInUtc()}, {"command", options.command}, {"stepcast", options.version}};
 }

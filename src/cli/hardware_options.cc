@@ -152,6 +152,8 @@ void AddHardware(Command command, HardwareOptions& hardware) {
   command.AddFlag("--barrier", hardware.barrier,
                   "Let every rank wait for all others between steps (training.step_barrier)");
   command.AddFlag("--graph", hardware.graph, "Capture the step once and replay it");
+  command.AddFlag("--caching-pool", hardware.caching_pool,
+                  "Buffers as PyTorch's caching allocator places them, not by cudaMallocAsync");
   command
       .AddOption("--timeout", hardware.timeout,
                  "End the run when no operation finishes for this long (60 s)")

@@ -65,6 +65,12 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
                       .message = "the host backend cannot capture a step and replay it",
                       .hint = "leave --graph out, or use --backend cuda"});
   }
+  if (backend && options.caching_pool && options.backend == "host") {
+    faults.push_back({.code = "command.no-caching-pool",
+                      .location = {"--caching-pool", 0, 0},
+                      .message = "the host backend has no pool of device memory",
+                      .hint = "leave --caching-pool out, or use --backend cuda"});
+  }
   std::vector<std::string> set = options.set;
   if (options.barrier) set.emplace_back("training.step_barrier=true");
   scenario::InputCache cache;
@@ -158,6 +164,7 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
   const bool barrier = setting.scenario.plan.training.step_barrier;
   runtime::DeviceOptions device_options;
   device_options.memory_limit = setting.scenario.cluster->device_memory();
+  device_options.pool = !options.caching_pool;
   if (options.check) device_options.gradients = runtime::GradientRule::kSmallIntegers;
   std::string bytes;
   {

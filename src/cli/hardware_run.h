@@ -20,6 +20,7 @@ struct HardwareOptions {
   int warmup = 2;
   bool barrier = false;  // as if the scenario said training.step_barrier
   bool graph = false;
+  bool caching_pool = false;     // buffers as PyTorch's caching allocator places them
   bool check = false;            // small-integer gradients; compare the parameters afterwards
   std::string timeout = "60 s";  // a hang is when no operation finishes for that long
   Diagnostics faults;            // of the command line, found before; reported with the others

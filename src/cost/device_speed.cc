@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "src/cost/exact_time.h"
+#include "src/cost/slowest_device.h"
 
 namespace stepcast::cost {
 

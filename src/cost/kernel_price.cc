@@ -43,14 +43,35 @@ const calibration::Curve* MeasuredCurve(const Kernel& kernel,
   return curve.empty() ? nullptr : &curve;
 }
 
-std::optional<MeasuredTime> FindMeasured(const Kernel& kernel,
-                                         const calibration::KernelCosts& costs) {
+// Measured products are short runs at full clock. One that computes draws power, as far as it keeps
+// the arithmetic busy, for which the largest that was measured stands; a run that lasts has the
+// clock that the board's power leaves it.
+MeasuredTime Sustained(MeasuredTime measured, std::int64_t flops,
+                       const calibration::GemmSurface& surface, const KernelSetting& setting) {
+  const calibration::PowerDraw& power = setting.costs.power;
+  const double largest = 2.0 * static_cast<double>(surface.m.back()) *
+                         static_cast<double>(surface.n.back()) *
+                         static_cast<double>(surface.k.back()) / surface.times.back().seconds();
+  const double rate = static_cast<double>(flops) / measured.time.seconds();
+  const double clock = SustainedClock(
+      {.idle = power.idle, .products = power.products * std::min(1.0, rate / largest)},
+      setting.gpu.power_limit);
+  if (clock < 1) {
+    measured.time = Picoseconds(static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(measured.time.picoseconds()) / clock)));
+  }
+  return measured;
+}
+
+std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetting& setting) {
+  const calibration::KernelCosts& costs = setting.costs;
   const auto type = static_cast<std::size_t>(kernel.data_type);
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const calibration::GemmSurface& surface = costs.gemm_surface[type];
       if (surface.empty()) return std::nullopt;
-      return TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k);
+      return Sustained(TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k),
+                       kernel.flops, surface, setting);
     }
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient: {
@@ -139,7 +160,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
   const topology::Gpu& gpu = setting.gpu;
   const calibration::KernelCosts& costs = setting.costs;
   const FlopRate peak = gpu.PeakOf(kernel.data_type);
-  if (const auto measured = FindMeasured(kernel, costs)) {
+  if (const auto measured = FindMeasured(kernel, setting)) {
     return PriceMeasured(kernel, *measured, setting);
   }
 

@@ -1,5 +1,7 @@
 #include "src/cost/kernel_price.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 
@@ -56,6 +58,40 @@ Kernel Gemm(std::int64_t flops, Bytes read, Bytes written) {
   kernel.read = read;
   kernel.written = written;
   return kernel;
+}
+
+// Products were measured in short runs. What keeps the arithmetic as busy as the largest of them is
+// slower in a run that lasts, by the clock that the board's power holds: here half. What waits for
+// something else draws less, and is not.
+TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
+  topology::Gpu gpu = gpu_;
+  calibration::KernelCosts costs = costs_;
+  costs.start_latency = Time();
+  costs.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      .m = {1024, 4096}, .n = {4096}, .k = {4096}, .times = {Milliseconds(2), Milliseconds(2)}};
+  const auto time = [&](std::int64_t m) {
+    const Kernel kernel{.name = "q_proj",
+                        .kind = KernelKind::kGemm,
+                        .data_type = DataType::kBf16,
+                        .m = m,
+                        .n = 4096,
+                        .k = 4096,
+                        .flops = 2 * m * 4096 * 4096,
+                        .read = Bytes(1),
+                        .written = Bytes(1)};
+    const auto demand = PriceKernel(kernel, {.gpu = gpu, .costs = costs});
+    EXPECT_TRUE(demand.has_value());
+    return demand.value_or(Demand()).work.seconds();
+  };
+  EXPECT_NEAR(time(4096), 2e-3, 1e-9);  // nothing is known of power
+  costs.power = {.idle = 100, .products = 4800};
+  EXPECT_NEAR(time(4096), 2e-3, 1e-9);
+  gpu.power_limit = 700;
+  EXPECT_NEAR(time(4096), 4e-3, 1e-9);  // (700 - 100) / 4800 = 1 / 8
+  // A quarter of the rate draws a quarter.
+  EXPECT_NEAR(time(1024), 2e-3 * std::cbrt(2.0), 1e-9);
+  gpu.power_limit = 4900;
+  EXPECT_NEAR(time(4096), 2e-3, 1e-9);
 }
 
 TEST_F(KernelPriceTest, LargeProductIsBoundByArithmetic) {

@@ -8,6 +8,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
+#include "src/memory/host_order.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {

@@ -162,7 +162,9 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   }
   writer.Entry(1, "start_latency: {}", ExactTime(kernels.start_latency));
   writer.Entry(1, "launch: {}", ExactTime(kernels.launch));
-  writer.Entry(1, "collective_launch: {}", ExactTime(kernels.collective_launch));
+  if (kernels.collective_launch > Time()) {
+    writer.Entry(1, "collective_launch: {}", ExactTime(kernels.collective_launch));
+  }
   if (kernels.token_sum_time > Time()) {
     writer.Entry(1, "token_sum_time: {}", ExactTime(kernels.token_sum_time));
   }

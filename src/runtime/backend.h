@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "src/base/bytes.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
+#include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
 // What a step program can be run on. Two exist: host/ (CPU, MPI or threads) and cuda/ (CUDA,
@@ -29,6 +31,9 @@ class Backend {
 
   // Machine, driver and library versions, as a profile's provenance names them.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
+
+  // What this process' first device says of itself now; nothing where it cannot tell.
+  virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
   // How many ranks one process may hold as threads: cuda: its GPUs; host: any number.
   virtual int MaxLocalRanks() const = 0;

@@ -355,7 +355,9 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
       section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = Duration(section, "start_latency");
   costs.launch = Duration(section, "launch");
-  costs.collective_launch = Duration(section, "collective_launch");
+  // A profile that one rank measured does not know it.
+  costs.collective_launch =
+      section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
   if (auto by_type = section.ReadMapping("gemm_surface", Need::kOptional)) {
     for (DataType type : kDataTypes) {
       costs.gemm_surface[static_cast<std::size_t>(type)] =

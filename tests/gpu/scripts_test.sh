@@ -22,9 +22,28 @@ for scenario in "$here"/scenarios/*.yaml; do
 done
 
 bash -n "$here/run" || wrong "tests/gpu/run is no shell script"
-if ! command -v nvidia-smi >/dev/null; then
+# What would be done, in which order and within which limits; nothing is made on the way.
+plan=$("$here/run" --plan "$output/report" 2>&1) || wrong "tests/gpu/run --plan fails: $plan"
+if [ -e "$output/report" ]; then wrong "a plan makes a folder"; fi
+order=$(awk '{print " " $4 " "}' <<<"$plan" | paste -sd '')
+case $order in
+  *" probe "*" kernels_test "*" calibrate "*" validate-accumulation "*" check-gpt2 "*\
+" graph-accumulation "*" pytorch-eager "*" calibrate-thorough "*" memcheck "*" pytorch-compiled "*) ;;
+  *) wrong "another order than of what is worth most: $order" ;;
+esac
+awk '$1 != "visit" && !($2 > 0 && $2 <= 600) { exit 1 }' <<<"$plan" ||
+  wrong "a part has no limit, or one beyond ten minutes: $plan"
+second=$("$here/run" --plan --visit 2 2>&1)
+awk '$1 != "visit" && $1 != 2 { exit 1 }' <<<"$second" || wrong "more than visit 2: $second"
+for mistake in "--visit 4" "--within soon" "--nothing" "a b"; do
+  # shellcheck disable=SC2086
+  "$here/run" $mistake >"$output/log" 2>&1
+  [ $? = 2 ] || wrong "tests/gpu/run $mistake: $(cat "$output/log")"
+done
+if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
   said=$("$here/run" "$output/report" 2>&1) || wrong "without a GPU tests/gpu/run fails"
-  [[ $said == *skipped* ]] || wrong "without a GPU tests/gpu/run does not say 'skipped': $said"
+  [[ $said == *skipped* && $said == *calibrate* ]] ||
+    wrong "without a GPU tests/gpu/run does not say what it would do: $said"
 fi
 
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then

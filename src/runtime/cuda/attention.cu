@@ -5,7 +5,8 @@
 #include "src/base/data_type.h"
 #include "src/runtime/cuda/attention.h"
 #include "src/runtime/cuda/effects.h"
-#include "src/runtime/cuda/tensor_cores.cuh"
+#include "src/runtime/cuda/instructions.cuh"
+#include "src/runtime/cuda/launch.h"
 
 namespace stepcast::runtime::cuda {
 namespace {
@@ -90,8 +91,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   using Tiles = ForwardTiles<kD>;
   constexpr int kRows = Tiles::kRows;
   constexpr int kKeys = Tiles::kKeys;
-  extern __shared__ __align__(128) unsigned char shared[];
-  T* memory = reinterpret_cast<T*>(shared);
+  T* memory = reinterpret_cast<T*>(DynamicShared());
   const Tile<T, kD> query_tile{memory};
   memory += kRows * kD;
   const auto key_tile = [&](int stage) { return Tile<T, kD>{memory + 2 * stage * kKeys * kD}; };
@@ -260,8 +260,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   using Tiles = BackwardTiles<kD>;
   constexpr int kKeys = Tiles::kKeys;
   constexpr int kRows = Tiles::kRows;
-  extern __shared__ __align__(128) unsigned char shared[];
-  T* memory = reinterpret_cast<T*>(shared);
+  T* memory = reinterpret_cast<T*>(DynamicShared());
   const Tile<T, kD> key_tile{memory};
   const Tile<T, kD> value_tile{memory + kKeys * kD};
   const Tile<T, kD> query_tile{memory + 2 * kKeys * kD};
@@ -467,11 +466,10 @@ cudaError_t Start(const Attention& attention, const AttentionForward& o, cudaStr
   }
   const dim3 grid(static_cast<unsigned>((attention.sequence + Tiles::kRows - 1) / Tiles::kRows),
                   static_cast<unsigned>(attention.heads));
-  ForwardKernel<T, kD><<<grid, kBlockThreads, Tiles::kBytes, stream>>>(
-      static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
-      static_cast<const T*>(o.values), static_cast<T*>(o.output), o.log_sum_exp,
-      ShapeOf(attention));
-  return cudaGetLastError();
+  return Launch(ForwardKernel<T, kD>, {grid, kBlockThreads, Tiles::kBytes, stream},
+                static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
+                static_cast<const T*>(o.values), static_cast<T*>(o.output), o.log_sum_exp,
+                ShapeOf(attention));
 }
 
 template <typename T, int kD>
@@ -489,19 +487,20 @@ cudaError_t Start(const Attention& attention, const AttentionBackward& o, cudaSt
   }
   const dim3 grid(static_cast<unsigned>((attention.sequence + Tiles::kKeys - 1) / Tiles::kKeys),
                   static_cast<unsigned>(attention.key_heads));
-  BackwardKernel<T, kD><<<grid, kBlockThreads, Tiles::kBytes, stream>>>(
-      static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
-      static_cast<const T*>(o.values), static_cast<const T*>(o.output_gradient), o.log_sum_exp,
-      o.row_sums, o.query_accumulator, static_cast<T*>(o.key_gradient),
-      static_cast<T*>(o.value_gradient), ShapeOf(attention));
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
-  return LaunchMove({.target = o.query_gradient,
-                     .source = o.query_accumulator,
-                     .target_type = attention.type,
-                     .source_type = DataType::kFp32,
-                     .elements = elements,
-                     .block = elements},
-                    stream);
+  if (const cudaError_t error =
+          Launch(BackwardKernel<T, kD>, {grid, kBlockThreads, Tiles::kBytes, stream},
+                 static_cast<const T*>(o.queries), static_cast<const T*>(o.keys),
+                 static_cast<const T*>(o.values), static_cast<const T*>(o.output_gradient),
+                 o.log_sum_exp, o.row_sums, o.query_accumulator, static_cast<T*>(o.key_gradient),
+                 static_cast<T*>(o.value_gradient), ShapeOf(attention));
+      error != cudaSuccess) {
+    return error;
+  }
+  const MoveWork store{.target = o.query_gradient,
+                       .source = o.query_accumulator,
+                       .elements = elements,
+                       .block = elements};
+  return LaunchMoves({&store, 1}, {attention.type, DataType::kFp32}, stream);
 }
 
 template <typename Operands>

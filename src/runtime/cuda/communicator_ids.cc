@@ -47,37 +47,63 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
 
 }  // namespace
 
+namespace {
+
+// What every rank gave, at every rank.
+Attempt<std::vector<std::string>> GatherEverywhere(Job& job, std::string own) {
+  Attempt<std::vector<std::string>> gathered = job.Gather(std::move(own));
+  if (!gathered) return gathered;
+  Attempt<std::string> all = job.Broadcast(Packed(*gathered));
+  if (!all) return tl::make_unexpected(std::move(all).error());
+  return Unpacked(*all, static_cast<std::size_t>(job.place().ranks));
+}
+
+}  // namespace
+
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
-    const program::Program& program, Job& job, const std::function<Attempt<std::string>()>& make) {
+    const program::Program& program, Job& job, const std::vector<bool>& held,
+    const std::function<Attempt<std::string>()>& make) {
   const std::size_t count = program.communicators.size();
   if (count == 0) return std::vector<std::string>();
-  const auto ranks = static_cast<std::size_t>(job.place().ranks);
-  const auto first_rank = [&](std::size_t communicator) {
-    return program.groups[program.communicators[communicator].group].ranks.front();
+  const auto ranks_of = [&](std::size_t c) -> const std::vector<int>& {
+    return program.groups[program.communicators[c].group].ranks;
   };
+
+  // What a member lacks, all of its group make anew.
+  std::string own_held;
+  for (const bool one : held) own_held += one ? '1' : '0';
+  Attempt<std::vector<std::string>> all_held = GatherEverywhere(job, own_held);
+  if (!all_held) return all_held;
+  std::vector<bool> missing(count, false);
+  for (std::size_t c = 0; c < count; ++c) {
+    for (const int rank : ranks_of(c)) {
+      STEPCAST_CHECK(rank >= 0 && rank < job.place().ranks, "a group's ranks are ranks of the job");
+      const std::string& of_rank = (*all_held)[static_cast<std::size_t>(rank)];
+      if (of_rank.size() != count) {
+        return tl::make_unexpected(Failure{
+            fmt::format("the ranks disagree about the program's communicators: {} where {} are due",
+                        of_rank.size(), count)});
+      }
+      missing[c] = missing[c] || of_rank[c] == '0';
+    }
+  }
 
   std::vector<std::string> own(count);
   for (std::size_t c = 0; c < count; ++c) {
-    if (first_rank(c) != job.place().rank) continue;
+    if (!missing[c] || ranks_of(c).front() != job.place().rank) continue;
     Attempt<std::string> id = make();
     if (!id) return tl::make_unexpected(std::move(id).error());
     own[c] = std::move(*id);
   }
-  Attempt<std::vector<std::string>> gathered = job.Gather(Packed(own));
-  if (!gathered) return tl::make_unexpected(std::move(gathered).error());
-  std::string table;
-  for (const std::string& part : *gathered) table += part;
-  Attempt<std::string> all = job.Broadcast(std::move(table));
-  if (!all) return tl::make_unexpected(std::move(all).error());
-  Attempt<std::vector<std::string>> ids = Unpacked(*all, ranks * count);
-  if (!ids) return tl::make_unexpected(std::move(ids).error());
-
+  Attempt<std::vector<std::string>> packed = GatherEverywhere(job, Packed(own));
+  if (!packed) return packed;
   std::vector<std::string> mine(count);
   for (std::size_t c = 0; c < count; ++c) {
-    const int first = first_rank(c);
-    STEPCAST_CHECK(first >= 0 && static_cast<std::size_t>(first) < ranks,
-                   "a group's ranks are ranks of the job");
-    mine[c] = (*ids)[static_cast<std::size_t>(first) * count + c];
+    if (!missing[c]) continue;
+    const auto first = static_cast<std::size_t>(ranks_of(c).front());
+    Attempt<std::vector<std::string>> ids = Unpacked((*packed)[first], count);
+    if (!ids) return ids;
+    mine[c] = (*ids)[c];
   }
   return mine;
 }

@@ -18,7 +18,9 @@ using testing::ElementsAre;
 
 // What each of four ranks gets, with ids "RANK#n" for the n-th that a rank makes. The groups of
 // hybrid sharding over 2 x 2 ranks: all four, neighbours, and every second one.
-std::vector<std::vector<std::string>> Exchange() {
+// `held`: by rank and communicator.
+std::vector<std::vector<std::string>> Exchange(const std::vector<std::vector<bool>>& held = {
+                                                   4, {false, false, false}}) {
   std::vector<std::unique_ptr<Job>> jobs = MakeThreadJobs(4);
   std::vector<std::vector<std::string>> got(4);
   std::vector<std::thread> threads;
@@ -33,7 +35,7 @@ std::vector<std::vector<std::string>> Exchange() {
         // Ids are bytes, zeros among them.
         return std::to_string(rank) + std::string("#\0", 2) + std::to_string(made++);
       };
-      auto ids = ExchangeCommunicatorIds(program.program(), *jobs[rank], make);
+      auto ids = ExchangeCommunicatorIds(program.program(), *jobs[rank], held[rank], make);
       if (ids) got[rank] = *ids;
     });
   }
@@ -54,11 +56,22 @@ TEST(ExchangeCommunicatorIds, GivesEveryGroupTheIdOfItsFirstRank) {
   EXPECT_THAT(got[3], ElementsAre(Id(0, 0), Id(2, 0), Id(1, 0)));
 }
 
+// A group makes a communicator anew when one of its members lacks it, and only then.
+TEST(ExchangeCommunicatorIds, WhatAllMembersHoldGetsNoId) {
+  std::vector<std::vector<bool>> held(4, {true, true, true});
+  held[3][1] = false;
+  const auto got = Exchange(held);
+  EXPECT_THAT(got[0], ElementsAre("", "", ""));
+  EXPECT_THAT(got[1], ElementsAre("", "", ""));
+  EXPECT_THAT(got[2], ElementsAre("", Id(2, 0), ""));
+  EXPECT_THAT(got[3], ElementsAre("", Id(2, 0), ""));
+}
+
 TEST(ExchangeCommunicatorIds, AProgramWithoutCommunicatorsNeedsNoExchange) {
   auto jobs = MakeThreadJobs(2);
   program::TestProgram program(1);
   // Rank 1 takes no part.
-  const auto ids = ExchangeCommunicatorIds(program.program(), *jobs[0], [] {
+  const auto ids = ExchangeCommunicatorIds(program.program(), *jobs[0], {}, [] {
     return Attempt<std::string>(tl::unexpect, Failure{"not called"});
   });
   ASSERT_TRUE(ids);
@@ -69,7 +82,7 @@ TEST(ExchangeCommunicatorIds, AFailureToMakeAnIdIsReported) {
   auto jobs = MakeThreadJobs(1);
   program::TestProgram program(1);
   program.AddCommunicator("data", {0});
-  const auto ids = ExchangeCommunicatorIds(program.program(), *jobs[0], [] {
+  const auto ids = ExchangeCommunicatorIds(program.program(), *jobs[0], {false}, [] {
     return Attempt<std::string>(tl::unexpect, Failure{"no network"});
   });
   ASSERT_FALSE(ids);

@@ -39,17 +39,36 @@ ncclDataType_t NcclType(DataType type) {
 }
 
 Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Program& program,
-                                                            Job& job) {
-  auto ids = ExchangeCommunicatorIds(program, job, MakeId);
-  if (!ids) return tl::make_unexpected(std::move(ids).error());
-  std::unique_ptr<Communicators> made(new Communicators(program));
+                                                            Job& job, CommunicatorCache& cache) {
+  std::unique_ptr<Communicators> made(new Communicators(program, cache));
+  std::vector<bool> held;
   for (program::Index c = 0; c < program.communicators.size(); ++c) {
-    Member& member = made->members_.emplace_back();
+    const program::ProcessGroup& group = program.groups[program.communicators[c].group];
+    Member member{.key = {.rank = job.place().rank, .ranks = group.ranks}};
+    member.ranks = static_cast<std::int64_t>(group.ranks.size());
+    for (const Member& before : made->members_) {
+      if (before.key.ranks == group.ranks) ++member.key.copy;
+    }
+    if (RankInGroup(program, c, job.place().rank) >= 0)
+      member.communicator = cache.Take(member.key);
+    held.push_back(member.communicator != nullptr);
+    made->members_.push_back(std::move(member));
+  }
+  auto ids = ExchangeCommunicatorIds(program, job, held, MakeId);
+  if (!ids) {
+    made->Abort();
+    return tl::make_unexpected(std::move(ids).error());
+  }
+  for (program::Index c = 0; c < program.communicators.size(); ++c) {
+    Member& member = made->members_[c];
     const program::ProcessGroup& group = program.groups[program.communicators[c].group];
     const int rank = RankInGroup(program, c, job.place().rank);
-    if (rank < 0) continue;
-    member.ranks = static_cast<std::int64_t>(group.ranks.size());
     const std::string& bytes = (*ids)[c];
+    if (rank < 0 || bytes.empty()) continue;
+    // A partner has lost the other end.
+    if (member.communicator != nullptr) {
+      AbortCommunicators({std::exchange(member.communicator, nullptr)});
+    }
     ncclUniqueId id;
     STEPCAST_CHECK(bytes.size() == sizeof id.internal, "an id of NCCL's size");
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
@@ -72,7 +91,7 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
 
 Communicators::~Communicators() {
   for (const Member& member : members_) {
-    if (member.communicator != nullptr) ncclCommDestroy(member.communicator);
+    if (member.communicator != nullptr) cache_.Give(member.key, member.communicator);
   }
 }
 
@@ -125,18 +144,9 @@ Attempt<void> Communicators::CheckPartners() const {
 }
 
 void Communicators::Abort() {
-  // One by one, the first would wait for the device, and so for a kernel of the second that waits
-  // for a partner. As a group all are told first (PyTorch issue 119797); NCCL before 2.22 does not
-  // take them so.
-  constexpr int kTakesGroups = NCCL_VERSION(2, 22, 0);
-  int version = 0;
-  const bool together = ncclGetVersion(&version) == ncclSuccess && version >= kTakesGroups;
-  if (together) ncclGroupStart();
-  for (Member& member : members_) {
-    if (member.communicator != nullptr) ncclCommAbort(member.communicator);
-    member.communicator = nullptr;
-  }
-  if (together) ncclGroupEnd();
+  std::vector<ncclComm_t> all;
+  for (Member& member : members_) all.push_back(std::exchange(member.communicator, nullptr));
+  AbortCommunicators(all);
 }
 
 }  // namespace stepcast::runtime::cuda

@@ -7,20 +7,22 @@
 #include <vector>
 
 #include "src/program/program.h"
+#include "src/runtime/cuda/communicator_cache.h"
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
 // A program's communicators as NCCL communicators of the current device: one for each, also where
-// the group has one rank.
+// the group has one rank. They come from a cache, and go back there unless something failed.
 namespace stepcast::runtime::cuda {
 
 class Communicators {
  public:
-  // All ranks of the job call this together.
-  static Attempt<std::unique_ptr<Communicators>> Make(const program::Program& program, Job& job);
+  // All ranks of the job call this together. Program and cache outlive it.
+  static Attempt<std::unique_ptr<Communicators>> Make(const program::Program& program, Job& job,
+                                                      CommunicatorCache& cache);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
-  // Waits for the other ranks of each communicator, unless Abort was called.
+  // Nothing may communicate, unless Abort was called.
   ~Communicators();
 
   // One part of a collective, `elements` of the whole, as NCCL counts and places them (see
@@ -37,13 +39,16 @@ class Communicators {
 
  private:
   struct Member {
+    CommunicatorCache::Key key;
     ncclComm_t communicator = nullptr;  // nullptr: this rank is not in the group
     std::int64_t ranks = 1;
   };
 
-  explicit Communicators(const program::Program& program) : program_(program) {}
+  Communicators(const program::Program& program, CommunicatorCache& cache)
+      : program_(program), cache_(cache) {}
 
   const program::Program& program_;
+  CommunicatorCache& cache_;
   std::vector<Member> members_;
 };
 

@@ -32,6 +32,9 @@ cudaError_t Describe(int ordinal, Device& device) {
   }
   device.ordinal = ordinal;
   device.name = properties.name;
+  char bus[32] = {};
+  if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal) == cudaSuccess) device.bus = bus;
+  cudaGetLastError();
   device.compute_capability_major = properties.major;
   device.compute_capability_minor = properties.minor;
   device.multiprocessors = properties.multiProcessorCount;

@@ -22,6 +22,7 @@ struct Version {
 struct Device {
   int ordinal = 0;   // CUDA's number for it in this process, which CUDA_VISIBLE_DEVICES changes
   std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string bus;   // where it is on this machine: "0000:1b:00.0"; empty if CUDA does not tell
   int compute_capability_major = 0;  // 9 and 0 for an H100, whose code is called sm_90
   int compute_capability_minor = 0;
   int multiprocessors = 0;  // streaming multiprocessors (SMs)

@@ -19,10 +19,12 @@ bool GpusAreHidden() {
   return visible != nullptr && std::string_view(visible).empty();
 }
 
-// A program that was compiled with one NCCL and finds another at run time fails in ways that are
-// hard to read, so the rpath must lead to the one whose header was used.
-TEST(ListDevices, FindsTheNcclItWasCompiledWith) {
-  EXPECT_EQ(ListDevices().nccl, (Version{NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH}));
+// A program that finds an older NCCL at run time than it was compiled with fails in ways that are
+// hard to read. A newer one of the same major version serves it.
+TEST(ListDevices, FindsAnNcclThatServesIt) {
+  const Version found = ListDevices().nccl;
+  EXPECT_EQ(found.major, NCCL_MAJOR);
+  EXPECT_GE(found.minor, NCCL_MINOR);
 }
 
 TEST(ListDevices, ReportsTheRuntimeThatIsLinkedIn) {

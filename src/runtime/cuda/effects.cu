@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "src/runtime/cuda/effects.h"
+#include "src/runtime/cuda/launch.h"
 #include "src/runtime/cuda/packs.cuh"
 #include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
@@ -22,23 +24,24 @@ __global__ void StoreStepValuesKernel(StepValues values, StepValues* on_device) 
   *on_device = values;
 }
 
-// Element i of a pack-wise loop: `kN` elements from i x kN on, and, of the elements that do not
-// fill a pack, one for each of the first threads.
-#define STEPCAST_FOR_PACKS(elements, kN, body)                                        \
-  for (std::int64_t pack = FirstItem(); pack < (elements) / kN; pack += ItemStride()) \
-    body(std::integral_constant<int, kN>(), pack* kN);                                \
-  if constexpr (kN > 1) {                                                             \
-    const std::int64_t rest = (elements) / kN * kN + FirstItem();                     \
-    if (rest < (elements)) body(std::integral_constant<int, 1>(), rest);              \
-  }
+struct GradientPiece {
+  GradientWork work;
+  bool packed;
+};
 
-template <typename To, typename From, int kN, GradientRule kRule>
-__global__ void GradientKernel(To* target, const From* source, std::int64_t elements,
-                               std::int64_t first_element, bool add, float scale, int rank,
+template <typename To, typename From, GradientRule kRule>
+__global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pieces, int rank,
                                int micro_batch, StepSource step) {
   const std::uint32_t seed = kRule == GradientRule::kSmallIntegers
                                  ? values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch)
                                  : values::QuadraticSeed(rank, micro_batch);
+  const auto own = pieces.own();
+  const GradientWork& work = pieces.at[own.piece].work;
+  To* target = static_cast<To*>(work.target);
+  const From* source = static_cast<const From*>(work.source);
+  const std::int64_t first_element = work.first_element;
+  const float scale = work.scale;
+  const bool add = work.add;
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
     const auto from = *reinterpret_cast<const Pack<From, kCount>*>(source + i);
@@ -56,23 +59,32 @@ __global__ void GradientKernel(To* target, const From* source, std::int64_t elem
     }
     *reinterpret_cast<Pack<To, kCount>*>(target + i) = to;
   };
-  STEPCAST_FOR_PACKS(elements, kN, body)
+  ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
 }
 
-template <typename To, typename From, int kN>
-__global__ void MoveKernel(To* target, const From* source, std::int64_t elements, bool add,
-                           float scale, std::int64_t block, std::int64_t target_stride,
-                           std::int64_t source_stride) {
-  const bool contiguous = block >= elements;
+struct MovePiece {
+  MoveWork work;
+  bool packed;
+};
+
+template <typename To, typename From>
+__global__ void MoveKernel(const __grid_constant__ Pieces<MovePiece> pieces) {
+  const auto own = pieces.own();
+  const MoveWork& work = pieces.at[own.piece].work;
+  To* target = static_cast<To*>(work.target);
+  const From* source = static_cast<const From*>(work.source);
+  const bool contiguous = work.block >= work.elements;
+  const float scale = work.scale;
+  const bool add = work.add;
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
     std::int64_t to_at = i;
     std::int64_t from_at = i;
     if (!contiguous) {
-      const std::int64_t b = i / block;
-      const std::int64_t within = i - b * block;
-      to_at = b * target_stride + within;
-      from_at = b * source_stride + within;
+      const std::int64_t b = i / work.block;
+      const std::int64_t within = i - b * work.block;
+      to_at = b * work.target_stride + within;
+      from_at = b * work.source_stride + within;
     }
     const auto from = *reinterpret_cast<const Pack<From, kCount>*>(source + from_at);
     Pack<To, kCount> to{};
@@ -85,7 +97,7 @@ __global__ void MoveKernel(To* target, const From* source, std::int64_t elements
     }
     *reinterpret_cast<Pack<To, kCount>*>(target + to_at) = to;
   };
-  STEPCAST_FOR_PACKS(elements, kN, body)
+  ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
 }
 
 __device__ const values::AdamW& OptimizerOf(const StepValues& step, const values::AdamW&) {
@@ -93,14 +105,24 @@ __device__ const values::AdamW& OptimizerOf(const StepValues& step, const values
 }
 __device__ const values::Sgd& OptimizerOf(const StepValues&, const values::Sgd& sgd) { return sgd; }
 
-template <typename Parameter, typename Gradient, typename Optimizer, int kN>
-__global__ void UpdateKernel(Parameter* parameters, const Gradient* gradients, float* states,
-                             std::int64_t elements, std::int64_t stride, Optimizer given,
+struct UpdatePiece {
+  UpdateWork work;
+  bool packed;
+};
+
+template <typename Parameter, typename Gradient, typename Optimizer>
+__global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces, Optimizer given,
                              StepSource source) {
   constexpr bool kMaster = !std::is_same_v<Parameter, float>;
   constexpr int kStates = Optimizer::kMoments + (kMaster ? 1 : 0);
   const StepValues step = Resolve(source);
   const Optimizer optimizer = OptimizerOf(step, given);
+  const auto own = pieces.own();
+  const UpdateWork& work = pieces.at[own.piece].work;
+  Parameter* parameters = static_cast<Parameter*>(work.parameters);
+  const Gradient* gradients = static_cast<const Gradient*>(work.gradients);
+  float* states = work.states;
+  const std::int64_t stride = work.state_stride;
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
     Pack<Parameter, kCount> parameter{};
@@ -122,7 +144,7 @@ __global__ void UpdateKernel(Parameter* parameters, const Gradient* gradients, f
       *reinterpret_cast<Pack<float, kCount>*>(states + s * stride + i) = state[s];
     }
   };
-  STEPCAST_FOR_PACKS(elements, kN, body)
+  ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
 }
 
 template <typename To>
@@ -133,85 +155,109 @@ __global__ void InitialValuesKernel(To* target, std::int64_t elements, std::int6
   }
 }
 
-// One block, so that the sum is always added up in the same order; its threads take as many packs
-// each as keep memory busy.
-constexpr int kSumThreads = 1024;
+// How many blocks add up the squares of so many numbers: enough to keep memory busy, and the same
+// on every GPU, so that they are added up in the same order.
+constexpr std::int64_t kMostSumBlocks = 512;
+constexpr int kSquaresOfAThread = 16;
+unsigned SumBlocks(std::int64_t elements) {
+  constexpr std::int64_t kOfABlock = std::int64_t{kThreads} * kSquaresOfAThread;
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((elements + kOfABlock - 1) / kOfABlock, 1, kMostSumBlocks));
+}
+static_assert(kPartialSums >= Pieces<SquaresWork>::kMost * kMostSumBlocks);
 
-template <typename From>
-__global__ void SquaresKernel(float* target, const From* source, std::int64_t elements, bool add,
-                              float scale) {
-  __shared__ double sums[kSumThreads];
-  double sum = 0;
-#pragma unroll 8
-  for (std::int64_t i = threadIdx.x; i < elements; i += kSumThreads) {
-    sum += values::Square(source[i]);
-  }
-  sums[threadIdx.x] = sum;
-  for (int half = kSumThreads / 2; half > 0; half /= 2) {
+// The sum over the threads of a block, in the first.
+__device__ double SumOfBlock(double own) {
+  __shared__ double sums[kThreads];
+  sums[threadIdx.x] = own;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
-  if (threadIdx.x == 0) *target = values::StoredSquares(*target, add, scale, sums[0]);
+  // The others would read beside the last addition.
+  const double sum = threadIdx.x == 0 ? sums[0] : 0;
+  __syncthreads();
+  return sum;
+}
+
+// Each block a part of a piece ...
+template <typename From>
+__global__ void PartialSquaresKernel(const __grid_constant__ Pieces<SquaresWork> pieces,
+                                     double* partial_sums) {
+  const auto own = pieces.own();
+  const SquaresWork& work = pieces.at[own.piece];
+  const From* source = static_cast<const From*>(work.source);
+  const Share share = own.share();
+  const std::int64_t elements = work.elements;
+  double sum = 0;
+#pragma unroll 8
+  for (std::int64_t i = share.first; i < elements; i += share.stride) {
+    sum += values::Square(source[i]);
+  }
+  sum = SumOfBlock(sum);
+  if (threadIdx.x == 0) partial_sums[blockIdx.x] = sum;
+}
+
+// ... and one block all parts, piece after piece.
+__global__ void SquaresKernel(const __grid_constant__ Pieces<SquaresWork> pieces,
+                              const double* partial_sums) {
+  for (int p = 0; p < pieces.count; ++p) {
+    double sum = 0;
+    for (unsigned b = pieces.first_block[p] + threadIdx.x; b < pieces.first_block[p + 1];
+         b += kThreads) {
+      sum += partial_sums[b];
+    }
+    sum = SumOfBlock(sum);
+    const SquaresWork& work = pieces.at[p];
+    if (threadIdx.x == 0) {
+      *work.target = values::StoredSquares(*work.target, work.add, work.scale, sum);
+    }
+  }
 }
 
 template <typename T>
-__global__ void ClipKernel(T* target, const float* squares, std::int64_t elements, float limit) {
-  const float factor = values::ClipFactor(*squares, limit);
-  for (std::int64_t i = FirstItem(); i < elements; i += ItemStride()) {
+__global__ void ClipKernel(const __grid_constant__ Pieces<ClipWork> pieces) {
+  const auto own = pieces.own();
+  const ClipWork& work = pieces.at[own.piece];
+  T* target = static_cast<T*>(work.target);
+  const float factor = values::ClipFactor(*work.squares, work.limit);
+  const Share share = own.share();
+  const std::int64_t elements = work.elements;
+  for (std::int64_t i = share.first; i < elements; i += share.stride) {
     target[i] = values::Clipped(target[i], factor);
   }
 }
 
-template <typename To, typename From, GradientRule kRule>
-void StartGradient(const GradientWork& w, const StepSource& step, cudaStream_t stream) {
-  const auto start = [&](auto count) {
-    constexpr int kN = decltype(count)::value;
-    GradientKernel<To, From, kN, kRule><<<BlocksFor(w.elements / kN), kThreads, 0, stream>>>(
-        static_cast<To*>(w.target), static_cast<const From*>(w.source), w.elements, w.first_element,
-        w.add, w.scale, w.rank, w.micro_batch, step);
-  };
-  if (PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))) {
-    start(std::integral_constant<int, kPack>());
-  } else {
-    start(std::integral_constant<int, 1>());
+// Hands the works to `launch` in Pieces: `piece_of(work)`, with `blocks_of(piece)` blocks.
+template <typename Piece, typename Work, typename PieceOf, typename BlocksOf, typename Start>
+cudaError_t InPieces(std::span<const Work> works, const PieceOf& piece_of,
+                     const BlocksOf& blocks_of, const Start& start) {
+  while (!works.empty()) {
+    Pieces<Piece> pieces{};
+    pieces.count = static_cast<int>(std::min<std::size_t>(works.size(), Pieces<Piece>::kMost));
+    for (int p = 0; p < pieces.count; ++p) {
+      pieces.at[p] = piece_of(works[static_cast<std::size_t>(p)]);
+      pieces.first_block[p + 1] = pieces.first_block[p] + blocks_of(pieces.at[p]);
+    }
+    const cudaError_t error = start(pieces, pieces.first_block[pieces.count]);
+    if (error != cudaSuccess) return error;
+    works = works.subspan(static_cast<std::size_t>(pieces.count));
   }
+  return cudaSuccess;
 }
 
-template <typename To, typename From>
-void StartMove(const MoveWork& w, cudaStream_t stream) {
-  const auto start = [&](auto count) {
-    constexpr int kN = decltype(count)::value;
-    MoveKernel<To, From, kN><<<BlocksFor(w.elements / kN), kThreads, 0, stream>>>(
-        static_cast<To*>(w.target), static_cast<const From*>(w.source), w.elements, w.add, w.scale,
-        w.block, w.target_stride, w.source_stride);
-  };
-  // In blocks, no pack may cross a border.
-  const bool contiguous = w.block >= w.elements;
-  const bool whole = contiguous || (w.block % kPack == 0 && w.target_stride % kPack == 0 &&
-                                    w.source_stride % kPack == 0);
-  if (whole && PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))) {
-    start(std::integral_constant<int, kPack>());
-  } else {
-    start(std::integral_constant<int, 1>());
-  }
+// Of elements, or packs of them.
+template <typename Piece>
+unsigned BlocksOfPacks(const Piece& piece) {
+  return BlocksFor(piece.packed ? piece.work.elements / kPack : piece.work.elements);
 }
 
-template <typename Parameter, typename Gradient, typename Optimizer>
-void StartUpdate(const UpdateWork& w, const Optimizer& optimizer, const StepSource& step,
-                 cudaStream_t stream) {
-  const auto start = [&](auto count) {
-    constexpr int kN = decltype(count)::value;
-    UpdateKernel<Parameter, Gradient, Optimizer, kN>
-        <<<BlocksFor(w.elements / kN), kThreads, 0, stream>>>(
-            static_cast<Parameter*>(w.parameters), static_cast<const Gradient*>(w.gradients),
-            w.states, w.elements, w.state_stride, optimizer, step);
-  };
-  if (w.state_stride % kPack == 0 && PacksFit(w.parameters, sizeof(Parameter)) &&
-      PacksFit(w.gradients, sizeof(Gradient)) && PacksFit(w.states, sizeof(float))) {
-    start(std::integral_constant<int, kPack>());
-  } else {
-    start(std::integral_constant<int, 1>());
-  }
+// `start` with a value of each of the two types.
+template <typename Start>
+cudaError_t WithTypes(TypePair types, const Start& start) {
+  return WithStorageType(types.target, [&](auto to) {
+    return WithStorageType(types.source, [&](auto from) { return start(to, from); });
+  });
 }
 
 }  // namespace
@@ -221,80 +267,115 @@ StepValues StepValuesOf(std::uint32_t step) {
 }
 
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream) {
-  StoreStepValuesKernel<<<1, 1, 0, stream>>>(values, on_device);
-  return cudaGetLastError();
+  return Launch(StoreStepValuesKernel, {1, 1, 0, stream}, values, on_device);
 }
 
-cudaError_t LaunchGradient(const GradientWork& work, const StepSource& step, cudaStream_t stream) {
-  if (work.elements <= 0) return cudaSuccess;
-  WithStorageType(work.target_type, [&](auto to) {
-    WithStorageType(work.source_type, [&](auto from) {
-      using To = decltype(to);
-      using From = decltype(from);
-      if (work.rule == GradientRule::kSmallIntegers) {
-        StartGradient<To, From, GradientRule::kSmallIntegers>(work, step, stream);
-      } else {
-        StartGradient<To, From, GradientRule::kComputed>(work, step, stream);
-      }
-    });
+cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
+                            const GradientOrigin& origin, const StepSource& step,
+                            cudaStream_t stream) {
+  return WithTypes(types, [&](auto to, auto from) {
+    using To = decltype(to);
+    using From = decltype(from);
+    const auto kernel = origin.rule == GradientRule::kSmallIntegers
+                            ? GradientKernel<To, From, GradientRule::kSmallIntegers>
+                            : GradientKernel<To, From, GradientRule::kComputed>;
+    return InPieces<GradientPiece>(
+        works,
+        [](const GradientWork& w) {
+          return GradientPiece{w,
+                               PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))};
+        },
+        BlocksOfPacks<GradientPiece>,
+        [&](const Pieces<GradientPiece>& pieces, unsigned blocks) {
+          return Launch(kernel, {blocks, kThreads, 0, stream}, pieces, origin.rank,
+                        origin.micro_batch, step);
+        });
   });
-  return cudaGetLastError();
 }
 
-cudaError_t LaunchMove(const MoveWork& work, cudaStream_t stream) {
-  if (work.elements <= 0) return cudaSuccess;
-  WithStorageType(work.target_type, [&](auto to) {
-    WithStorageType(work.source_type,
-                    [&](auto from) { StartMove<decltype(to), decltype(from)>(work, stream); });
+cudaError_t LaunchMoves(std::span<const MoveWork> works, TypePair types, cudaStream_t stream) {
+  return WithTypes(types, [&](auto to, auto from) {
+    using To = decltype(to);
+    using From = decltype(from);
+    return InPieces<MovePiece>(
+        works,
+        [](const MoveWork& w) {
+          // In blocks, no pack may cross a border.
+          const bool contiguous = w.block >= w.elements;
+          const bool whole = contiguous || (w.block % kPack == 0 && w.target_stride % kPack == 0 &&
+                                            w.source_stride % kPack == 0);
+          return MovePiece{
+              w, whole && PacksFit(w.target, sizeof(To)) && PacksFit(w.source, sizeof(From))};
+        },
+        BlocksOfPacks<MovePiece>,
+        [&](const Pieces<MovePiece>& pieces, unsigned blocks) {
+          return Launch(MoveKernel<To, From>, {blocks, kThreads, 0, stream}, pieces);
+        });
   });
-  return cudaGetLastError();
 }
 
-cudaError_t LaunchUpdate(const UpdateWork& work, const StepSource& step, cudaStream_t stream) {
-  if (work.elements <= 0) return cudaSuccess;
-  WithStorageType(work.parameter_type, [&](auto parameter) {
-    WithStorageType(work.gradient_type, [&](auto gradient) {
-      using Parameter = decltype(parameter);
-      using Gradient = decltype(gradient);
-      if (work.adamw) {
-        StartUpdate<Parameter, Gradient>(work, step.now.adamw, step, stream);
-      } else {
-        StartUpdate<Parameter, Gradient>(work, values::SgdOf(), step, stream);
-      }
-    });
+cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, bool adamw,
+                          const StepSource& step, cudaStream_t stream) {
+  return WithTypes(types, [&](auto parameter, auto gradient) {
+    using Parameter = decltype(parameter);
+    using Gradient = decltype(gradient);
+    return InPieces<UpdatePiece>(
+        works,
+        [](const UpdateWork& w) {
+          return UpdatePiece{
+              w, w.state_stride % kPack == 0 && PacksFit(w.parameters, sizeof(Parameter)) &&
+                     PacksFit(w.gradients, sizeof(Gradient)) && PacksFit(w.states, sizeof(float))};
+        },
+        BlocksOfPacks<UpdatePiece>,
+        [&](const Pieces<UpdatePiece>& pieces, unsigned blocks) {
+          const LaunchShape shape{blocks, kThreads, 0, stream};
+          if (adamw) {
+            return Launch(UpdateKernel<Parameter, Gradient, values::AdamW>, shape, pieces,
+                          step.now.adamw, step);
+          }
+          return Launch(UpdateKernel<Parameter, Gradient, values::Sgd>, shape, pieces,
+                        values::SgdOf(), step);
+        });
   });
-  return cudaGetLastError();
 }
 
-cudaError_t LaunchSquares(const SquaresWork& work, cudaStream_t stream) {
-  WithStorageType(work.source_type, [&](auto from) {
-    SquaresKernel<decltype(from)><<<1, kSumThreads, 0, stream>>>(
-        work.target, static_cast<const decltype(from)*>(work.source), work.elements, work.add,
-        work.scale);
+cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
+                          cudaStream_t stream) {
+  return WithStorageType(source, [&](auto from) {
+    return InPieces<SquaresWork>(
+        works, [](const SquaresWork& w) { return w; },
+        [](const SquaresWork& w) { return SumBlocks(w.elements); },
+        [&](const Pieces<SquaresWork>& pieces, unsigned blocks) {
+          if (const cudaError_t error = Launch(PartialSquaresKernel<decltype(from)>,
+                                               {blocks, kThreads, 0, stream}, pieces, partial_sums);
+              error != cudaSuccess) {
+            return error;
+          }
+          return Launch(SquaresKernel, {1, kThreads, 0, stream}, pieces, partial_sums);
+        });
   });
-  return cudaGetLastError();
 }
 
-cudaError_t LaunchClip(const ClipWork& work, cudaStream_t stream) {
-  if (work.elements <= 0) return cudaSuccess;
-  WithStorageType(work.target_type, [&](auto to) {
-    ClipKernel<decltype(to)><<<BlocksFor(work.elements), kThreads, 0, stream>>>(
-        static_cast<decltype(to)*>(work.target), work.squares, work.elements, work.limit);
+cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaStream_t stream) {
+  return WithStorageType(target, [&](auto to) {
+    return InPieces<ClipWork>(
+        works, [](const ClipWork& w) { return w; },
+        [](const ClipWork& w) { return BlocksFor(w.elements); },
+        [&](const Pieces<ClipWork>& pieces, unsigned blocks) {
+          return Launch(ClipKernel<decltype(to)>, {blocks, kThreads, 0, stream}, pieces);
+        });
   });
-  return cudaGetLastError();
 }
 
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,
                                 std::int64_t first_element, std::uint64_t seed,
                                 cudaStream_t stream) {
-  if (elements <= 0) return cudaSuccess;
   const std::uint32_t hash = values::SeedHash(seed);
-  WithStorageType(type, [&](auto to) {
+  return WithStorageType(type, [&](auto to) {
     using To = decltype(to);
-    InitialValuesKernel<To><<<BlocksFor(elements), kThreads, 0, stream>>>(
-        static_cast<To*>(target), elements, first_element, hash);
+    return Launch(InitialValuesKernel<To>, {BlocksFor(elements), kThreads, 0, stream},
+                  static_cast<To*>(target), elements, first_element, hash);
   });
-  return cudaGetLastError();
 }
 
 }  // namespace stepcast::runtime::cuda

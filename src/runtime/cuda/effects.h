@@ -3,14 +3,18 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <span>
 
 #include "src/base/data_type.h"
 #include "src/runtime/device.h"
 #include "src/runtime/values/optimizers.h"
 
 // The kernels that do what a program's effects say (src/program/data_flow.h), with the values of
-// src/runtime/values, bit for bit. Types are fp32, bf16 or fp16. Launches return what CUDA says of
-// them.
+// src/runtime/values, bit for bit. Types are fp32, bf16 or fp16.
+//
+// Effects of one kind and with the same types are one launch, as far as its arguments have room
+// (48): then none may read or write what another writes, except sums of squares, which are added up
+// in their order. Launches return what CUDA says of them; none at all is made of an empty list.
 namespace stepcast::runtime::cuda {
 
 // What differs from step to step.
@@ -29,57 +33,68 @@ struct StepSource {
 // Queued in front of a replay.
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream);
 
+// Of what is written, and of what is read.
+struct TypePair {
+  DataType target = DataType::kFp32, source = DataType::kFp32;
+  friend bool operator==(const TypePair&, const TypePair&) = default;
+};
+
 struct GradientWork {
   void* target = nullptr;
   const void* source = nullptr;  // the parameters
-  DataType target_type = DataType::kFp32, source_type = DataType::kFp32;
   std::int64_t elements = 0, first_element = 0;
-  bool add = false;
   float scale = 1;
+  bool add = false;
+};
+// Whose gradients they are.
+struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
 };
-cudaError_t LaunchGradient(const GradientWork& work, const StepSource& step, cudaStream_t stream);
+cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
+                            const GradientOrigin& origin, const StepSource& step,
+                            cudaStream_t stream);
 
 struct MoveWork {
   void* target = nullptr;
   const void* source = nullptr;
-  DataType target_type = DataType::kFp32, source_type = DataType::kFp32;
   std::int64_t elements = 0;
-  bool add = false;
-  float scale = 1;
   std::int64_t block = 0, target_stride = 0, source_stride = 0;  // as in program::Effect
+  float scale = 1;
+  bool add = false;
 };
-cudaError_t LaunchMove(const MoveWork& work, cudaStream_t stream);
+cudaError_t LaunchMoves(std::span<const MoveWork> works, TypePair types, cudaStream_t stream);
 
 struct UpdateWork {
   void* parameters = nullptr;
   const void* gradients = nullptr;
   float* states = nullptr;
-  DataType parameter_type = DataType::kFp32, gradient_type = DataType::kFp32;
   std::int64_t elements = 0, state_stride = 0;
-  bool adamw = true;
 };
-cudaError_t LaunchUpdate(const UpdateWork& work, const StepSource& step, cudaStream_t stream);
+// The target's type is that of parameters, the source's that of gradients.
+cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, bool adamw,
+                          const StepSource& step, cudaStream_t stream);
 
 struct SquaresWork {
   float* target = nullptr;
   const void* source = nullptr;
-  DataType source_type = DataType::kFp32;
   std::int64_t elements = 0;
-  bool add = false;
   float scale = 1;
+  bool add = false;
 };
-cudaError_t LaunchSquares(const SquaresWork& work, cudaStream_t stream);
+// Numbers on the device that the launch needs for itself; nothing else may use them meanwhile.
+inline constexpr int kPartialSums = 48 * 512;
+// The sums depend on nothing but the numbers and how many there are.
+cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
+                          cudaStream_t stream);
 
 struct ClipWork {
   void* target = nullptr;
   const float* squares = nullptr;
-  DataType target_type = DataType::kFp32;
   std::int64_t elements = 0;
   float limit = 1;
 };
-cudaError_t LaunchClip(const ClipWork& work, cudaStream_t stream);
+cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaStream_t stream);
 
 // Parameters at the start: element i gets the initial value of model element first_element + i.
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,

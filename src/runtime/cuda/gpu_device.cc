@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -64,21 +65,22 @@ GpuDevice::GpuDevice(const program::Program& program, int rank, int ordinal,
       marks_(program.events.size(), Mark::kNone),
       state_(program.buffers.size()),
       orders_(program.communicators.size()),
-      step_(StepValuesOf(0)) {
+      step_(StepValuesOf(0)),
+      ends_(program.streams.size()) {
   for (const program::StatePart& part : program.data_flow.state) {
     state_[part.place.buffer].push_back(part);
   }
 }
 
 Attempt<std::unique_ptr<runtime::Device>> GpuDevice::Make(const program::Program& program, Job& job,
-                                                          int ordinal,
-                                                          const DeviceOptions& options) {
+                                                          int ordinal, const DeviceOptions& options,
+                                                          CommunicatorCache& cache) {
   std::unique_ptr<GpuDevice> device(new GpuDevice(program, job.place().rank, ordinal, options));
-  STEPCAST_TRY(device->Start(job));
+  STEPCAST_TRY(device->Start(job, cache));
   return std::unique_ptr<runtime::Device>(std::move(device));
 }
 
-Attempt<void> GpuDevice::Start(Job& job) {
+Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
   // Until everything stands, whatever fails must not wait for other ranks on its way out.
   failed_ = true;
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), fmt::format("choosing GPU {}", ordinal_)));
@@ -90,7 +92,10 @@ Attempt<void> GpuDevice::Start(Job& job) {
   if (!products) return tl::make_unexpected(std::move(products).error());
   products_ = std::move(*products);
   STEPCAST_TRY(MakeStandIns());
-  auto communicators = Communicators::Make(program_, job);
+  STEPCAST_TRY(Preload());
+  // No rank may begin to communicate while another one loads.
+  if (auto met = job.Barrier(); !met) return met;
+  auto communicators = Communicators::Make(program_, job, cache);
   if (!communicators) return tl::make_unexpected(std::move(communicators).error());
   communicators_ = std::move(*communicators);
   STEPCAST_TRY(CheckSums());
@@ -138,16 +143,34 @@ Attempt<void> GpuDevice::MakeStandIns() {
     list.push_back(*at);
     return {};
   };
+  int cache = 0;
+  STEPCAST_TRY(Check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal_),
+                     "asking for the size of the cache"));
+  least_input_ = AlignedInArena(Bytes(4 * std::int64_t{cache}));
   for (std::size_t type = 0; type < plan_.inputs.size(); ++type) {
-    STEPCAST_TRY(allocate(inputs_, plan_.inputs[type]));
+    // A step's operands begin anywhere in the first `least_input_` of it.
+    Bytes size = plan_.inputs[type];
+    if (size > Bytes(0) && size < least_input_) size += least_input_;
+    STEPCAST_TRY(allocate(inputs_, size));
     if (inputs_.back() == nullptr) continue;
-    STEPCAST_TRY(Check(FillRandom(inputs_.back(), plan_.inputs[type], static_cast<DataType>(type),
-                                  options_.seed, streams_[0]),
-                       "making random operands"));
+    STEPCAST_TRY(Check(
+        FillRandom(inputs_.back(), size, static_cast<DataType>(type), options_.seed, streams_[0]),
+        "making random operands"));
+  }
+  std::vector<bool> sums(streams_.size(), false);
+  for (std::size_t i = 0; i + 1 < program_.data_flow.first.size(); ++i) {
+    for (Index e = program_.data_flow.first[i]; e < program_.data_flow.first[i + 1]; ++e) {
+      const bool squares = program_.data_flow.effects[e].kind == EffectKind::kSquares;
+      if (squares) sums[program_.step[i].stream] = true;
+    }
   }
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     STEPCAST_TRY(allocate(outputs_, plan_.outputs[s]));
     STEPCAST_TRY(allocate(workspaces_, plan_.multiplies[s] ? Products::kWorkspace : Bytes(0)));
+    auto partial_sums =
+        AllocateStandIn(sums[s] ? Bytes(kPartialSums * sizeof(double)) : Bytes(0), stand_in_bytes_);
+    if (!partial_sums) return tl::make_unexpected(std::move(partial_sums).error());
+    partial_sums_.push_back(reinterpret_cast<double*>(*partial_sums));
   }
   const char* doing = "allocating memory of its own";
   if (plan_.host > Bytes(0)) {
@@ -160,6 +183,130 @@ Attempt<void> GpuDevice::MakeStandIns() {
   STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
   STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   return Check(cudaStreamSynchronize(streams_[0]), "making random operands");
+}
+
+// A step's window of the operands.
+const std::byte* GpuDevice::Input(DataType type) const {
+  const auto t = static_cast<std::size_t>(type);
+  if (plan_.inputs[t] >= least_input_) return inputs_[t];
+  return inputs_[t] + std::int64_t{step_.step} * plan_.inputs[t].count() % least_input_.count();
+}
+
+// Launches what the program will launch, on operands that do not matter.
+Attempt<void> GpuDevice::Preload() {
+  const char* doing = "loading kernels";
+  Bytes largest;
+  std::size_t multiplies = 0;
+  for (const Product& product : plan_.products) largest = std::max(largest, Output(product));
+  for (const Attention& core : plan_.attentions) largest = std::max(largest, OutputOf(core));
+  while (multiplies + 1 < streams_.size() && !plan_.multiplies[multiplies]) ++multiplies;
+  Bytes no_stand_in;
+  auto scratch = AllocateStandIn(largest, no_stand_in);
+  if (!scratch) return tl::make_unexpected(std::move(scratch).error());
+  const auto launch = [&]() -> Attempt<void> {
+    for (std::size_t p = 0; p < plan_.products.size(); ++p) {
+      const std::byte* input = Input(plan_.products[p].input);
+      STEPCAST_TRY(products_->Run(static_cast<Index>(p), 0, input, input, *scratch,
+                                  workspaces_[multiplies], streams_[multiplies]));
+    }
+    for (const Attention& core : plan_.attentions) {
+      STEPCAST_TRY(
+          Check(LaunchAttention(core, Input(core.type), *scratch, streams_[multiplies]), doing));
+    }
+    STEPCAST_TRY(PreloadEffects());
+    STEPCAST_TRY(Check(StampTime(stamps_, streams_[0]), doing));
+    STEPCAST_TRY(Check(Spin(Time(), nullptr, streams_[0]), doing));
+    STEPCAST_TRY(Check(StoreStepValues(step_, step_values_, streams_[0]), doing));
+    if (const std::byte* input = Input(plan_.traffic_type); input != nullptr) {
+      // Reads, and writes nothing.
+      STEPCAST_TRY(Check(LaunchTraffic({.input = input,
+                                        .input_size = Bytes(256),
+                                        .from = Bytes(0),
+                                        .read = Bytes(256),
+                                        .output = nullptr,
+                                        .output_size = Bytes(0),
+                                        .to = Bytes(0),
+                                        .written = Bytes(0)},
+                                       streams_[0]),
+                         doing));
+    }
+    return Check(cudaDeviceSynchronize(), doing);
+  };
+  Attempt<void> launched = launch();
+  cudaFree(*scratch);
+  return launched;
+}
+
+Attempt<void> GpuDevice::PreloadEffects() {
+  const char* doing = "loading kernels";
+  const program::DataFlow& flow = program_.data_flow;
+  for (const program::StatePart& part : flow.state) {
+    STEPCAST_TRY(Check(LaunchInitialValues(nullptr, part.place.type, 0, 0, 0, streams_[0]), doing));
+  }
+  std::vector<std::tuple<EffectKind, DataType, DataType>> launched;
+  const auto is_new = [&](EffectKind kind, DataType target, DataType source) {
+    const std::tuple key{kind, target, source};
+    if (std::find(launched.begin(), launched.end(), key) != launched.end()) return false;
+    launched.push_back(key);
+    return true;
+  };
+  const auto move = [&](DataType target, DataType source) {
+    if (target == source || !is_new(EffectKind::kMove, target, source)) return cudaSuccess;
+    const MoveWork nothing;
+    return LaunchMoves({&nothing, 1}, {target, source}, streams_[0]);
+  };
+  for (std::size_t i = 0; i + 1 < flow.first.size(); ++i) {
+    const Instruction& instruction = program_.step[i];
+    for (Index e = flow.first[i]; e < flow.first[i + 1]; ++e) {
+      const Effect& effect = flow.effects[e];
+      if (effect.kind == EffectKind::kCollective) {
+        const DataType sent = program_.collectives[instruction.operand].data_type;
+        STEPCAST_TRY(Check(move(sent, effect.source.type), doing));
+        STEPCAST_TRY(Check(move(effect.target.type, sent), doing));
+        continue;
+      }
+      if (!is_new(effect.kind, effect.target.type, effect.source.type)) continue;
+      // Without elements nothing is read or written, but the sum and the norm: the stamps are
+      // numbers as good as any.
+      const TypePair types{effect.target.type, effect.source.type};
+      const StepSource step{.now = step_};
+      auto* const number = reinterpret_cast<float*>(stamps_);
+      cudaError_t error = cudaSuccess;
+      switch (effect.kind) {
+        case EffectKind::kGradient: {
+          const GradientWork nothing;
+          error = LaunchGradients({&nothing, 1}, types, {.rule = options_.gradients}, step,
+                                  streams_[0]);
+          break;
+        }
+        case EffectKind::kMove: {
+          const MoveWork nothing;
+          error = LaunchMoves({&nothing, 1}, types, streams_[0]);
+          break;
+        }
+        case EffectKind::kUpdate: {
+          const UpdateWork nothing;
+          error = LaunchUpdates({&nothing, 1}, types, flow.adamw, step, streams_[0]);
+          break;
+        }
+        case EffectKind::kSquares: {
+          const SquaresWork nothing{.target = number};
+          error = LaunchSquares({&nothing, 1}, types.source, partial_sums_[instruction.stream],
+                                streams_[0]);
+          break;
+        }
+        case EffectKind::kClip: {
+          const ClipWork nothing{.squares = number};
+          error = LaunchClips({&nothing, 1}, types.target, streams_[0]);
+          break;
+        }
+        case EffectKind::kCollective:
+          break;
+      }
+      STEPCAST_TRY(Check(error, doing));
+    }
+  }
+  return {};
 }
 
 GpuDevice::~GpuDevice() {
@@ -185,22 +332,16 @@ GpuDevice::~GpuDevice() {
   memory_.reset();
   for (GraphInstance& instance : instances_) {
     if (instance.done != nullptr) cudaEventDestroy(instance.done);
-    for (const Timed& timed : instance.operations) pending_.push_back(timed);
-  }
-  for (const Timed& timed : pending_) {
-    if (timed.ready != nullptr && timed.ready != timed.start) cudaEventDestroy(timed.ready);
-    if (timed.start != nullptr) cudaEventDestroy(timed.start);
-    if (timed.end != nullptr) cudaEventDestroy(timed.end);
   }
   for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (const CommunicatorOrder& order : orders_) {
     if (order.done != nullptr) cudaEventDestroy(order.done);
   }
-  if (anchor_ != nullptr) cudaEventDestroy(anchor_);
   for (const auto* list : {&inputs_, &outputs_, &workspaces_}) {
     for (std::byte* at : *list) cudaFree(at);
   }
+  for (double* sums : partial_sums_) cudaFree(sums);
   cudaFree(stamps_);
   cudaFree(step_values_);
   cudaFreeHost(host_);
@@ -221,7 +362,7 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
     const cudaError_t state = Answered(done());
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) return Failed(Check(state, doing).error());
-    ReportProgress();
+    if (auto collected = CollectDone(); !collected) return collected;
     const HostClock::time_point now = HostClock::now();
     // Steps wait often and briefly: at first without sleeping.
     if (now - begin > std::chrono::milliseconds(20)) {
@@ -241,16 +382,32 @@ bool GpuDevice::ReportTo(Progress* progress) {
   return true;
 }
 
-void GpuDevice::ReportProgress() {
-  if (progress_ == nullptr || capturing_) return;
-  while (reported_ < pending_.size() &&
-         Answered(cudaEventQuery(pending_[reported_].end)) == cudaSuccess) {
-    ++reported_;
-    ++progress_->operations;
+Attempt<void> GpuDevice::CollectDone() {
+  looked_ = HostClock::now();
+  if (capturing_) return {};
+  while (!pending_.empty()) {
+    const Timed& timed = pending_.front();
+    const cudaError_t state = Answered(cudaEventQuery(timed.end));
+    if (state == cudaErrorNotReady) break;
+    if (state != cudaSuccess) return Failed(Check(state, "looking for what is done").error());
+    STEPCAST_TRY(Collect(timed));
+    free_timing_events_.push_back(timed.start);
+    if (timed.ready != timed.start) free_timing_events_.push_back(timed.ready);
+    if (!timed.lent) {
+      free_timing_events_.push_back(timed.end);
+      // Not to be lent any more.
+      for (StreamEnd& end : ends_) {
+        if (end.event == timed.end) end.event = nullptr;
+      }
+    }
+    pending_.pop_front();
+    ++collected_;
+    if (progress_ != nullptr) ++progress_->operations;
   }
-  if (reported_ == pending_.size()) return;
-  progress_->step = pending_[reported_].operation.step;
-  progress_->instruction = pending_[reported_].operation.instruction;
+  if (progress_ == nullptr || pending_.empty()) return {};
+  progress_->step = pending_.front().operation.step;
+  progress_->instruction = pending_.front().operation.instruction;
+  return {};
 }
 
 Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
@@ -269,6 +426,7 @@ Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
             : LaunchInitialValues(At(part.place), part.place.type, part.elements,
                                   part.first_element, options_.seed, streams_[stream]);
     STEPCAST_TRY(Check(error, "initialising parameters"));
+    ends_[stream] = {};
   }
   return {};
 }
@@ -288,6 +446,7 @@ Attempt<void> GpuDevice::Record(Index event, std::uint16_t stream) {
 Attempt<void> GpuDevice::Wait(Index event, std::uint16_t stream) {
   // Of an earlier replay or of none: satisfied.
   if (marks_[event] != (capturing_ ? Mark::kCaptured : Mark::kRecorded)) return {};
+  ends_[stream] = {};
   return Check(cudaStreamWaitEvent(streams_[stream], events_[event]), "waiting for an event");
 }
 
@@ -301,7 +460,9 @@ Attempt<void> GpuDevice::Launch(OperationId operation, const Instruction& instru
   if (auto launched = LaunchAny(operation, instruction); !launched) {
     return Failed(std::move(launched).error());
   }
-  ReportProgress();
+  // Now and then, for those who watch.
+  constexpr auto kOften = std::chrono::milliseconds(10);
+  if (progress_ != nullptr && HostClock::now() - looked_ > kOften) return CollectDone();
   return {};
 }
 
@@ -327,26 +488,30 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
   const std::uint16_t stream = instruction.stream;
   const bool timed = operation.instruction != kNone;
   Timed times{.operation = operation};
-  const auto mark = [&](cudaEvent_t& event) -> Attempt<void> {
-    if (!timed) return {};
-    Attempt<cudaEvent_t> taken = TakeTimingEvent();
-    if (!taken) return tl::make_unexpected(std::move(taken).error());
-    event = *taken;
-    return RecordTiming(event, stream);
-  };
-  if (instruction.opcode == Opcode::kCollective) {
-    STEPCAST_TRY(mark(times.ready));
-    STEPCAST_TRY(
-        WaitForCommunicator(program_.collectives[instruction.operand].communicator, stream));
+  if (timed) {
+    Attempt<cudaEvent_t> begin = Beginning(stream);
+    if (!begin) return tl::make_unexpected(std::move(begin).error());
+    times.ready = times.start = *begin;
   }
-  STEPCAST_TRY(mark(times.start));
-  if (instruction.opcode != Opcode::kCollective) times.ready = times.start;
+  if (instruction.opcode == Opcode::kCollective) {
+    const Index communicator = program_.collectives[instruction.operand].communicator;
+    if (MustWaitFor(communicator, stream)) {
+      STEPCAST_TRY(Check(cudaStreamWaitEvent(streams_[stream], orders_[communicator].done),
+                         "waiting for a communicator"));
+      if (timed) {
+        Attempt<cudaEvent_t> start = TakeTimingEvent();
+        if (!start) return tl::make_unexpected(std::move(start).error());
+        times.start = *start;
+        STEPCAST_TRY(RecordTiming(times.start, stream));
+      }
+    }
+  }
   switch (instruction.opcode) {
     case Opcode::kKernel:
       STEPCAST_TRY(LaunchKernel(operation, instruction, work, effects));
       break;
     case Opcode::kCopy:
-      STEPCAST_TRY(LaunchCopy(operation, instruction, work, effects));
+      STEPCAST_TRY(LaunchCopy(operation, instruction, work));
       break;
     case Opcode::kCollective:
       STEPCAST_TRY(LaunchCollective(operation, instruction, work, effects));
@@ -354,8 +519,16 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     default:
       STEPCAST_CHECK(false, "only kernels, copies and collectives are launched");
   }
-  STEPCAST_TRY(mark(times.end));
-  if (timed) pending_.push_back(times);
+  if (!timed) {
+    ends_[stream] = {};
+    return {};
+  }
+  Attempt<cudaEvent_t> end = TakeTimingEvent();
+  if (!end) return tl::make_unexpected(std::move(end).error());
+  times.end = *end;
+  STEPCAST_TRY(RecordTiming(times.end, stream));
+  ends_[stream] = {times.end, collected_ + pending_.size()};
+  pending_.push_back(times);
   return {};
 }
 
@@ -376,11 +549,7 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
                               outputs_[stream] + work.output.count(), streams_[stream]),
               fmt::format("starting '{}'", kernel.name)));
   }
-  const Effect* first = program_.data_flow.effects.data();
-  for (const Effect& effect : effects) {
-    if (work.product_effect != kNone && &effect == first + work.product_effect) continue;
-    STEPCAST_TRY(LaunchEffect(effect, operation, instruction));
-  }
+  STEPCAST_TRY(LaunchBatches(work.first_batch, work.last_batch, operation, instruction));
   if (given) {
     return Check(Spin(kernel.given, stamp, streams_[stream]), "starting a given kernel");
   }
@@ -425,10 +594,10 @@ Attempt<void> GpuDevice::LaunchProduct(const Kernel& kernel, const Work& work,
 }
 
 Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& instruction,
-                                    const Work& work, std::span<const Effect> effects) {
+                                    const Work& work) {
   const program::CopyDirection direction = program_.copies[instruction.operand].direction;
   const std::uint16_t stream = instruction.stream;
-  for (const Effect& effect : effects) STEPCAST_TRY(LaunchEffect(effect, operation, instruction));
+  STEPCAST_TRY(LaunchBatches(work.first_batch, work.last_batch, operation, instruction));
   // What is not an effect: from an arena or the host, to one or the host, piece by piece.
   const bool from_host = direction == program::CopyDirection::kHostToDevice;
   const bool to_host = direction == program::CopyDirection::kDeviceToHost;
@@ -453,11 +622,10 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
   return {};
 }
 
-Attempt<void> GpuDevice::WaitForCommunicator(Index communicator, std::uint16_t stream) {
+bool GpuDevice::MustWaitFor(Index communicator, std::uint16_t stream) const {
   const CommunicatorOrder& order = orders_[communicator];
   const bool holds = order.mark == (capturing_ ? Mark::kCaptured : Mark::kRecorded);
-  if (!holds || order.stream == stream) return {};
-  return Check(cudaStreamWaitEvent(streams_[stream], order.done), "waiting for a communicator");
+  return holds && order.stream != stream;
 }
 
 Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instruction& instruction,
@@ -469,11 +637,9 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
 
   // Where the collective's own type is not the one that values are kept in.
   struct Staged {
-    const Effect* effect = nullptr;
+    std::int64_t elements = 0;
     const std::byte* source = nullptr;
     std::byte* target = nullptr;
-    bool target_is_staged = false;
-    CollectiveParts parts;
   };
   std::vector<Staged> parts;
   Bytes staging = work.staging;
@@ -483,44 +649,45 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
     return at;
   };
   // Other effects keep their place before or after the communication.
-  const auto communicates = [](const Effect& effect) {
-    return effect.kind == EffectKind::kCollective;
+  STEPCAST_TRY(LaunchBatches(work.first_batch, work.batches_behind, operation, instruction));
+  // What is converted on the way is converted in one launch for each pair of types.
+  std::vector<std::pair<TypePair, std::vector<MoveWork>>> sent, received;
+  const auto convert = [](auto& list, TypePair types, void* target, const void* source,
+                          std::int64_t elements) {
+    auto found = std::find_if(list.begin(), list.end(),
+                              [&](const auto& entry) { return entry.first == types; });
+    if (found == list.end()) found = list.insert(list.end(), {types, {}});
+    found->second.push_back(
+        {.target = target, .source = source, .elements = elements, .block = elements});
   };
-  const auto first = std::find_if(effects.begin(), effects.end(), communicates);
-  for (auto effect = effects.begin(); effect != first; ++effect) {
-    STEPCAST_TRY(LaunchEffect(*effect, operation, instruction));
-  }
   for (const Effect& effect : effects) {
-    if (!communicates(effect)) continue;
-    Staged part{.effect = &effect,
-                .source = At(effect.source),
-                .target = At(effect.target),
-                .parts = PartsOf(collective.kind, effect.elements, ranks)};
+    if (effect.kind != EffectKind::kCollective) continue;
+    Staged part{
+        .elements = effect.elements, .source = At(effect.source), .target = At(effect.target)};
+    const CollectiveParts counts = PartsOf(collective.kind, effect.elements, ranks);
     if (effect.source.type != collective.data_type) {
-      std::byte* staged = take(part.parts.sent);
-      STEPCAST_TRY(Check(LaunchMove({.target = staged,
-                                     .source = part.source,
-                                     .target_type = collective.data_type,
-                                     .source_type = effect.source.type,
-                                     .elements = part.parts.sent,
-                                     .block = part.parts.sent},
-                                    streams_[stream]),
-                         "converting what is sent"));
+      std::byte* staged = take(counts.sent);
+      convert(sent, {collective.data_type, effect.source.type}, staged, part.source, counts.sent);
       part.source = staged;
     }
     if (effect.target.type != collective.data_type) {
-      part.target = take(part.parts.received);
-      part.target_is_staged = true;
+      std::byte* staged = take(counts.received);
+      convert(received, {effect.target.type, collective.data_type}, part.target, staged,
+              counts.received);
+      part.target = staged;
     }
     parts.push_back(part);
+  }
+  for (const auto& [types, works] : sent) {
+    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting what is sent"));
   }
 
   STEPCAST_TRY(communicators_->Begin());
   Attempt<void> started;
   for (const Staged& part : parts) {
     if (!started) break;
-    started = communicators_->Part(collective, part.effect->elements, part.source, part.target,
-                                   streams_[stream]);
+    started =
+        communicators_->Part(collective, part.elements, part.source, part.target, streams_[stream]);
   }
   if (started && work.read > Bytes(0)) {
     const std::int64_t elements = work.read.count() / SizeOf(collective.data_type) / ranks * ranks;
@@ -533,20 +700,11 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   if (!started) return started;
   if (!ended) return ended;
 
-  for (const Staged& part : parts) {
-    if (!part.target_is_staged) continue;
-    STEPCAST_TRY(Check(LaunchMove({.target = At(part.effect->target),
-                                   .source = part.target,
-                                   .target_type = part.effect->target.type,
-                                   .source_type = collective.data_type,
-                                   .elements = part.parts.received,
-                                   .block = part.parts.received},
-                                  streams_[stream]),
-                       "converting what was received"));
+  for (const auto& [types, works] : received) {
+    STEPCAST_TRY(
+        Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
   }
-  for (auto effect = first; effect != effects.end(); ++effect) {
-    if (!communicates(*effect)) STEPCAST_TRY(LaunchEffect(*effect, operation, instruction));
-  }
+  STEPCAST_TRY(LaunchBatches(work.batches_behind, work.last_batch, operation, instruction));
   CommunicatorOrder& order = orders_[collective.communicator];
   STEPCAST_TRY(Check(cudaEventRecord(order.done, streams_[stream]), "recording an event"));
   order.stream = stream;
@@ -554,73 +712,89 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   return {};
 }
 
-Attempt<void> GpuDevice::LaunchEffect(const Effect& effect, OperationId operation,
-                                      const Instruction& instruction) {
-  cudaStream_t stream = streams_[instruction.stream];
-  const StepSource step{.now = step_, .on_device = capturing_ ? step_values_ : nullptr};
-  cudaError_t error = cudaSuccess;
-  switch (effect.kind) {
-    case EffectKind::kGradient:
-      error = LaunchGradient({.target = At(effect.target),
-                              .source = At(effect.source),
-                              .target_type = effect.target.type,
-                              .source_type = effect.source.type,
-                              .elements = effect.elements,
-                              .first_element = effect.first_element,
-                              .add = effect.add,
-                              .scale = static_cast<float>(effect.scale),
-                              .rule = options_.gradients,
-                              .rank = rank_,
-                              .micro_batch = instruction.micro_batch},
-                             step, stream);
-      break;
-    case EffectKind::kMove:
-      error = LaunchMove({.target = At(effect.target),
-                          .source = At(effect.source),
-                          .target_type = effect.target.type,
-                          .source_type = effect.source.type,
-                          .elements = effect.elements,
-                          .add = effect.add,
-                          .scale = static_cast<float>(effect.scale),
-                          .block = effect.block,
-                          .target_stride = effect.target_stride,
-                          .source_stride = effect.source_stride},
-                         stream);
-      break;
-    case EffectKind::kUpdate:
-      error = LaunchUpdate({.parameters = At(effect.target),
-                            .gradients = At(effect.source),
-                            .states = reinterpret_cast<float*>(At(effect.states)),
-                            .parameter_type = effect.target.type,
-                            .gradient_type = effect.source.type,
-                            .elements = effect.elements,
-                            .state_stride = effect.state_stride,
-                            .adamw = program_.data_flow.adamw},
-                           step, stream);
-      break;
-    case EffectKind::kSquares:
-      error = LaunchSquares({.target = reinterpret_cast<float*>(At(effect.target)),
-                             .source = At(effect.source),
-                             .source_type = effect.source.type,
-                             .elements = effect.elements,
-                             .add = effect.add,
-                             .scale = static_cast<float>(effect.scale)},
-                            stream);
-      break;
-    case EffectKind::kClip:
-      error = LaunchClip({.target = At(effect.target),
-                          .squares = reinterpret_cast<const float*>(At(effect.source)),
-                          .target_type = effect.target.type,
-                          .elements = effect.elements,
-                          .limit = static_cast<float>(effect.scale)},
-                         stream);
-      break;
-    case EffectKind::kCollective:
-      STEPCAST_CHECK(false, "only a collective communicates");
+Attempt<void> GpuDevice::LaunchBatches(Index first, Index last, OperationId operation,
+                                       const Instruction& instruction) {
+  const std::span<const Effect> effects = program_.data_flow.effects;
+  for (Index b = first; b < last; ++b) {
+    const EffectBatch& batch = plan_.batches[b];
+    const cudaError_t error = LaunchBatch(effects.subspan(batch.first, batch.count),
+                                          instruction.micro_batch, instruction.stream);
+    if (error == cudaSuccess) continue;
+    return Check(error, fmt::format("starting instruction {} of step {}", operation.instruction,
+                                    operation.step));
   }
-  if (error == cudaSuccess) return {};
-  return Check(error, fmt::format("starting instruction {} of step {}", operation.instruction,
-                                  operation.step));
+  return {};
+}
+
+cudaError_t GpuDevice::LaunchBatch(std::span<const Effect> effects, int micro_batch,
+                                   std::uint16_t stream) {
+  const StepSource step{.now = step_, .on_device = capturing_ ? step_values_ : nullptr};
+  const TypePair types{effects.front().target.type, effects.front().source.type};
+  const auto works_of = [&](const auto& work_of) {
+    std::vector<decltype(work_of(effects.front()))> works;
+    works.reserve(effects.size());
+    for (const Effect& effect : effects) works.push_back(work_of(effect));
+    return works;
+  };
+  switch (effects.front().kind) {
+    case EffectKind::kGradient:
+      return LaunchGradients(
+          works_of([&](const Effect& effect) {
+            return GradientWork{.target = At(effect.target),
+                                .source = At(effect.source),
+                                .elements = effect.elements,
+                                .first_element = effect.first_element,
+                                .scale = static_cast<float>(effect.scale),
+                                .add = effect.add};
+          }),
+          types, {.rule = options_.gradients, .rank = rank_, .micro_batch = micro_batch}, step,
+          streams_[stream]);
+    case EffectKind::kMove:
+      return LaunchMoves(works_of([&](const Effect& effect) {
+                           return MoveWork{.target = At(effect.target),
+                                           .source = At(effect.source),
+                                           .elements = effect.elements,
+                                           .block = effect.block,
+                                           .target_stride = effect.target_stride,
+                                           .source_stride = effect.source_stride,
+                                           .scale = static_cast<float>(effect.scale),
+                                           .add = effect.add};
+                         }),
+                         types, streams_[stream]);
+    case EffectKind::kUpdate:
+      return LaunchUpdates(works_of([&](const Effect& effect) {
+                             return UpdateWork{
+                                 .parameters = At(effect.target),
+                                 .gradients = At(effect.source),
+                                 .states = reinterpret_cast<float*>(At(effect.states)),
+                                 .elements = effect.elements,
+                                 .state_stride = effect.state_stride};
+                           }),
+                           types, program_.data_flow.adamw, step, streams_[stream]);
+    case EffectKind::kSquares:
+      return LaunchSquares(works_of([&](const Effect& effect) {
+                             return SquaresWork{
+                                 .target = reinterpret_cast<float*>(At(effect.target)),
+                                 .source = At(effect.source),
+                                 .elements = effect.elements,
+                                 .scale = static_cast<float>(effect.scale),
+                                 .add = effect.add};
+                           }),
+                           types.source, partial_sums_[stream], streams_[stream]);
+    case EffectKind::kClip:
+      return LaunchClips(works_of([&](const Effect& effect) {
+                           return ClipWork{
+                               .target = At(effect.target),
+                               .squares = reinterpret_cast<const float*>(At(effect.source)),
+                               .elements = effect.elements,
+                               .limit = static_cast<float>(effect.scale)};
+                         }),
+                         types.target, streams_[stream]);
+    case EffectKind::kCollective:
+      break;
+  }
+  STEPCAST_CHECK(false, "only a collective communicates");
+  return cudaErrorInvalidValue;
 }
 
 // Known numbers through every kind of collective that the program has.
@@ -637,9 +811,35 @@ Attempt<void> GpuDevice::CheckSums() {
 }
 
 Attempt<cudaEvent_t> GpuDevice::TakeTimingEvent() {
-  if (timing_events_.empty()) return MakeEvent(cudaEventDefault);
-  cudaEvent_t event = timing_events_.back();
-  timing_events_.pop_back();
+  // Those of what is done, or, if nothing is, new ones: some at a time, so that the device is asked
+  // seldom.
+  if (free_timing_events_.empty()) STEPCAST_TRY(CollectDone());
+  constexpr int kSome = 64;
+  for (int i = 0; free_timing_events_.empty() || (0 < i && i < kSome); ++i) {
+    auto made = MakeEvent(cudaEventDefault);
+    if (!made) return made;
+    timing_events_.push_back(*made);
+    free_timing_events_.push_back(*made);
+  }
+  cudaEvent_t event = free_timing_events_.back();
+  free_timing_events_.pop_back();
+  return event;
+}
+
+Attempt<cudaEvent_t> GpuDevice::Beginning(std::uint16_t stream) {
+  if (cudaEvent_t before = ends_[stream].event; before != nullptr) {
+    // Of a stream that is idle by now it would tell when it became so. In a graph an operation
+    // follows the one before.
+    const cudaError_t state = capturing_ ? cudaErrorNotReady : Answered(cudaEventQuery(before));
+    if (state == cudaErrorNotReady) {
+      pending_[ends_[stream].operation - collected_].lent = true;
+      return before;
+    }
+    ends_[stream] = {};
+  }
+  Attempt<cudaEvent_t> event = TakeTimingEvent();
+  if (!event) return event;
+  STEPCAST_TRY(RecordTiming(*event, stream));
   return event;
 }
 
@@ -684,10 +884,10 @@ Attempt<void> GpuDevice::SetAnchor() {
     last_device = at;
   }
   if (!recorded) {
-    timing_events_.push_back(*next);
+    free_timing_events_.push_back(*next);
     return recorded;
   }
-  if (anchor_ != nullptr) timing_events_.push_back(anchor_);
+  if (anchor_ != nullptr) free_timing_events_.push_back(anchor_);
   anchor_ = *next;
   anchor_host_ =
       best_host + std::chrono::nanoseconds((last_device - best_device).picoseconds() / 1000);
@@ -695,31 +895,31 @@ Attempt<void> GpuDevice::SetAnchor() {
   return {};
 }
 
-Attempt<void> GpuDevice::Collect(const std::vector<Timed>& operations) {
+Attempt<void> GpuDevice::Collect(const Timed& timed) {
   const char* doing = "reading times";
-  for (const Timed& timed : operations) {
-    float start = 0;
-    float length = 0;
-    float waited = 0;
-    STEPCAST_TRY(Check(cudaEventElapsedTime(&start, anchor_, timed.start), doing));
-    STEPCAST_TRY(Check(cudaEventElapsedTime(&length, timed.start, timed.end), doing));
-    if (timed.ready != timed.start) {
-      STEPCAST_TRY(Check(cudaEventElapsedTime(&waited, timed.ready, timed.start), doing));
-    }
-    const Time begin = anchor_time_ + FromMilliseconds(start);
-    times_.push_back({.operation = timed.operation,
-                      .ready = begin - FromMilliseconds(waited),
-                      .start = begin,
-                      .end = begin + FromMilliseconds(length)});
+  float start = 0;
+  float length = 0;
+  float waited = 0;
+  STEPCAST_TRY(Check(cudaEventElapsedTime(&start, anchor_, timed.start), doing));
+  STEPCAST_TRY(Check(cudaEventElapsedTime(&length, timed.start, timed.end), doing));
+  if (timed.ready != timed.start) {
+    STEPCAST_TRY(Check(cudaEventElapsedTime(&waited, timed.ready, timed.start), doing));
   }
+  const Time begin = anchor_time_ + FromMilliseconds(start);
+  times_.push_back({.operation = timed.operation,
+                    .ready = begin - FromMilliseconds(waited),
+                    .start = begin,
+                    .end = begin + FromMilliseconds(length)});
   return {};
 }
 
 Attempt<void> GpuDevice::CollectInstance(GraphInstance& instance) {
   if (!instance.in_flight) return {};
   STEPCAST_TRY(WaitUntil([&] { return cudaEventQuery(instance.done); }, "waiting for a replay"));
-  for (Timed& timed : instance.operations) timed.operation.step = instance.step;
-  STEPCAST_TRY(Collect(instance.operations));
+  for (Timed& timed : instance.operations) {
+    timed.operation.step = instance.step;
+    STEPCAST_TRY(Collect(timed));
+  }
   if (progress_ != nullptr) {
     progress_->operations += instance.operations.size();
     progress_->step = instance.step;
@@ -734,15 +934,9 @@ Attempt<void> GpuDevice::Synchronise() {
   for (cudaStream_t stream : streams_) {
     STEPCAST_TRY(WaitUntil([&] { return cudaStreamQuery(stream); }, "waiting for the GPU"));
   }
-  ReportProgress();
-  STEPCAST_TRY(Collect(pending_));
-  for (const Timed& timed : pending_) {
-    timing_events_.push_back(timed.start);
-    timing_events_.push_back(timed.end);
-    if (timed.ready != timed.start) timing_events_.push_back(timed.ready);
-  }
-  pending_.clear();
-  reported_ = 0;
+  STEPCAST_TRY(CollectDone());
+  STEPCAST_CHECK(pending_.empty(), "all that was issued is done");
+  ends_.assign(ends_.size(), {});
   // The earlier replay first.
   std::vector<GraphInstance*> in_order;
   for (GraphInstance& instance : instances_) in_order.push_back(&instance);
@@ -804,61 +998,53 @@ Attempt<void> GpuDevice::EndCapture() {
   if (auto places = memory_->EndCapture(); !places) return Failed(std::move(places).error());
 
   // Two instances of the graph, which record their times in different events.
-  std::vector<Timed> operations = std::exchange(pending_, {});
+  const std::vector<Timed> operations(pending_.begin(), pending_.end());
+  pending_.clear();
+  ends_.assign(ends_.size(), {});
   for (const bool own_events : {false, true}) {
-    auto instance = Instantiate(operations, own_events);
-    if (!instance) return Failed(std::move(instance).error());
-    instances_.push_back(std::move(*instance));
+    // Kept before it is made, so that what is half made is freed, too.
+    GraphInstance& instance = instances_.emplace_back();
+    if (auto made = Instantiate(instance, operations, own_events); !made) {
+      return Failed(std::move(made).error());
+    }
   }
   return {};
 }
 
-Attempt<GpuDevice::GraphInstance> GpuDevice::Instantiate(std::vector<Timed> operations,
-                                                         bool own_events) {
+Attempt<void> GpuDevice::Instantiate(GraphInstance& instance, const std::vector<Timed>& operations,
+                                     bool own_events) {
   const char* doing = "making a graph of a step";
-  GraphInstance instance;
   auto done = MakeEvent(cudaEventDisableTiming);
   if (!done) return tl::make_unexpected(std::move(done).error());
   instance.done = *done;
   STEPCAST_TRY(Check(cudaGraphInstantiate(&instance.exec, graph_, 0), doing));
-  instance.operations = std::move(operations);
-  if (!own_events) return instance;
+  instance.operations = operations;
+  if (!own_events) return {};
 
   std::size_t count = 0;
   STEPCAST_TRY(Check(cudaGraphGetNodes(graph_, nullptr, &count), doing));
   std::vector<cudaGraphNode_t> nodes(count);
   STEPCAST_TRY(Check(cudaGraphGetNodes(graph_, nodes.data(), &count), doing));
-  std::vector<std::pair<cudaEvent_t, cudaGraphNode_t>> records;
+  std::map<cudaEvent_t, cudaEvent_t> own;
   for (cudaGraphNode_t node : nodes) {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     STEPCAST_TRY(Check(cudaGraphNodeGetType(node, &type), doing));
     if (type != cudaGraphNodeTypeEventRecord) continue;
     cudaEvent_t event = nullptr;
     STEPCAST_TRY(Check(cudaGraphEventRecordNodeGetEvent(node, &event), doing));
-    records.emplace_back(event, node);
+    Attempt<cudaEvent_t> taken = TakeTimingEvent();
+    if (!taken) return tl::make_unexpected(std::move(taken).error());
+    own[event] = *taken;
+    STEPCAST_TRY(Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, *taken), doing));
   }
-  std::sort(records.begin(), records.end());
-  const auto replace = [&](cudaEvent_t& event) -> Attempt<void> {
-    const auto found = std::lower_bound(records.begin(), records.end(), event,
-                                        [](const auto& r, cudaEvent_t e) { return r.first < e; });
-    STEPCAST_CHECK(found != records.end() && found->first == event,
-                   "every time that a graph takes is a node of it");
-    Attempt<cudaEvent_t> own = TakeTimingEvent();
-    if (!own) return tl::make_unexpected(std::move(own).error());
-    event = *own;
-    return Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, found->second, event), doing);
-  };
   for (Timed& timed : instance.operations) {
-    const bool same = timed.ready == timed.start;
-    STEPCAST_TRY(replace(timed.start));
-    STEPCAST_TRY(replace(timed.end));
-    if (same) {
-      timed.ready = timed.start;
-    } else {
-      STEPCAST_TRY(replace(timed.ready));
+    for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {
+      const auto found = own.find(*event);
+      STEPCAST_CHECK(found != own.end(), "every time that a graph takes is a node of it");
+      *event = found->second;
     }
   }
-  return instance;
+  return {};
 }
 
 Attempt<void> GpuDevice::Replay(std::uint32_t step) {

@@ -15,6 +15,7 @@
 #include "src/base/time.h"
 #include "src/program/program.h"
 #include "src/runtime/backend.h"
+#include "src/runtime/cuda/communicator_cache.h"
 #include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/device_memory.h"
 #include "src/runtime/cuda/effects.h"
@@ -29,10 +30,20 @@ namespace stepcast::runtime::cuda {
 // A program's device on one GPU.
 //
 // Streams are CUDA streams; those that only communicate or copy have the highest priority, as
-// frameworks give it. Every operation is timed by a pair of events in its stream, a collective by a
-// third in front of its wait for the communicator. That costs the host about a microsecond an event
-// and the stream about as much between two operations, which otherwise follow one another a little
-// closer: measured steps of very small kernels are longer by it.
+// frameworks give it. Every operation is timed by an event behind it and one in front of it, which
+// is the one behind the operation before as long as the stream has not reached that when the host
+// issues this one and has nothing to wait for in between; a collective by a third, in front of its
+// wait for the communicator, if it has one. An event costs the host about a microsecond and the
+// stream about as much between two operations, which otherwise follow one another a little closer:
+// measured steps of very small kernels are longer by it.
+//
+// What the program launches is launched once when the device is made, before communicators are:
+// CUDA loads a kernel when it is launched first and waits for the GPU meanwhile, which would never
+// end beside a collective whose partner waits for this rank (CUDA C++ Programming Guide, "Lazy
+// Loading").
+//
+// Operands that the program does not name come from memory, not from the cache: as much of them as
+// four caches hold is walked through, from step to step; a graph has fixed ones.
 //
 // The clock is that of CUDA events (half a microsecond fine); its zero is an event recorded when
 // the device was made. Host and device are brought together at each Synchronise, to within some
@@ -48,8 +59,10 @@ namespace stepcast::runtime::cuda {
 class GpuDevice final : public runtime::Device {
  public:
   // On GPU `ordinal`. All ranks of the job call this together. The program must outlive the device.
+  // `cache` outlives it.
   static Attempt<std::unique_ptr<runtime::Device>> Make(const program::Program& program, Job& job,
-                                                        int ordinal, const DeviceOptions& options);
+                                                        int ordinal, const DeviceOptions& options,
+                                                        CommunicatorCache& cache);
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
   ~GpuDevice() override;
@@ -77,10 +90,17 @@ class GpuDevice final : public runtime::Device {
   // Whether a mark in a stream (an event) stands, and whether in the graph that is being captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
-  // An operation whose times are not known yet. `ready` may be `start`.
+  // An operation whose times are not known yet. `ready` may be `start`, and the first of the two
+  // the `end` of the operation before in the stream.
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
+    bool lent = false;  // `end` is also another one's beginning
+  };
+  // What a stream last did, if nothing came after it.
+  struct StreamEnd {
+    cudaEvent_t event = nullptr;
+    std::uint64_t operation = 0;  // counted over all of the device's
   };
   struct CommunicatorOrder {
     cudaEvent_t done = nullptr;  // the last collective
@@ -96,15 +116,18 @@ class GpuDevice final : public runtime::Device {
   };
 
   GpuDevice(const program::Program& program, int rank, int ordinal, const DeviceOptions& options);
-  Attempt<void> Start(Job& job);
+  Attempt<void> Start(Job& job, CommunicatorCache& cache);
   Attempt<void> MakeStreams();
   Attempt<void> MakeStandIns();
+  Attempt<void> Preload();
+  Attempt<void> PreloadEffects();
 
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
-  // Tells `progress_` how far the device is: looks at the operations in order of issue.
-  void ReportProgress();
+  // Takes the times of what is done, in order of issue, and tells `progress_` how far the device
+  // is.
+  Attempt<void> CollectDone();
 
   // The parts of Launch.
   Attempt<void> LaunchAny(OperationId operation, const program::Instruction& instruction);
@@ -114,26 +137,32 @@ class GpuDevice final : public runtime::Device {
                              const Work& work, std::span<const program::Effect> effects);
   Attempt<void> LaunchProduct(const Kernel& kernel, const Work& work, std::uint16_t stream);
   Attempt<void> LaunchCopy(OperationId operation, const program::Instruction& instruction,
-                           const Work& work, std::span<const program::Effect> effects);
+                           const Work& work);
   Attempt<void> LaunchCollective(OperationId operation, const program::Instruction& instruction,
                                  const Work& work, std::span<const program::Effect> effects);
-  Attempt<void> WaitForCommunicator(program::Index communicator, std::uint16_t stream);
-  Attempt<void> LaunchEffect(const program::Effect& effect, OperationId operation,
-                             const program::Instruction& instruction);
+  // Whether the communicator's last collective is on another stream.
+  bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
+  Attempt<void> LaunchBatches(program::Index first, program::Index last, OperationId operation,
+                              const program::Instruction& instruction);
+  cudaError_t LaunchBatch(std::span<const program::Effect> effects, int micro_batch,
+                          std::uint16_t stream);
   Attempt<void> CheckSums();
 
   std::byte* At(const program::Elements& elements) const {
     return memory_->at(elements.buffer) + elements.offset.count();
   }
-  const std::byte* Input(DataType type) const { return inputs_[static_cast<std::size_t>(type)]; }
+  const std::byte* Input(DataType type) const;
 
   // Timing.
   Attempt<cudaEvent_t> TakeTimingEvent();
   Attempt<void> RecordTiming(cudaEvent_t event, std::uint16_t stream);
+  // An event that tells when the stream gets to what is issued next.
+  Attempt<cudaEvent_t> Beginning(std::uint16_t stream);
   Attempt<void> SetAnchor();
-  Attempt<void> Collect(const std::vector<Timed>& operations);
+  Attempt<void> Collect(const Timed& timed);
   Attempt<void> CollectInstance(GraphInstance& instance);
-  Attempt<GraphInstance> Instantiate(std::vector<Timed> operations, bool own_events);
+  Attempt<void> Instantiate(GraphInstance& instance, const std::vector<Timed>& operations,
+                            bool own_events);
 
   const program::Program& program_;
   const int rank_;
@@ -157,17 +186,22 @@ class GpuDevice final : public runtime::Device {
   std::byte* host_ = nullptr;           // pinned
   std::uint64_t* stamps_ = nullptr;     // one for each stream
   StepValues* step_values_ = nullptr;   // on the device, for graphs
+  std::vector<double*> partial_sums_;   // by stream; nullptr where nothing is clipped
+  Bytes least_input_;                   // of an arena that operands come from
   Bytes stand_in_bytes_;
 
   StepValues step_;  // of the step being issued
   cudaEvent_t anchor_ = nullptr;
   Time anchor_time_;
   HostClock::time_point anchor_host_;       // the host's time at the anchor
-  std::vector<cudaEvent_t> timing_events_;  // free ones
-  std::vector<Timed> pending_;
+  std::vector<cudaEvent_t> timing_events_;  // all of them
+  std::vector<cudaEvent_t> free_timing_events_;
+  std::deque<Timed> pending_;    // in order of issue
+  std::uint64_t collected_ = 0;  // operations before those
+  std::vector<StreamEnd> ends_;  // by stream
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;
-  std::size_t reported_ = 0;  // so many of pending_ are known to be done
+  HostClock::time_point looked_;  // when CollectDone was last called
 
   bool capturing_ = false;
   cudaGraph_t graph_ = nullptr;

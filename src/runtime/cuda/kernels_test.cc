@@ -63,6 +63,11 @@ class Array {
   std::size_t size_;
 };
 
+double* PartialSums() {
+  static const Array array(kPartialSums * sizeof(double));
+  return reinterpret_cast<double*>(array.at());
+}
+
 std::vector<float> Numbers(std::int64_t count, std::uint32_t seed) {
   std::vector<float> numbers(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) numbers[i] = values::RandomOperand(seed, i);
@@ -98,18 +103,15 @@ TEST_P(Effects, MovesAreBitExact) {
           Narrowed(Numbers(blocks * from_stride + odd, 1), from_type);
       const std::vector<std::byte> before = Narrowed(Numbers(blocks * to_stride + odd, 2), to_type);
       Array source(from), target(before);
-      ASSERT_EQ(LaunchMove({.target = target.at() + odd * SizeOf(to_type),
-                            .source = source.at() + odd * SizeOf(from_type),
-                            .target_type = to_type,
-                            .source_type = from_type,
-                            .elements = kCount,
-                            .add = add,
-                            .scale = 0.3f,
-                            .block = block,
-                            .target_stride = to_stride,
-                            .source_stride = from_stride},
-                           nullptr),
-                cudaSuccess);
+      const MoveWork work{.target = target.at() + odd * SizeOf(to_type),
+                          .source = source.at() + odd * SizeOf(from_type),
+                          .elements = kCount,
+                          .block = block,
+                          .target_stride = to_stride,
+                          .source_stride = from_stride,
+                          .scale = 0.3f,
+                          .add = add};
+      ASSERT_EQ(LaunchMoves({&work, 1}, {to_type, from_type}, nullptr), cudaSuccess);
       std::vector<float> expected = Widened(before, to_type);
       const std::vector<float> given = Widened(from, from_type);
       for (std::int64_t i = 0; i < kCount; ++i) {
@@ -136,27 +138,21 @@ TEST_P(Effects, ClippingIsBitExact) {
   Array number(Narrowed(std::vector<float>{7.0f}, DataType::kFp32));
   auto* const squares = reinterpret_cast<float*>(number.at());
   for (const bool add : {false, true}) {
-    ASSERT_EQ(LaunchSquares({.target = squares,
-                             .source = source.at(),
-                             .source_type = from_type,
-                             .elements = static_cast<std::int64_t>(integers.size()),
-                             .add = add,
-                             .scale = 0.5f},
-                            nullptr),
-              cudaSuccess);
+    const SquaresWork work{.target = squares,
+                           .source = source.at(),
+                           .elements = static_cast<std::int64_t>(integers.size()),
+                           .scale = 0.5f,
+                           .add = add};
+    ASSERT_EQ(LaunchSquares({&work, 1}, from_type, PartialSums(), nullptr), cudaSuccess);
   }
   const float whole = 2 * (0.5f * static_cast<float>(sum));
   EXPECT_EQ(Widened(number.Bytes(), DataType::kFp32), std::vector<float>{whole});
 
   const std::vector<float> given = Widened(Narrowed(Numbers(kCount, 1), to_type), to_type);
   Array target(Narrowed(given, to_type));
-  ASSERT_EQ(LaunchClip({.target = target.at(),
-                        .squares = squares,
-                        .target_type = to_type,
-                        .elements = kCount,
-                        .limit = 10.0f},
-                       nullptr),
-            cudaSuccess);
+  const ClipWork clip{
+      .target = target.at(), .squares = squares, .elements = kCount, .limit = 10.0f};
+  ASSERT_EQ(LaunchClips({&clip, 1}, to_type, nullptr), cudaSuccess);
   std::vector<float> clipped;
   for (const float value : given) {
     clipped.push_back(values::Multiply(values::ClipFactor(whole, 10.0f), value));
@@ -172,18 +168,15 @@ TEST_P(Effects, GradientsAreBitExact) {
   for (const GradientRule rule : {GradientRule::kComputed, GradientRule::kSmallIntegers}) {
     Array source(from);
     Array target(Narrowed(std::vector<float>(kCount + odd, 1.0f), to_type));
-    ASSERT_EQ(LaunchGradient({.target = target.at() + odd * SizeOf(to_type),
-                              .source = source.at() + odd * SizeOf(from_type),
-                              .target_type = to_type,
-                              .source_type = from_type,
-                              .elements = kCount,
-                              .first_element = 12345,
-                              .add = true,
-                              .scale = 0.5f,
-                              .rule = rule,
-                              .rank = 3,
-                              .micro_batch = 2},
-                             {.now = StepValuesOf(7)}, nullptr),
+    const GradientWork work{.target = target.at() + odd * SizeOf(to_type),
+                            .source = source.at() + odd * SizeOf(from_type),
+                            .elements = kCount,
+                            .first_element = 12345,
+                            .scale = 0.5f,
+                            .add = true};
+    ASSERT_EQ(LaunchGradients({&work, 1}, {to_type, from_type},
+                              {.rule = rule, .rank = 3, .micro_batch = 2}, {.now = StepValuesOf(7)},
+                              nullptr),
               cudaSuccess);
     std::vector<float> expected(kCount + odd, 1.0f);
     for (std::int64_t i = 0; i < kCount; ++i) {
@@ -213,15 +206,13 @@ TEST_P(Effects, UpdatesAreBitExact) {
     std::vector<std::byte> parameters = Narrowed(Numbers(kCount + odd, 7), parameter_type);
     Array on_device(parameters), gradient_array(gradients),
         state_array(Narrowed(states, DataType::kFp32));
-    ASSERT_EQ(LaunchUpdate({.parameters = on_device.at() + odd * SizeOf(parameter_type),
-                            .gradients = gradient_array.at() + odd * SizeOf(gradient_type),
-                            .states = reinterpret_cast<float*>(state_array.at()) + odd,
-                            .parameter_type = parameter_type,
-                            .gradient_type = gradient_type,
-                            .elements = kCount,
-                            .state_stride = stride,
-                            .adamw = adamw},
-                           {.now = StepValuesOf(4)}, nullptr),
+    const UpdateWork work{.parameters = on_device.at() + odd * SizeOf(parameter_type),
+                          .gradients = gradient_array.at() + odd * SizeOf(gradient_type),
+                          .states = reinterpret_cast<float*>(state_array.at()) + odd,
+                          .elements = kCount,
+                          .state_stride = stride};
+    ASSERT_EQ(LaunchUpdates({&work, 1}, {parameter_type, gradient_type}, adamw,
+                            {.now = StepValuesOf(4)}, nullptr),
               cudaSuccess);
     WithStorageType(parameter_type, [&, g = gradient_type, o = odd](auto p) {
       WithStorageType(g, [&](auto q) {
@@ -239,20 +230,83 @@ TEST_P(Effects, UpdatesAreBitExact) {
   }
 }
 
+// More pieces than one launch takes, of all sizes: each does what it would alone.
+TEST(Effects, PiecesOfOneLaunchAreEachTheirOwn) {
+  STEPCAST_NEEDS_A_GPU();
+  constexpr int kPieces = 131;
+  const std::int64_t whole = 40'000;
+  const std::vector<std::byte> from = Narrowed(Numbers(whole, 1), DataType::kFp32);
+  const std::vector<float> given = Widened(from, DataType::kFp32);
+  Array source(from);
+  Array target(Narrowed(std::vector<float>(whole, 5.0f), DataType::kBf16));
+  std::vector<MoveWork> moves;
+  std::vector<float> expected(whole, 5.0f);
+  std::int64_t at = 0;
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const std::int64_t elements = piece % 7 == 0 ? 0 : 1 + piece * piece % 500;
+    const float scale = static_cast<float>(piece + 1);
+    moves.push_back({.target = target.at() + at * 2,
+                     .source = source.at() + at * 4,
+                     .elements = elements,
+                     .block = elements,
+                     .scale = scale,
+                     .add = piece % 2 == 0});
+    for (std::int64_t i = at; i < at + elements; ++i) {
+      expected[i] = piece % 2 == 0 ? values::AddScaled(5.0f, scale, given[i])
+                                   : values::Multiply(scale, given[i]);
+    }
+    at += elements + 3;
+  }
+  ASSERT_LE(at, whole);
+  ASSERT_EQ(LaunchMoves(moves, {DataType::kBf16, DataType::kFp32}, nullptr), cudaSuccess);
+  EXPECT_EQ(target.Bytes(), Narrowed(expected, DataType::kBf16));
+}
+
+// Sums of squares depend on the numbers alone, and several into one number are added up in order.
+TEST(Effects, SumsOfSquaresAreAddedUpInOrder) {
+  STEPCAST_NEEDS_A_GPU();
+  constexpr std::int64_t kLarge = 300'001;
+  const std::vector<std::byte> from = Narrowed(Numbers(kLarge, 9), DataType::kFp32);
+  Array source(from);
+  Array number(4);
+  auto* const target = reinterpret_cast<float*>(number.at());
+  std::vector<SquaresWork> works;
+  for (int piece = 0; piece < 60; ++piece) {
+    works.push_back({.target = target,
+                     .source = source.at() + 4 * 1000 * piece,
+                     .elements = piece == 0 ? kLarge : 1 + piece,
+                     .scale = 1.0f / static_cast<float>(1 + piece),
+                     .add = piece > 0});
+  }
+  ASSERT_EQ(LaunchSquares(works, DataType::kFp32, PartialSums(), nullptr), cudaSuccess);
+  const std::vector<float> together = number.Values(DataType::kFp32);
+  for (const SquaresWork& work : works) {
+    ASSERT_EQ(LaunchSquares({&work, 1}, DataType::kFp32, PartialSums(), nullptr), cudaSuccess);
+  }
+  EXPECT_EQ(number.Values(DataType::kFp32), together);
+  const std::vector<float> given = Widened(from, DataType::kFp32);
+  double expected = 0;
+  for (const SquaresWork& work : works) {
+    const std::int64_t first = (reinterpret_cast<const std::byte*>(work.source) - source.at()) / 4;
+    expected += work.scale * values::SumOfSquares(given.data() + first, work.elements);
+  }
+  EXPECT_NEAR(together[0] / expected, 1.0, 1e-6);
+}
+
 TEST(Effects, ReplaysTakeTheirStepFromTheDevice) {
   STEPCAST_NEEDS_A_GPU();
   Array values_array(sizeof(StepValues));
   auto* on_device = reinterpret_cast<StepValues*>(values_array.at());
   const std::vector<std::byte> parameters = Narrowed(Numbers(1000, 1), DataType::kFp32);
   Array source(parameters), direct(4000), indirect(4000);
-  GradientWork work{.target = direct.at(),
-                    .source = source.at(),
-                    .elements = 1000,
-                    .rule = GradientRule::kSmallIntegers};
-  ASSERT_EQ(LaunchGradient(work, {.now = StepValuesOf(9)}, nullptr), cudaSuccess);
+  GradientWork work{.target = direct.at(), .source = source.at(), .elements = 1000};
+  const GradientOrigin origin{.rule = GradientRule::kSmallIntegers};
+  ASSERT_EQ(LaunchGradients({&work, 1}, {}, origin, {.now = StepValuesOf(9)}, nullptr),
+            cudaSuccess);
   work.target = indirect.at();
   ASSERT_EQ(StoreStepValues(StepValuesOf(9), on_device, nullptr), cudaSuccess);
-  ASSERT_EQ(LaunchGradient(work, {.now = StepValuesOf(2), .on_device = on_device}, nullptr),
+  ASSERT_EQ(LaunchGradients({&work, 1}, {}, origin,
+                            {.now = StepValuesOf(2), .on_device = on_device}, nullptr),
             cudaSuccess);
   EXPECT_EQ(direct.Bytes(), indirect.Bytes());
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string_view>
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
+#include "src/runtime/cuda/effect_batches.h"
 
 namespace stepcast::runtime::cuda {
 namespace {
@@ -132,10 +134,39 @@ class Planner {
       if (instruction.opcode == Opcode::kKernel) works[i] = KernelWork(instruction);
       if (instruction.opcode == Opcode::kCopy) works[i] = CopyWork(instruction);
       if (instruction.opcode == Opcode::kCollective) works[i] = CollectiveWork(instruction);
+      AddBatches(works[i]);
     }
     ShareExcess(instructions, works);
     NeedTraffic(instructions, works);
     return works;
+  }
+
+  void AddBatches(Work& work) {
+    const std::span<const Effect> effects = program_.data_flow.effects;
+    work.first_batch = work.batches_behind = static_cast<Index>(plan_.batches.size());
+    bool communicates = false;
+    for (Index e = first_effect_; e < last_effect_;) {
+      // Up to what is done otherwise.
+      Index end = e;
+      while (end < last_effect_ && end != work.product_effect &&
+             effects[end].kind != EffectKind::kCollective) {
+        ++end;
+      }
+      while (e < end) {
+        const auto count =
+            static_cast<Index>(FirstBatch(effects.subspan(e, end - e), program_.data_flow.adamw));
+        plan_.batches.push_back({e, count});
+        e += count;
+      }
+      if (e == last_effect_) break;
+      if (effects[e].kind == EffectKind::kCollective && !communicates) {
+        work.batches_behind = static_cast<Index>(plan_.batches.size());
+        communicates = true;
+      }
+      ++e;
+    }
+    work.last_batch = static_cast<Index>(plan_.batches.size());
+    if (!communicates) work.batches_behind = work.last_batch;
   }
 
   Work KernelWork(const Instruction& instruction) {

@@ -54,6 +54,12 @@ struct Attention {
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
+// Effects that are one launch (effect_batches.h): `count` of the program's from `first` on.
+struct EffectBatch {
+  program::Index first = 0, count = 0;
+  friend bool operator==(const EffectBatch&, const EffectBatch&) = default;
+};
+
 // One instruction's work. Indices are program::kNone and sizes zero where there is none.
 struct Work {
   program::Index product = program::kNone;
@@ -70,17 +76,22 @@ struct Work {
   // stream's arena for what is sent and received, effect by effect, each as large as
   // CollectiveParts says, at multiples of 256 bytes.
   Bytes staging;
+  // Its effects, without the one that a product writes and parts of a collective, are
+  // LaunchPlan::batches[first_batch, last_batch); a collective communicates in front of
+  // `batches_behind`, other operations do them all at once.
+  program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 
 struct LaunchPlan {
   std::vector<Product> products;
   std::vector<Attention> attentions;
   std::vector<Work> prologue, step;  // by instruction
+  std::vector<EffectBatch> batches;  // in the order of instructions
   DataType traffic_type = DataType::kFp32;
   std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that are read, by data type
-  std::vector<Bytes> outputs;     // of those that are written, by stream
-  std::vector<bool> multiplies;   // by stream: products run on it
-  Bytes host;                     // the largest copy from or to the host
+  std::vector<Bytes> outputs;                  // of those that are written, by stream
+  std::vector<bool> multiplies;                // by stream: products run on it
+  Bytes host;                                  // the largest copy from or to the host
 };
 
 // Arenas are as large as all that a step takes from them, up to this, unless one operand is larger.

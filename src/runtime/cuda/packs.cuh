@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
+#include <type_traits>
 
 // Loads and stores of several elements at once, for kernels over long arrays.
 namespace stepcast::runtime::cuda {
@@ -36,5 +36,48 @@ inline __device__ std::int64_t FirstItem() {
 inline __device__ std::int64_t ItemStride() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
 }
+
+// What a thread has of an array: every `stride`th item from `first` on.
+struct Share {
+  std::int64_t first, stride;
+};
+
+// `body(count, i)` for the share's packs of kPack elements, which begin at element i, where they
+// are `packed`; with a count of one for single elements, and for those that fill no pack.
+template <typename Body>
+__device__ void ForPacks(Share share, std::int64_t elements, bool packed, const Body& body) {
+  const std::int64_t packs = packed ? elements / kPack : 0;
+  for (std::int64_t pack = share.first; pack < packs; pack += share.stride) {
+    body(std::integral_constant<int, kPack>(), pack * kPack);
+  }
+  for (std::int64_t i = packs * kPack + share.first; i < elements; i += share.stride) {
+    body(std::integral_constant<int, 1>(), i);
+  }
+}
+
+// Several pieces of work for one launch, each for blocks of its own. They are the kernel's argument
+// and, as all of those, at most 4 KiB.
+template <typename Piece>
+struct Pieces {
+  static constexpr int kMost = 48;
+  Piece at[kMost];
+  unsigned first_block[kMost + 1];  // of each, and the end
+  int count;
+
+  // The block's own piece, the block's number among those of the piece, and how many these are.
+  struct Own {
+    int piece;
+    unsigned block, blocks;
+    __device__ Share share() const {
+      return {static_cast<std::int64_t>(block) * blockDim.x + threadIdx.x,
+              static_cast<std::int64_t>(blocks) * blockDim.x};
+    }
+  };
+  __device__ Own own() const {
+    int piece = 0;
+    while (piece + 1 < count && blockIdx.x >= first_block[piece + 1]) ++piece;
+    return {piece, blockIdx.x - first_block[piece], first_block[piece + 1] - first_block[piece]};
+  }
+};
 
 }  // namespace stepcast::runtime::cuda

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "src/runtime/cuda/instructions.cuh"
+#include "src/runtime/cuda/launch.h"
 #include "src/runtime/cuda/packs.cuh"
 #include "src/runtime/cuda/stand_ins.h"
 #include "src/runtime/values/number_types.h"
@@ -73,18 +75,12 @@ __global__ void TrafficKernel(const uint4* input, Span read, uint4* output, Span
   }
 }
 
-__device__ std::uint64_t Nanoseconds() {
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
-
-__global__ void StampKernel(std::uint64_t* slot) { *slot = Nanoseconds(); }
+__global__ void StampKernel(std::uint64_t* slot) { *slot = GlobalTimer(); }
 
 __global__ void SpinKernel(std::uint64_t duration, const std::uint64_t* since) {
-  const std::uint64_t begin = since != nullptr ? *since : Nanoseconds();
+  const std::uint64_t begin = since != nullptr ? *since : GlobalTimer();
   for (;;) {
-    const std::uint64_t passed = Nanoseconds() - begin;
+    const std::uint64_t passed = GlobalTimer() - begin;
     if (passed >= duration) return;
     // Sleeps for as long as it is told, or up to twice that.
     const std::uint64_t left = duration - passed;
@@ -103,14 +99,14 @@ cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
   const std::uint32_t hash = values::SeedHash(seed);
   const unsigned blocks = BlocksFor(elements);
   if (type == DataType::kFp8) {
-    FillFp8Kernel<<<blocks, kThreads, 0, stream>>>(static_cast<std::uint8_t*>(at), elements, hash);
-  } else {
-    values::WithStorageType(type, [&](auto value) {
-      using T = decltype(value);
-      FillKernel<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(at), elements, hash);
-    });
+    return Launch(FillFp8Kernel, {blocks, kThreads, 0, stream}, static_cast<std::uint8_t*>(at),
+                  elements, hash);
   }
-  return cudaGetLastError();
+  return values::WithStorageType(type, [&](auto value) {
+    using T = decltype(value);
+    return Launch(FillKernel<T>, {blocks, kThreads, 0, stream}, static_cast<T*>(at), elements,
+                  hash);
+  });
 }
 
 cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream) {
@@ -127,22 +123,19 @@ cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream) {
       std::max<std::int64_t>(1, (larger + kInFlight * kThreads - 1) / (kInFlight * kThreads));
   read.per_chunk = (read.packs + chunks - 1) / chunks;
   written.per_chunk = (written.packs + chunks - 1) / chunks;
-  TrafficKernel<<<BlocksFor(chunks * kThreads), kThreads, 0, stream>>>(
-      static_cast<const uint4*>(traffic.input), read, static_cast<uint4*>(traffic.output), written,
-      chunks);
-  return cudaGetLastError();
+  return Launch(TrafficKernel, {BlocksFor(chunks * kThreads), kThreads, 0, stream},
+                static_cast<const uint4*>(traffic.input), read, static_cast<uint4*>(traffic.output),
+                written, chunks);
 }
 
 cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream) {
-  StampKernel<<<1, 1, 0, stream>>>(slot);
-  return cudaGetLastError();
+  return Launch(StampKernel, {1, 1, 0, stream}, slot);
 }
 
 cudaError_t Spin(Time duration, const std::uint64_t* since, cudaStream_t stream) {
   const std::int64_t nanoseconds = (duration.picoseconds() + 999) / 1000;
-  SpinKernel<<<1, 1, 0, stream>>>(
-      static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0)), since);
-  return cudaGetLastError();
+  return Launch(SpinKernel, {1, 1, 0, stream},
+                static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0)), since);
 }
 
 }  // namespace stepcast::runtime::cuda

@@ -5,11 +5,31 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
+
+// What kernels say in PTX, because CUDA C++ has no words for it. Compiled without nvcc, for tests
+// on the CPU, it is what tests/emulated_gpu has.
+#ifndef __CUDACC__
+#include <emulated_instructions.h>
+#else
+namespace stepcast::runtime::cuda {
+
+// A block's dynamic shared memory.
+__device__ inline unsigned char* DynamicShared() {
+  extern __shared__ __align__(128) unsigned char shared[];
+  return shared;
+}
+
+// Nanoseconds, the same for all of a GPU.
+__device__ inline std::uint64_t GlobalTimer() {
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
 
 // The instructions of a warp that a fused attention kernel is made of (PTX ISA, "Warp-level matrix
 // instructions"; compute capability 8.0 and later). In a fragment, lane l has g = l / 4 and
 // t = l % 4.
-namespace stepcast::runtime::cuda {
 
 // c += a b for a [16, 16], b [16, 8] and c [16, 8]:
 //   a[0], a[2]  row g, columns 2 t and 2 t + 1, then those 8 further;  a[1], a[3]  row g + 8
@@ -72,13 +92,22 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+}  // namespace stepcast::runtime::cuda
+#endif
+
+namespace stepcast::runtime::cuda {
+
 __device__ inline std::uint32_t PackPair(float low, float high, __nv_bfloat16) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const std::uint32_t*>(&pair);
+  std::uint32_t bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
 }
 __device__ inline std::uint32_t PackPair(float low, float high, __half) {
   const __half2 pair = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const std::uint32_t*>(&pair);
+  std::uint32_t bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
 }
 
 }  // namespace stepcast::runtime::cuda

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stepcast::runtime {
+
+// What a device says of itself at a moment.
+struct DeviceHealth {
+  int clock_mhz = 0;  // of the multiprocessors
+  int watts = 0;      // drawn
+  int limit_watts = 0;
+  int celsius = 0;
+  std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
+};
+
+}  // namespace stepcast::runtime

@@ -1,0 +1,286 @@
+// What src/runtime/cuda does that a GPU would not show: how often it calls, in which order, and
+// what becomes of a call that fails. On emulated GPUs, so nothing here says how fast a GPU is.
+
+#include "src/runtime/cuda/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/program/test_program.h"
+#include "src/runtime/executor.h"
+#include "src/runtime/thread_job.h"
+#include "tests/emulated_gpu/emulation.h"
+
+namespace stepcast::runtime::cuda {
+namespace {
+
+using program::Category;
+using program::Effect;
+using program::EffectKind;
+using program::Index;
+using program::TestProgram;
+
+// One kernel with effects on every kind of kernel there is, collectives with conversions, a copy
+// and a given kernel, on two streams.
+program::Program EveryKind(const std::vector<int>& group, int moves) {
+  TestProgram program(2);
+  const Index data = program.AddCommunicator("data", group);
+  const Index one = program.AddBuffer("one", KiB(64), Category::kParameter);
+  const Index two = program.AddBuffer("two", KiB(64), Category::kGradient);
+  const Index three = program.AddBuffer("three", KiB(64), Category::kOptimizer);
+  const Index there = program.AddEvent("there");
+  const Index back = program.AddEvent("back");
+  const Index kernel = program.AddKernel("kernel");
+  program.program().kernels[kernel] = {
+      .name = "kernel", .kind = KernelKind::kMemoryBound, .read = KiB(80), .written = KiB(80)};
+  program.program().kernels.push_back({.name = "product",
+                                       .kind = KernelKind::kGemm,
+                                       .data_type = DataType::kBf16,
+                                       .m = 16,
+                                       .n = 16,
+                                       .k = 16,
+                                       .flops = 2 * 16 * 16 * 16,
+                                       .read = Bytes(1024),
+                                       .written = Bytes(512)});
+  const auto product = static_cast<Index>(program.program().kernels.size() - 1);
+  program.Allocate(0, one).Allocate(0, two).Allocate(0, three).Step();
+  program.Run(0, kernel).Run(0, product).Record(0, there).Wait(1, there);
+  program.Communicate(
+      1, program.AddCollective(CollectiveKind::kAllReduce, data, Bytes(2 * 1000), DataType::kBf16));
+  program.Record(1, back).Wait(0, back);
+  program.Copy(0, program::CopyDirection::kDeviceToHost, KiB(4)).Run(0, kernel);
+  program::Program& written = program.program();
+  const auto at = [](Index buffer, std::int64_t first) {
+    return program::Elements{buffer, Bytes(4 * first), DataType::kFp32};
+  };
+  std::vector<std::vector<Effect>> effects(written.step.size());
+  for (int i = 0; i < moves; ++i) {
+    effects[0].push_back({.kind = EffectKind::kGradient,
+                          .target = at(two, 100 * i),
+                          .source = at(one, 100 * i),
+                          .elements = 100});
+  }
+  effects[4].push_back({.kind = EffectKind::kCollective,
+                        .target = at(two, 0),
+                        .source = at(two, 0),
+                        .elements = 1000});
+  effects[8] = {{.kind = EffectKind::kSquares,
+                 .target = at(three, 8000),
+                 .source = at(two, 0),
+                 .elements = 1000},
+                {.kind = EffectKind::kClip,
+                 .target = at(two, 0),
+                 .source = at(three, 8000),
+                 .elements = 1000},
+                {.kind = EffectKind::kUpdate,
+                 .target = at(one, 0),
+                 .source = at(two, 0),
+                 .states = at(three, 0),
+                 .state_stride = 1000,
+                 .elements = 1000}};
+  for (const std::vector<Effect>& own : effects) {
+    written.data_flow.first.push_back(static_cast<Index>(written.data_flow.effects.size()));
+    written.data_flow.effects.insert(written.data_flow.effects.end(), own.begin(), own.end());
+  }
+  written.data_flow.first.push_back(static_cast<Index>(written.data_flow.effects.size()));
+  written.data_flow.state.push_back(
+      {.role = program::StateRole::kParameter, .place = at(one, 0), .elements = 1000});
+  written.data_flow.state.push_back(
+      {.role = program::StateRole::kMoment, .place = at(three, 0), .elements = 2000});
+  return std::move(written);
+}
+
+Attempt<void> RunOnce(Backend& backend, const program::Program& program, Job& job, bool graph,
+                      bool pool = true, int steps = 2) {
+  DeviceOptions options;
+  options.pool = pool;
+  auto device = backend.MakeDevice(program, job, options);
+  if (!device) return tl::make_unexpected(device.error());
+  Progress progress;
+  auto measured = Execute(
+      program, **device, job,
+      {.warmup_steps = 1, .measured_steps = steps, .barrier = false, .graph = graph}, progress);
+  if (!measured) return tl::make_unexpected(measured.error());
+  return {};
+}
+
+std::unique_ptr<Backend> MustMake() {
+  auto backend = MakeCudaBackend();
+  EXPECT_TRUE(backend) << backend.error().message;
+  return std::move(*backend);
+}
+
+int LaunchesWith(int gradients) {
+  const auto backend = MustMake();
+  auto jobs = MakeThreadJobs(1);
+  emulated::FailCall(0);
+  const auto ran = RunOnce(*backend, EveryKind({0}, gradients), *jobs[0], false);
+  EXPECT_TRUE(ran) << ran.error().message;
+  return emulated::CallsOf("cudaLaunchKernelEx");
+}
+
+// An operation with many effects is one launch.
+TEST(CudaBackend, EffectsOfAnOperationAreOneLaunch) {
+  EXPECT_EQ(LaunchesWith(10), LaunchesWith(1));
+}
+
+// Whatever call fails first, of all that a device makes, says so, and everything it made is freed
+// (the address sanitizer's build of this test looks).
+TEST(CudaBackend, EveryCallMayFail) {
+  const program::Program program = EveryKind({0}, 3);
+  for (const auto& [graph, pool] :
+       {std::pair(false, true), std::pair(false, false), std::pair(true, true)}) {
+    const auto backend = MustMake();
+    auto jobs = MakeThreadJobs(1);
+    int failures = 0;
+    for (int call = 1;; ++call) {
+      emulated::FailCall(call);
+      const auto ran = RunOnce(*backend, program, *jobs[0], graph, pool, 1);
+      const std::string failed = emulated::FailedCall();
+      emulated::FailCall(0);
+      if (failed.empty()) {
+        EXPECT_TRUE(ran) << ran.error().message;
+        break;
+      }
+      if (ran) continue;  // at its end, or where it was tried again
+      ++failures;
+      EXPECT_NE(ran.error().message, "");
+    }
+    EXPECT_GT(failures, 100) << "graph " << graph << " pool " << pool;
+  }
+}
+
+// Once a step's operations have run, timing takes no new events, and one launch waits for no other.
+TEST(CudaBackend, TimingEventsAreUsedAgain) {
+  const auto backend = MustMake();
+  auto jobs = MakeThreadJobs(1);
+  const program::Program program = EveryKind({0}, 1);
+  const auto events = [&](int steps) {
+    emulated::FailCall(0);
+    EXPECT_TRUE(RunOnce(*backend, program, *jobs[0], false, true, steps));
+    return emulated::CallsOf("cudaEventCreateWithFlags");
+  };
+  // A GPU takes some hundred operations at a time.
+  const int some = events(100);
+  EXPECT_LT(events(200), some + 200);
+}
+
+// In a graph an operation begins where the one before it in its stream ended: one time each, but
+// one more at the beginning and behind each wait.
+TEST(CudaBackend, AnEndIsTheNextBeginning) {
+  const auto backend = MustMake();
+  auto jobs = MakeThreadJobs(1);
+  TestProgram program(1);
+  const Index kernel = program.AddKernel("kernel");
+  program.program().kernels[kernel] = {
+      .name = "kernel", .kind = KernelKind::kMemoryBound, .read = KiB(1), .written = KiB(1)};
+  program.Step();
+  for (int i = 0; i < 50; ++i) program.Run(0, kernel);
+  emulated::FailCall(0);
+  EXPECT_TRUE(RunOnce(*backend, program.program(), *jobs[0], true));
+  EXPECT_EQ(emulated::CallsOf("cudaEventRecordWithFlags"), 51);
+}
+
+void OnRanks(int ranks, Backend& backend, const program::Program& program) {
+  auto jobs = MakeThreadJobs(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto ran = RunOnce(backend, program, *jobs[rank], false);
+      EXPECT_TRUE(ran) << ran.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Ranks connect once; the programs after the first find their communicators. The emulated GPUs end
+// the test where a kernel is loaded beside a collective.
+TEST(CudaBackend, CommunicatorsAreKept) {
+  const auto backend = MustMake();
+  ASSERT_EQ(backend->MaxLocalRanks(), 2);
+  const program::Program program = EveryKind({0, 1}, 2);
+  emulated::FailCall(0);
+  OnRanks(2, *backend, program);
+  EXPECT_EQ(emulated::CallsOf("ncclCommInitRankConfig"), 2);
+  OnRanks(2, *backend, program);
+  EXPECT_EQ(emulated::CallsOf("ncclCommInitRankConfig"), 2);
+}
+
+// A program that communicates with none needs no NCCL.
+TEST(CudaBackend, WithoutCommunicatorsNcclIsNotStarted) {
+  const auto backend = MustMake();
+  auto jobs = MakeThreadJobs(1);
+  TestProgram program(1);
+  const Index kernel = program.AddKernel("kernel");
+  program.program().kernels[kernel].given = Microseconds(5);
+  program.Step().Run(0, kernel);
+  emulated::FailCall(0);
+  EXPECT_TRUE(RunOnce(*backend, program.program(), *jobs[0], false));
+  EXPECT_EQ(emulated::CallsOf("ncclGetUniqueId"), 0);
+  EXPECT_EQ(emulated::CallsOf("ncclCommInitRankConfig"), 0);
+}
+
+// Two threads of a process that sees one GPU.
+TEST(CudaBackend, ARankWithoutAGpuOfItsOwnIsNamed) {
+  setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+  const auto backend = MustMake();
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  ASSERT_EQ(backend->MaxLocalRanks(), 1);
+  TestProgram program(1);
+  program.Step();
+  auto jobs = MakeThreadJobs(2);
+  std::vector<std::string> said(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto device = backend->MakeDevice(program.program(), *jobs[rank], {});
+      if (!device) said[rank] = device.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& one : said) {
+    EXPECT_NE(one.find("every rank needs a GPU of its own: rank 1 has none"), std::string::npos)
+        << one;
+  }
+}
+
+// A job of several processes, of which each sees a GPU of its own, as rank `rank` of it.
+class OneOfMany final : public Job {
+ public:
+  explicit OneOfMany(int rank) {
+    place_.rank = place_.local_rank = rank;
+    place_.ranks = place_.local_ranks = 4;
+    place_.host = "node";
+  }
+  const Place& place() const override { return place_; }
+  Attempt<void> Barrier() override { return {}; }
+  Attempt<std::vector<std::string>> Gather(std::string bytes) override {
+    std::vector<std::string> all;
+    for (int rank = 0; rank < 4; ++rank) all.push_back(bytes + std::to_string(rank));
+    return all;
+  }
+  Attempt<std::string> Broadcast(std::string bytes) override { return bytes; }
+
+ private:
+  Place place_;
+};
+
+TEST(CudaBackend, AProcessThatSeesOneGpuTakesIt) {
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  const auto backend = MustMake();
+  TestProgram program(1);
+  program.Step();
+  OneOfMany job(3);
+  const auto device = backend->MakeDevice(program.program(), job, {});
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_TRUE(device) << device.error().message;
+}
+
+}  // namespace
+}  // namespace stepcast::runtime::cuda
