@@ -77,7 +77,8 @@ struct PlanQuestion {
   std::vector<std::string> fix{};    // "KEY"
   std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none
   std::optional<double> price{};     // of a GPU hour
-  std::string headroom{};            // memory that must stay free: "4 GiB", "5%"; empty: none
+  std::string headroom{};            // memory that must stay free: "4 GiB", "5%", "0"; empty: its
+                                     // stated error
   bool fewer_nodes = false;
   int best = 5, why = 0;
   int threads = 0;       // 0: one for each core

@@ -98,6 +98,28 @@ TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
   EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
 }
 
+// On 69 MiB each stream's segment has to go for the other's: in the first step once, from then on
+// twice a step. Of three steps the second one is described.
+TEST(Replay, FlushesTakeTheDriversCalls) {
+  program::Program program;
+  program.streams = {{"compute"}, {"side"}};
+  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
+                  On(Opcode::kAllocate, 1, 1), On(Opcode::kRelease, 1, 1)};
+  program::Timeline timeline;
+  timeline.step_ends.resize(3);
+  const auto run = [&](Bytes capacity) {
+    return Replayer().Figures(program, timeline, {.capacity = capacity}, {.described = 1});
+  };
+  const Usage tight = run(MiB(69));
+  EXPECT_TRUE(tight.fits);
+  EXPECT_EQ(tight.flushes, 5);
+  EXPECT_EQ(tight.step_calls, (DriverCalls{.flushes = 2, .allocations = 2, .frees = 2}));
+  EXPECT_EQ(LeastTimeOf(tight.step_calls), Microseconds(2 * 69 + 2 * 57));
+  // What fills the cache once costs no later step anything.
+  EXPECT_EQ(LeastTimeOf(run(MiB(70)).step_calls), Time());
+}
+
 // The gradient is also used by a collective that ends at 50 us; recorded on its stream, its release
 // at 3 us takes effect then, so the activation allocated at 4 us comes on top.
 TEST(Replay, ARecordedStreamDelaysTheRelease) {
