@@ -180,9 +180,7 @@ struct PriceCache::Device {
   }
 
   explicit Device(const Scenario& scenario)
-      : calibration(scenario.calibration),
-        gpu(scenario.gpu),
-        textbook(IsTextbook(scenario)) {}
+      : calibration(scenario.calibration), gpu(scenario.gpu), textbook(IsTextbook(scenario)) {}
 
   bool IsOf(const Scenario& scenario) const {
     return calibration == scenario.calibration && textbook == IsTextbook(scenario) &&

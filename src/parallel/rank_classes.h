@@ -18,7 +18,7 @@ struct LinkUse {
 };
 
 struct RankClass {
-  int representative = 0;  // its lowest rank
+  int representative = 0;    // its lowest rank
   std::vector<int> ranks{};  // ascending
 };
 
