@@ -2,14 +2,11 @@
 
 #include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
+#include "src/cli/command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/validate_collectives_command.h"
 #include "src/cli/validate_command.h"
 #include "src/cli/validate_published_command.h"
-
-namespace CLI {
-class App;
-}
 
 // The options of commands that measure, or hold forecasts to what was measured.
 namespace stepcast::cli {
@@ -18,11 +15,11 @@ namespace stepcast::cli {
 inline constexpr const char* kValidateCollectives = "validate-collectives";
 inline constexpr const char* kValidatePublished = "validate-published";
 
-void AddExecute(CLI::App& app, ExecuteOptions& options);
-void AddValidate(CLI::App& app, ValidateOptions& options);
-void AddValidateCollectives(CLI::App& app, ValidateCollectivesOptions& options);
-void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options);
+void AddExecute(Command app, ExecuteOptions& options);
+void AddValidate(Command app, ValidateOptions& options);
+void AddValidateCollectives(Command app, ValidateCollectivesOptions& options);
+void AddValidatePublished(Command app, ValidatePublishedOptions& options);
 // --backend is required, but not by `import`: who runs the command sees to it.
-void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptions& import_options);
+void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options);
 
 }  // namespace stepcast::cli

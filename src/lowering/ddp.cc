@@ -9,9 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "src/lowering/buckets.h"
 #include "src/lowering/comm_hook.h"
 #include "src/lowering/effects.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
@@ -184,8 +184,7 @@ class Ddp final : public Technique {
     UpdatedTensors updated{.elements = count, .tensors = {}};
     for (int tensor = 0; tensor < tensors; ++tensor) {
       if (Elements(tensor) == 0) continue;
-      updated.tensors.push_back(
-          {.tensor = tensor, .elements = Elements(tensor), .whole = Elements(tensor)});
+      updated.tensors.push_back({.tensor = tensor, .elements = Elements(tensor)});
     }
     WriteFrameworkUpdate(step_, plan_.training, updated, uses, updates);
     // zero_grad(set_to_none=True)
@@ -293,10 +292,26 @@ class Ddp final : public Technique {
     }
   }
 
+  // Of a warm run, in launch order.
+  std::vector<Bucket> BucketsOfModel() const {
+    const model::Model& model = step_.model();
+    const Bytes limit = *plan_.data_parallel.bucket_size;
+    const Bytes first_limit = *plan_.data_parallel.first_bucket_size;
+    const std::int64_t bytes = SizeOf(plan_.training.gradient_dtype);
+    if (!plan_.data_parallel.find_unused_parameters) {
+      return AssignBuckets(model, GradientReadyOrder(model, step_.works()), bytes, first_limit,
+                           limit);
+    }
+    std::vector<int> definition_order(model.tensors.size());
+    std::iota(definition_order.begin(), definition_order.end(), 0);
+    auto buckets = AssignBuckets(model, definition_order, bytes, first_limit, limit);
+    std::reverse(buckets.begin(), buckets.end());
+    return buckets;
+  }
+
   void AddBuckets() {
     if (communicator_ == kNone) return;
-    const auto buckets = DdpBuckets(step_.model(), step_.works(), plan_);
-    for (const Bucket& tensors : buckets) {
+    for (const Bucket& tensors : BucketsOfModel()) {
       const std::string name = builder_.Numbered("bucket", buckets_.size());
       ReducerBucket& bucket = buckets_.emplace_back();
       const DataType type = plan_.training.gradient_dtype;
@@ -375,21 +390,6 @@ class Ddp final : public Technique {
 };
 
 }  // namespace
-
-std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model::LayerWork> works,
-                               const plan::Plan& plan) {
-  const Bytes limit = *plan.data_parallel.bucket_size;
-  const Bytes first_limit = *plan.data_parallel.first_bucket_size;
-  const std::int64_t bytes = SizeOf(plan.training.gradient_dtype);
-  if (!plan.data_parallel.find_unused_parameters) {
-    return AssignBuckets(model, GradientReadyOrder(model, works), bytes, first_limit, limit);
-  }
-  std::vector<int> definition_order(model.tensors.size());
-  std::iota(definition_order.begin(), definition_order.end(), 0);
-  auto buckets = AssignBuckets(model, definition_order, bytes, first_limit, limit);
-  std::reverse(buckets.begin(), buckets.end());
-  return buckets;
-}
 
 program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);

@@ -1,12 +1,6 @@
 #pragma once
 
-#include <span>
-#include <vector>
-
-#include "src/lowering/buckets.h"
 #include "src/lowering/lower_options.h"
-#include "src/model/model.h"
-#include "src/plan/plan.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -31,9 +25,5 @@ namespace stepcast::lowering {
 //    list is reversed, so the small first bucket is reduced last; an int32 per parameter is
 //    all-reduced beside.
 program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options);
-
-// The buckets of a warm DDP run, in launch order.
-std::vector<Bucket> DdpBuckets(const model::Model& model, std::span<const model::LayerWork> works,
-                               const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

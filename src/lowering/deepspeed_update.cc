@@ -164,7 +164,7 @@ void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUs
   builder_.Run(compute, group.unscale, unscaled);
   std::vector<BufferUse> uses = {builder_.ReadsAll(group.gradients),
                                  builder_.WritesAll(group.states)};
-  const UpdatedTensor all{.elements = group.elements, .whole = group.elements};
+  const UpdatedTensor all{.elements = group.elements};
   WriteFrameworkUpdate(step_, fp32_, {group.elements, {all}}, uses, {});
   // Said of the kernel that writes the parameters, as of all optimizers.
   uses = parameters;

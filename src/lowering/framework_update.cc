@@ -43,7 +43,7 @@ class Update {
         }
       }
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddSizedKernel(std::move(kernel.kernel)), own);
+      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel.kernel)), own);
     }
     for (const std::vector<Index>& buffers : made) {
       for (std::size_t i = buffers.size(); i-- > 0;) builder_.Release(buffers[i]);
@@ -93,32 +93,32 @@ class Update {
   }
 
  private:
-  // What tensors have in common that are parts of the same.
+  // What tensors of one size have in common.
   struct Part {
-    Amount elements;
+    std::int64_t elements = 0;
     std::vector<UpdateKernel> kernels;
     std::vector<Index> added;  // the same in the program
     Index root = kNone;
     std::array<Index, 2> denominators{kNone, kNone};
   };
 
-  std::vector<UpdateKernel> KernelsOf(const Amount& elements) const {
+  std::vector<UpdateKernel> KernelsOf(std::int64_t elements) const {
     return UpdateKernels(step_.model(), training_, step_.plan().software.torch, elements);
   }
 
-  Index AddTemporary(const Amount& elements) {
-    return builder_.AddSizedBuffer("optimizer temporaries", elements * kTemporaryBytes,
-                                   Category::kWorkspace);
+  Index AddTemporary(std::int64_t elements) {
+    return builder_.AddBuffer("optimizer temporaries", Bytes(elements * kTemporaryBytes),
+                              Category::kWorkspace);
   }
 
   Part& PartOf(const UpdatedTensor& tensor) {
-    const auto [found, added] = parts_.try_emplace({tensor.rows, tensor.whole});
+    const auto [found, added] = parts_.try_emplace(tensor.elements);
     Part& part = found->second;
     if (added) {
       part.elements = tensor.elements;
       part.kernels = KernelsOf(tensor.elements);
       for (const UpdateKernel& kernel : part.kernels) {
-        part.added.push_back(builder_.AddSizedKernel(kernel.kernel));
+        part.added.push_back(builder_.AddKernel(kernel.kernel));
       }
     }
     return part;
@@ -136,7 +136,7 @@ class Update {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
-  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts_;  // by rows and whole
+  std::map<std::int64_t, Part> parts_;  // by elements
 };
 
 }  // namespace

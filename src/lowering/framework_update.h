@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "src/lowering/formulas.h"
 #include "src/lowering/training_step.h"
 
 // The update of the parameters by an optimizer of PyTorch (torch.optim, or one that follows it).
@@ -13,14 +12,12 @@ namespace stepcast::lowering {
 // A tensor as the optimizer has it, not an empty one.
 struct UpdatedTensor {
   int tensor = 0;  // of the model; of several behind one another the first
-  Amount elements{};
-  // What it is a part of. Parts of the same are as large, whatever the number of ranks is.
-  std::int64_t rows = 1, whole = 0;
+  std::int64_t elements = 0;
 };
 
 // What the optimizer has on this rank.
 struct UpdatedTensors {
-  Amount elements;                     // of all together, with padding that is updated, too
+  std::int64_t elements = 0;           // of all together, with padding that is updated, too
   std::vector<UpdatedTensor> tensors;  // in the optimizer's order
 };
 

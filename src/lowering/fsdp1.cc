@@ -193,14 +193,12 @@ class Fsdp1 final : public Technique {
       if (u.flat.elements == 0) continue;
       if (original) {
         for (const ShardPart& part : PartsOf(u.flat, fullest)) {
-          u.state.updated.push_back(
-              {.tensor = part.tensor, .elements = part.elements, .whole = part.elements});
+          u.state.updated.push_back({.tensor = part.tensor, .elements = part.elements});
         }
       } else {
         // The root's flat parameter is registered before those of the modules in it.
         const int first = &u == Root() ? -1 : u.flat.tensors.front().tensor;
-        u.state.updated.push_back(
-            {.tensor = first, .elements = u.flat.shard, .whole = u.flat.elements});
+        u.state.updated.push_back({.tensor = first, .elements = u.flat.shard});
       }
       tensors += static_cast<std::int64_t>(u.state.updated.size());
     }
@@ -215,11 +213,11 @@ class Fsdp1 final : public Technique {
   bool CastsParameters() const { return plan_.training.parameter_dtype != compute_type_; }
   bool CastsGradients() const { return reduce_type() != compute_type_; }
   bool CastsReduced() const { return reduce_type() != plan_.training.parameter_dtype; }
-  std::int64_t ranks() const { return static_cast<std::int64_t>(groups_.shard.size()); }
+  std::int64_t ranks() const { return groups_.shard.size(); }
 
-  Channel AddChannel(const char* name, const std::vector<int>& ranks) {
+  Channel AddChannel(const char* name, const parallel::GroupLayout& layout) {
     Channel channel;
-    channel.communicator = builder_.AddCommunicator(name, ranks);
+    channel.communicator = builder_.AddCommunicator(name, layout);
     if (channel.communicator == kNone || plan_.software.torch >= Version{2, 8}) return channel;
     channel.own_stream = builder_.AddStream(std::string("nccl ") + name);
     channel.issued = builder_.AddEvent(std::string("nccl ") + name + " issued");

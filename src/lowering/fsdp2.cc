@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "src/lowering/effects.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
@@ -48,11 +47,11 @@ struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
-  std::vector<ShardedTensor> parts;     // of tensors that are not empty
-  std::vector<Amount> tensor_elements;  // of this rank, by tensor, padded rows included
-  Amount shard_elements;                // of all of them
-  Amount gathered_elements;             // shard_elements x ranks
-  bool empty = false;                   // no elements
+  std::vector<ShardedTensor> parts;           // of tensors that are not empty
+  std::vector<std::int64_t> tensor_elements;  // of this rank, by tensor, padded rows included
+  std::int64_t shard_elements = 0;            // of all of them
+  std::int64_t gathered_elements = 0;         // shard_elements x ranks
+  bool empty = false;                         // no elements
   ShardedState state;
   // Parameters.
   Index gathered = kNone;  // result of the all-gather
@@ -101,7 +100,7 @@ class Fsdp2 final : public Technique {
     post_reduce_stream_ = reduce_stream_;
     if (replica_communicator_ != kNone) post_reduce_stream_ = builder_.AddStream("all-reduce");
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*ranks));
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     clipping_.WritePrologue(communicator_);
@@ -216,6 +215,7 @@ class Fsdp2 final : public Technique {
   }
 
  private:
+  std::int64_t ShardRanks() const { return plan_.data_parallel.shard_group_size; }
   std::int64_t prefetch() const { return plan_.data_parallel.prefetch; }
   const plan::ReshardAfterForward& reshard() const {
     return plan_.data_parallel.reshard_after_forward;
@@ -245,8 +245,8 @@ class Fsdp2 final : public Technique {
   }
   // The elements that this rank puts into the gather buffer: how many before, and how many of all.
   std::int64_t GatherOffset(const ShardedUnit& u, bool from_kept) const {
-    return from_kept ? u.gathered_elements.value() / KeptRanks() * (groups_.rank % KeptRanks())
-                     : u.shard_elements.value() * groups_.shard_index();
+    return from_kept ? u.gathered_elements / KeptRanks() * (groups_.rank % KeptRanks())
+                     : u.shard_elements * groups_.shard_index();
   }
   std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
 
@@ -284,19 +284,19 @@ class Fsdp2 final : public Technique {
     }
   }
 
-  // Units are alike: those that are as large for every number of ranks have the same.
-  Index AddMemoryKernel(const char* name, const Amount& read, const Amount& written) {
-    const auto [kernel, added] = memory_kernels_.try_emplace(
-        {name, read.value(), read.formula(), written.value(), written.formula()}, kNone);
+  // Units are alike: those that are as large have the same.
+  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
+    const auto [kernel, added] =
+        memory_kernels_.try_emplace({name, read.count(), written.count()}, kNone);
     if (added) {
-      kernel->second = builder_.AddSizedKernel(MemoryKernel(name, compute_type_, read, written));
+      kernel->second = builder_.AddKernel(MemoryKernel(name, compute_type_, read, written));
     }
     return kernel->second;
   }
 
   // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
   // sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
-  std::vector<Amount> ShardElements(int index) {
+  std::vector<std::int64_t> ShardElements(int index) {
     const std::vector<model::Tensor>& tensors = step_.model().tensors;
     const std::vector<int>& own = wrapping_.units[index].tensors;
     if (index > 0) {
@@ -308,12 +308,12 @@ class Fsdp2 final : public Technique {
           });
       if (alike) return units_[index - 1].tensor_elements;
     }
-    std::vector<Amount> elements;
+    std::vector<std::int64_t> elements;
     for (const int t : own) {
       const model::Tensor& tensor = tensors[t];
       const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
       const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      elements.push_back(BasicShard<Amount>(rows, step_.shard_ranks()).length() * row);
+      elements.push_back(Shard(rows, ShardRanks()).length() * row);
     }
     return elements;
   }
@@ -322,7 +322,7 @@ class Fsdp2 final : public Technique {
     const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
     const Unit& unit = wrapping_.units[index];
-    const Amount ranks = step_.shard_ranks();
+    const std::int64_t ranks = ShardRanks();
     ShardedUnit& u = units_.emplace_back();
     u.root = unit.root;
     u.last_layer = unit.layers.back();
@@ -330,16 +330,16 @@ class Fsdp2 final : public Technique {
     std::int64_t exact = 0;  // sum of the unpadded tensors
     for (const int t : unit.tensors) exact += model.tensors[t].elements;
     u.tensor_elements = ShardElements(index);
-    for (const Amount& elements : u.tensor_elements) u.shard_elements += elements;
+    for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
     u.gathered_elements = u.shard_elements * ranks;
-    u.empty = !u.gathered_elements.positive();
+    u.empty = u.gathered_elements == 0;
     if (builder_.describes_data_flow()) AddParts(u);
 
     const DataType reduced_in = training.reduce_dtype;
-    const auto whole_buffer = [&](const char* what, const Amount& count, DataType type,
+    const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
                                   Category category) {
-      return builder_.AddSizedBuffer(builder_.Named(unit.name, what), AmountOf(count, type),
-                                     category, AmountOf(count - exact, type));
+      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(count, type), category,
+                                BytesOf(count - exact, type));
     };
     std::vector<ShardPart> parts;
     for (const ShardedTensor& part : u.parts) {
@@ -352,63 +352,60 @@ class Fsdp2 final : public Technique {
     for (std::size_t i = 0; i < u.tensors.size(); ++i) {
       const model::Tensor& tensor = model.tensors[u.tensors[i]];
       if (tensor.elements == 0) continue;
-      u.state.updated.push_back({.tensor = u.tensors[i],
-                                 .elements = u.tensor_elements[i],
-                                 .rows = tensor.shape.empty() ? 1 : tensor.shape.front(),
-                                 .whole = tensor.elements});
+      u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
     }
     u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
                               Category::kCommunication);
     u.full =
         whole_buffer("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
-    const Amount gathered_size = AmountOf(u.gathered_elements, compute_type_);
-    const Amount slice_size = AmountOf(u.shard_elements, compute_type_);
-    const Amount sharded_size = AmountOf(u.shard_elements, training.parameter_dtype);
-    const Amount input_size = AmountOf(u.gathered_elements, reduced_in);
-    const Amount output_size = AmountOf(u.shard_elements, reduced_in);
+    const Bytes gathered_size = BytesOf(u.gathered_elements, compute_type_);
+    const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
+    const Bytes sharded_size = BytesOf(u.shard_elements, training.parameter_dtype);
+    const Bytes input_size = BytesOf(u.gathered_elements, reduced_in);
+    const Bytes output_size = BytesOf(u.shard_elements, reduced_in);
     u.copy_in = AddMemoryKernel("all_gather_copy_in", sharded_size, slice_size);
     u.copy_out = AddMemoryKernel("split_with_sizes_copy", gathered_size, gathered_size);
     if (communicator_ != kNone) {
-      u.all_gather = builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
-                                                  .communicator = communicator_,
-                                                  .data_type = compute_type_},
-                                                 gathered_size);
-      u.reduce_scatter = builder_.AddSizedCollective({.kind = CollectiveKind::kReduceScatter,
-                                                      .communicator = communicator_,
-                                                      .data_type = reduced_in,
-                                                      .average = true},
-                                                     input_size);
+      u.all_gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                             .communicator = communicator_,
+                                             .bytes = gathered_size,
+                                             .data_type = compute_type_});
+      u.reduce_scatter = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
+                                                 .communicator = communicator_,
+                                                 .bytes = input_size,
+                                                 .data_type = reduced_in,
+                                                 .average = true});
     }
     if (replica_communicator_ != kNone) {
-      u.all_reduce = builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
-                                                  .communicator = replica_communicator_,
-                                                  .data_type = reduced_in,
-                                                  .average = true},
-                                                 output_size);
+      u.all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                             .communicator = replica_communicator_,
+                                             .bytes = output_size,
+                                             .data_type = reduced_in,
+                                             .average = true});
     }
     if (kept_communicator_ != kNone && !u.root) {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
-      const BasicShard<Amount> part(u.gathered_elements, kept_ranks);
-      const Amount part_size = AmountOf(part.length(), compute_type_);
-      u.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
-                                       Category::kCommunication);
+      const Shard part(u.gathered_elements, kept_ranks);
+      const Bytes part_size = BytesOf(part.length(), compute_type_);
+      u.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
+                                  Category::kCommunication);
       u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
       u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
-      u.all_gather_kept = builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
-                                                       .communicator = kept_communicator_,
-                                                       .data_type = compute_type_},
-                                                      gathered_size);
+      u.all_gather_kept = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                                  .communicator = kept_communicator_,
+                                                  .bytes = gathered_size,
+                                                  .data_type = compute_type_});
     }
     u.gather_done = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
     u.copy_out_done = builder_.AddEvent(builder_.Named(unit.name, " copied out"));
     u.kept_written = builder_.AddEvent(builder_.Named(unit.name, " kept"));
 
-    const Amount gradient_size = AmountOf(exact, compute_type_);
+    const Bytes gradient_size = BytesOf(exact, compute_type_);
     u.reduce_input =
         whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
-    u.reduce_output = builder_.AddSizedBuffer(
-        builder_.Named(unit.name, "/reduce-scatter output"), output_size, Category::kGradient,
-        output_size - Amount(exact * SizeOf(reduced_in)) / ranks);
+    u.reduce_output = builder_.AddBuffer(builder_.Named(unit.name, "/reduce-scatter output"),
+                                         output_size, Category::kGradient,
+                                         output_size - Bytes(exact * SizeOf(reduced_in) / ranks));
     u.copy_to_reduce = AddMemoryKernel("chunk_cat", gradient_size, input_size);
     if (communicator_ == kNone)
       u.copy_reduce_input = AddMemoryKernel("copy", input_size, output_size);
@@ -418,7 +415,7 @@ class Fsdp2 final : public Technique {
     if (AccumulatesInReduceType()) {
       u.accumulated =
           whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
-      const Amount accumulated_size = AmountOf(exact, reduced_in);
+      const Bytes accumulated_size = BytesOf(exact, reduced_in);
       u.accumulate = AddMemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
       u.accumulate_more = AddMemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
                                           accumulated_size);
@@ -473,8 +470,7 @@ class Fsdp2 final : public Technique {
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
     if (collective != kNone) {
-      builder_.With(
-          Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements.value()));
+      builder_.With(Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements));
       builder_.Communicate(gather_stream_, collective, {builder_.WritesAll(u.gathered)});
     }
     builder_.Record(gather_stream_, u.gather_done);
@@ -493,8 +489,7 @@ class Fsdp2 final : public Technique {
     for (const ShardedTensor& part : u.parts) {
       // What was gathered from kept shards stands in parts of that size.
       const std::int64_t block = u.has_kept ? part.kept_block : part.block;
-      const std::int64_t stride =
-          u.has_kept ? u.gathered_elements.value() / KeptRanks() : u.shard_elements.value();
+      const std::int64_t stride = u.has_kept ? u.gathered_elements / KeptRanks() : u.shard_elements;
       const std::int64_t first = u.has_kept ? part.kept_offset : part.shard_offset;
       builder_.With(InBlocks(Move(At(u.full, part.full_offset, compute_type_),
                                   At(u.gathered, first, compute_type_), part.elements),
@@ -589,7 +584,7 @@ class Fsdp2 final : public Technique {
                                              : gradients_.place(part.tensor);
       builder_.With(
           InBlocks(Move(At(u.reduce_input, part.shard_offset, reduced_in), gradient, part.elements),
-                   part.block, u.shard_elements.value(), part.block));
+                   part.block, u.shard_elements, part.block));
     }
     if (u.has_accumulated) {
       builder_.Run(step_.compute(), u.copy_accumulated_to_reduce,
@@ -610,19 +605,19 @@ class Fsdp2 final : public Technique {
     const program::Elements whole = At(u.reduce_input, 0, reduced_in);
     const program::Elements shard = At(output, 0, reduced_in);
     if (u.reduce_scatter != kNone) {
-      builder_.With(Collected(shard, whole, u.gathered_elements.value()));
+      builder_.With(Collected(shard, whole, u.gathered_elements));
       builder_.Communicate(reduce_stream_, u.reduce_scatter,
                            {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     } else {
       // One rank: the input is the output.
-      builder_.With(Move(shard, whole, u.shard_elements.value()));
+      builder_.With(Move(shard, whole, u.shard_elements));
       builder_.Run(reduce_stream_, u.copy_reduce_input,
                    {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
     }
     builder_.Record(reduce_stream_, u.reduced);
     if (u.all_reduce != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
-      builder_.With(Collected(shard, shard, u.shard_elements.value()));
+      builder_.With(Collected(shard, shard, u.shard_elements));
       builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
     }
     if (!direct) {
@@ -665,9 +660,7 @@ class Fsdp2 final : public Technique {
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
-  std::map<std::tuple<std::string_view, std::int64_t, std::uint32_t, std::int64_t, std::uint32_t>,
-           Index>
-      memory_kernels_;
+  std::map<std::tuple<std::string_view, std::int64_t, std::int64_t>, Index> memory_kernels_;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
   LocalGradients gradients_;
   GradientClipping clipping_;

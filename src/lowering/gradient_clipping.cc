@@ -38,17 +38,17 @@ void GradientClipping::WritePrologue(Index communicator) {
                                         .data_type = DataType::kFp32});
 }
 
-void GradientClipping::Write(std::int64_t tensors, const Amount& elements, DataType type,
+void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
   if (!clips() || tensors == 0) return;
   const StreamId compute = step_.compute();
   const double limit = *step_.plan().training.gradient_clipping;
   const std::int64_t kernels = TensorByTensor() ? tensors : 1;
-  const Amount each = AmountOf((elements + kernels - 1) / kernels, type);
-  const Amount norms(4 * tensors), one(4);
-  const auto add = [&](const char* name, const Amount& read, const Amount& written) {
-    return builder_.AddSizedKernel(MemoryKernel(name, type, read, written));
+  const Bytes each = BytesOf((elements + kernels - 1) / kernels, type);
+  const Bytes norms(4 * tensors), one(4);
+  const auto add = [&](const char* name, Bytes read, Bytes written) {
+    return builder_.AddKernel(MemoryKernel(name, type, read, written));
   };
   const auto scalar = [&](const char* name) {
     builder_.Run(compute, add(name, one, one), {builder_.WritesAll(squares_)});

@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "src/lowering/formulas.h"
 #include "src/lowering/training_step.h"
 
 // `training.gradient_clipping`: all gradients together are scaled down to a largest norm before the
@@ -44,7 +43,7 @@ class GradientClipping {
   // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together
   // `elements` elements in `type`; `ranges` are those of the model among them, where the data flow
   // is described.
-  void Write(std::int64_t tensors, const Amount& elements, DataType type,
+  void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:

@@ -10,7 +10,6 @@
 
 #include "src/base/check.h"
 #include "src/lowering/effects.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/local_gradients.h"
@@ -144,7 +143,7 @@ class InternEvo final : public Technique {
 
   void AssignOwners() {
     const std::size_t count = step_.model().tensors.size();
-    owners_.resize(groups_.shard.size());
+    owners_.resize(static_cast<std::size_t>(groups_.shard.size()));
     places_.resize(count);
     std::vector<int> order(count);
     std::iota(order.begin(), order.end(), 0);
@@ -269,7 +268,7 @@ class InternEvo final : public Technique {
     builder_.Run(step_.compute(), AddMemoryKernel("clip", wide, wide), {builder_.WritesAll(flat)});
     const BufferUse written[] = {builder_.ReadsAll(flat), builder_.WritesAll(optimizer_),
                                  builder_.WritesAll(Own().parameters)};
-    const UpdatedTensor all{.elements = OwnElements(), .whole = OwnElements()};
+    const UpdatedTensor all{.elements = OwnElements()};
     WriteFrameworkUpdate(step_, plan_.training, {OwnElements(), {all}}, written, {});
     builder_.Release(flat);
   }

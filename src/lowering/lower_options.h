@@ -2,19 +2,10 @@
 
 #include <vector>
 
-#include "src/lowering/program_sizes.h"
 #include "src/model/layer_work.h"
 #include "src/program/program.h"
 
 namespace stepcast::lowering {
-
-// A program that is lowered once more, for a plan of another number of ranks. What the plan has
-// different sizes for is written into its tables; its instructions are only compared.
-struct Resizing {
-  program::Program* program = nullptr;
-  bool works = false;  // the kernels of layers, too, are others
-  bool same = true;    // becomes false when the plan's instructions are not the program's
-};
 
 struct LowerOptions {
   // Whose program. All ranks' programs are alike but for the ranks in their process groups and the
@@ -28,13 +19,8 @@ struct LowerOptions {
   // of buffers on the stream that they belong to, and waits of a host that costs nothing for what
   // it only allocates. Not with a data flow.
   bool bare = false;
-  // Not null: how sizes follow from numbers of ranks is written down there, if the plan's technique
-  // knows (ProgramSizes::complete). Empty before.
-  ProgramSizes* sizes = nullptr;
   // Not null: a program that nobody needs any more. Its memory is used again.
   program::Program* spent = nullptr;
-  // Not null: changes that program and returns an empty one.
-  Resizing* resizing = nullptr;
 };
 
 }  // namespace stepcast::lowering

@@ -1,6 +1,5 @@
 #include "src/lowering/lowering.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "src/base/check.h"
@@ -11,10 +10,7 @@
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
-#include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
-#include "src/lowering/training_step.h"
-#include "src/lowering/work_shape.h"
 
 namespace stepcast::lowering {
 
@@ -25,47 +21,7 @@ bool DescribesValues(const plan::Plan& plan) {
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
 }
 
-namespace {
-
-// Techniques that write down how all their sizes follow from the number of ranks.
-bool KnowsSizes(const plan::Plan& plan) {
-  if (plan.training.checkpoint_saving) return false;  // all of a node's ranks write
-  const plan::Framework framework = plan.data_parallel.framework;
-  return framework == plan::Framework::kReference || framework == plan::Framework::kDdp ||
-         framework == plan::Framework::kFsdp2;
-}
-
-// Makes `ranks` what Lower gives rank 0: every `stride`-th from 0 on. Most of them mostly are
-// there.
-void Extend(std::int64_t count, std::int64_t stride, std::vector<int>& ranks) {
-  const auto size = static_cast<std::size_t>(count);
-  const bool prefix = ranks.size() >= 2 && ranks[0] == 0 && ranks[1] == stride;
-  std::size_t i = prefix ? std::min(ranks.size(), size) : 0;
-  ranks.resize(size);
-  for (; i < size; ++i) ranks[i] = static_cast<int>(static_cast<std::int64_t>(i) * stride);
-}
-
-// The groups of rank 0's program, for the plan's numbers of ranks.
-void ResizeGroups(const plan::Plan& plan, program::Program& program) {
-  const std::int64_t data = plan.parallelism.data;
-  const std::int64_t shard = plan.data_parallel.shard_group_size;
-  for (program::ProcessGroup& group : program.groups) {
-    if (group.name == "data") {
-      Extend(data, 1, group.ranks);
-    } else if (group.name == "shard") {
-      Extend(shard, 1, group.ranks);
-    } else if (group.name == "replica") {
-      Extend(data / shard, shard, group.ranks);
-    } else {
-      STEPCAST_CHECK(group.name == "reshard", "no other group's ranks are known to stay");
-    }
-  }
-}
-
-}  // namespace
-
 program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
-  if (options.sizes != nullptr && KnowsSizes(scenario.plan)) options.sizes->SetComplete();
   STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.data,
                  "the rank is one of the data-parallel ranks");
   switch (scenario.plan.data_parallel.framework) {
@@ -89,76 +45,9 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   return {};
 }
 
-std::optional<std::vector<Bucket>> GradientBuckets(const scenario::Scenario& scenario,
-                                                   std::span<const model::LayerWork> works) {
-  const plan::Plan& plan = scenario.plan;
-  const plan::Framework framework = plan.data_parallel.framework;
-  if (!plan.data_parallel.bucket_size) return std::nullopt;
-  if (framework == plan::Framework::kReference) {
-    return ReferenceBuckets(*scenario.model, works, plan);
-  }
-  if (framework == plan::Framework::kDdp) return DdpBuckets(*scenario.model, works, plan);
-  return std::nullopt;
-}
-
-bool SizesDependOnRanks(const plan::Plan& plan) {
-  const plan::DataParallel& data_parallel = plan.data_parallel;
-  if (plan.training.checkpoint_saving) return true;  // all of a node's ranks write
-  if (data_parallel.framework == plan::Framework::kDdp) return false;
-  return data_parallel.framework != plan::Framework::kReference || data_parallel.zero_stage > 0;
-}
-
-bool Resize(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
-            program::Program& program, ProgramSizes* sizes) {
-  if (sizes != nullptr && sizes->complete()) {
-    ResizeGroups(scenario.plan, program);
-    return sizes->Apply(scenario.plan.data_parallel.shard_group_size, program);
-  }
-  if (!SizesDependOnRanks(scenario.plan)) {
-    program.groups = GroupsOf(scenario, program, 0);
-    return true;
-  }
-  Resizing resizing{.program = &program};
-  Lower(scenario, {.works = &works, .resizing = &resizing});
-  return resizing.same;
-}
-
-bool CanReplaceWork(const plan::Plan& plan, const std::vector<model::LayerWork>& before,
-                    const std::vector<model::LayerWork>& after) {
-  // What the host copies to the device or takes back has sizes of its own.
-  return KnowsSizes(plan) && !plan.training.data_loading && !plan.training.activation_offload &&
-         SameShape(before, after);
-}
-
-// Techniques add their entries to tables after those of the works, which are added at the begin.
-void ReplaceWork(const scenario::Scenario& scenario, const std::vector<model::LayerWork>& works,
-                 program::Program& program) {
-  Resizing resizing{.program = &program, .works = true};
-  const TrainingStep step(scenario, {.works = &works, .resizing = &resizing});
-  STEPCAST_CHECK(resizing.same, "works of the same shape have the same entries");
-}
-
-std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
-                                            const program::Program& program, int rank) {
-  const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);
+std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank) {
   std::vector<program::ProcessGroup> groups = program.groups;
-  for (program::ProcessGroup& group : groups) {
-    if (group.name == "data") {
-      group.ranks = of_rank.data;
-    } else if (group.name == "shard") {
-      group.ranks = of_rank.shard;
-    } else if (group.name == "replica") {
-      group.ranks = of_rank.replica;
-    } else if (group.name == "rail") {
-      const auto nodes = static_cast<std::int64_t>(group.ranks.size());
-      const std::int64_t all = scenario.plan.parallelism.data;
-      group.ranks = Strided(rank, all / nodes, all);
-    } else {
-      STEPCAST_CHECK(group.name == "reshard" || group.name == "hpz" || group.name == "node",
-                     "no other group is lowered");
-      group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
-    }
-  }
+  for (program::ProcessGroup& group : groups) group.ranks = group.layout.Ranks(rank);
   return groups;
 }
 

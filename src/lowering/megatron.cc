@@ -11,7 +11,6 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/flat_parameter.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
@@ -395,8 +394,7 @@ class Megatron final : public Technique {
               [](const ShardPart& a, const ShardPart& b) { return a.tensor < b.tensor; });
     UpdatedTensors updated{.elements = elements, .tensors = {}};
     for (const ShardPart& part : parts) {
-      updated.tensors.push_back(
-          {.tensor = part.tensor, .elements = part.elements, .whole = part.elements});
+      updated.tensors.push_back({.tensor = part.tensor, .elements = part.elements});
     }
     return updated;
   }

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "src/base/kernel.h"
-#include "src/lowering/formulas.h"
-#include "src/lowering/sized_kernel.h"
 
 namespace stepcast::lowering {
 
@@ -17,15 +15,5 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
           .read = read,
           .written = written};
 }
-
-inline SizedKernel MemoryKernel(std::string name, DataType type, const Amount& read,
-                                const Amount& written) {
-  return {.kernel = {.name = std::move(name), .kind = KernelKind::kMemoryBound, .data_type = type},
-          .read = read,
-          .written = written};
-}
-
-// The bytes of so many elements.
-inline Amount AmountOf(const Amount& elements, DataType type) { return elements * SizeOf(type); }
 
 }  // namespace stepcast::lowering

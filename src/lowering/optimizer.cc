@@ -6,27 +6,30 @@
 namespace stepcast::lowering {
 namespace {
 
-SizedKernel MemoryKernel(std::string name, const Amount& elements, std::int64_t read_bytes,
-                         std::int64_t written_bytes) {
-  return {.kernel = {.name = std::move(name),
-                     .kind = KernelKind::kOptimizer,
-                     .data_type = DataType::kFp32},
-          .read = elements * read_bytes,
-          .written = elements * written_bytes};
+Kernel MemoryKernel(std::string name, std::int64_t elements, std::int64_t read_bytes,
+                    std::int64_t written_bytes) {
+  return {.name = std::move(name),
+          .kind = KernelKind::kOptimizer,
+          .data_type = DataType::kFp32,
+          .read = Bytes(elements * read_bytes),
+          .written = Bytes(elements * written_bytes)};
 }
 
 bool HasMasterWeights(const plan::Training& training) {
   return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32);
 }
 
-SizedKernel GivenUpdate(const model::Model& model, const Amount& elements) {
+Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
   const std::int64_t all = model.parameter_count();
   const std::int64_t whole = model::GivenOptimizerStep(model).picoseconds();
-  return {.kernel = {.name = "optimizer", .kind = KernelKind::kGiven},
-          .given = all == 0 ? Amount(whole) : Proportion(elements, whole, all)};
+  __extension__ using Wide = __int128;
+  const std::int64_t share =
+      all == 0 ? whole
+               : static_cast<std::int64_t>((static_cast<Wide>(elements) * whole + all - 1) / all);
+  return {.name = "optimizer", .kind = KernelKind::kGiven, .given = Picoseconds(share)};
 }
 
-SizedKernel FusedUpdate(const plan::Training& training, const Amount& elements) {
+Kernel FusedUpdate(const plan::Training& training, std::int64_t elements) {
   // States are FP32: the parameter or its master copy, and the moments, each read and written.
   const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
   const std::int64_t states = 4 * (1 + moments);
@@ -38,7 +41,7 @@ SizedKernel FusedUpdate(const plan::Training& training, const Amount& elements) 
 
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
 std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Version torch,
-                                        const Amount& elements) {
+                                        std::int64_t elements) {
   std::vector<UpdateKernel> kernels;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
   const bool casts = HasMasterWeights(training);
@@ -88,7 +91,7 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Ve
 }  // namespace
 
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                        plan::Version torch, const Amount& elements) {
+                                        plan::Version torch, std::int64_t elements) {
   if (model.is_layer_list()) return {{.kernel = GivenUpdate(model, elements)}};
   return training.optimizer_implementation == plan::OptimizerImplementation::kFused
              ? std::vector<UpdateKernel>{{.kernel = FusedUpdate(training, elements)}}

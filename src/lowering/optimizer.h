@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/lowering/formulas.h"
-#include "src/lowering/sized_kernel.h"
+#include "src/base/kernel.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 
@@ -22,7 +21,7 @@ inline constexpr int kTemporaries = 3;
 inline constexpr std::int64_t kTemporaryBytes = 4;  // an element
 
 struct UpdateKernel {
-  SizedKernel kernel;
+  Kernel kernel;
   std::optional<Temporary> makes{}, works_on{};
 };
 
@@ -37,6 +36,6 @@ struct UpdateKernel {
 // With FP32 master weights the gradient is read in its own type and the parameters are written
 // back as a cast. A layer list runs its given time, scaled to the share of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                        plan::Version torch, const Amount& elements);
+                                        plan::Version torch, std::int64_t elements);
 
 }  // namespace stepcast::lowering

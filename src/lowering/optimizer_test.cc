@@ -14,7 +14,7 @@ constexpr plan::Version kNewest = plan::kNewestTorch;
 std::int64_t Traffic(const std::vector<UpdateKernel>& kernels) {
   std::int64_t sum = 0;
   for (const UpdateKernel& each : kernels) {
-    sum += each.kernel.read.value() + each.kernel.written.value();
+    sum += each.kernel.read.count() + each.kernel.written.count();
   }
   return sum;
 }
@@ -90,7 +90,7 @@ TEST(UpdateKernels, SingleAdamWIsTheChainOfOneTensor) {
   const auto training = Training(DataType::kFp32, plan::OptimizerImplementation::kSingle);
   const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
   EXPECT_EQ(kernels.size(), 8u);
-  EXPECT_EQ(kernels.front().kernel.kernel.name, "mul(weight_decay)");
+  EXPECT_EQ(kernels.front().kernel.name, "mul(weight_decay)");
   EXPECT_EQ(Traffic(kernels), 80'000);
   EXPECT_EQ(Made(kernels), (std::vector{Temporary::kRoot, Temporary::kDenominator}));
   EXPECT_TRUE(WorksOnWhatWasMade(kernels));
@@ -125,8 +125,8 @@ TEST(UpdateKernels, AGivenTimeScalesWithTheShard) {
       UpdateKernels(model::Build("list", list),
                     Training(DataType::kFp32, plan::OptimizerImplementation::kFused), kNewest, 100);
   ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels.front().kernel.kernel.kind, KernelKind::kGiven);
-  EXPECT_EQ(kernels.front().kernel.given.value(), 334);
+  EXPECT_EQ(kernels.front().kernel.kind, KernelKind::kGiven);
+  EXPECT_EQ(kernels.front().kernel.given.picoseconds(), 334);
 }
 
 }  // namespace

@@ -10,10 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/lowering/formulas.h"
 #include "src/lowering/lower_options.h"
-#include "src/lowering/program_sizes.h"
-#include "src/lowering/sized_kernel.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
@@ -33,8 +31,8 @@ class ProgramBuilder {
 
   StreamId AddStream(std::string name);
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
-  // A group of one rank needs no communicator: returns program::kNone for it.
-  Index AddCommunicator(std::string name, std::vector<int> ranks);
+  // Of the rank's group. One of a single rank needs no communicator: returns program::kNone for it.
+  Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
   Index AddEvent(std::string_view name);
   Index AddBuffer(std::string_view name, Bytes size, program::Category category,
                   Bytes padding = {});
@@ -43,22 +41,6 @@ class ProgramBuilder {
   Index AddCollective(const program::Collective& collective);
   Index AddLabel(std::string_view label);
 
-  // The same with sizes that may depend on the number of ranks in a shard group, in bytes. Two
-  // collectives are the same if they are for every number of ranks.
-  Index AddSizedBuffer(std::string_view name, const Amount& size, program::Category category,
-                       const Amount& padding = {});
-  Index AddSizedKernel(SizedKernel kernel);
-  Index AddSizedCollective(program::Collective collective, const Amount& bytes);
-  // The number of ranks in a shard group.
-  Amount ShardRanks(std::int64_t ranks) const {
-    return sizes_ != nullptr ? sizes_->formulas().Ranks(ranks) : Amount(ranks);
-  }
-
-  // Whether this goes once more through a program that there is: entries get new sizes in the order
-  // in which they were added, names stay, and instructions are compared.
-  bool resizes() const { return resizing_ != nullptr; }
-  // Instead of AddKernel where no rank's number can have changed it.
-  Index SameKernel() { return Count(kernels_, program_.kernels.size()); }
   // Whether buffers, events and labels get the names that they are given, and operations all the
   // uses.
   bool names() const { return names_; }
@@ -74,9 +56,7 @@ class ProgramBuilder {
 
   void BeginStep() { in_step_ = true; }
   // Room for so many instructions in the step.
-  void ReserveStep(std::size_t instructions) {
-    if (!resizes()) program_.step.reserve(instructions);
-  }
+  void ReserveStep(std::size_t instructions) { program_.step.reserve(instructions); }
   void SetPhase(program::Phase phase) { phase_ = phase; }
   void SetLabel(Index label) { label_ = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
@@ -119,9 +99,7 @@ class ProgramBuilder {
   void Release(Index buffer);
   void RecordStream(StreamId user, Index buffer);
 
-  Bytes SizeOf(Index buffer) const {
-    return resizes() && !resizing_->same ? Bytes() : program_.buffers[buffer].size;
-  }
+  Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
   // The whole buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
@@ -134,32 +112,18 @@ class ProgramBuilder {
 
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
-  program::Instruction& EmitAgain(program::Opcode opcode, StreamId stream, Index operand);
   void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
                     std::span<const program::BufferUse> uses);
-  // The next entry of a table of `size` entries that is gone through once more.
-  Index Count(std::size_t& count, std::size_t size);
-  void Differs() { resizing_->same = false; }
   void Reuse(program::Program& spent);
 
   std::string Written(std::string_view name) const {
     return names_ ? std::string(name) : std::string();
   }
 
+  const int rank_;
   const bool describes_data_flow_;
-  Resizing* const resizing_;
-  ProgramSizes* const sizes_;
   const bool names_;
-  program::Program own_;
-  program::Program& program_;  // what is written or changed
-  // Resizing: how far the tables have been gone through.
-  std::size_t streams_ = 0, communicators_ = 0, events_ = 0, buffers_ = 0, kernels_ = 0;
-  std::size_t labels_ = 0, host_tasks_ = 0, prologue_ = 0, step_ = 0;
-  program::Instruction surplus_;  // resizing: stands for one that the program does not have
-  // Resizing: distinct ones may become others.
-  std::vector<program::Collective> collectives_;
-  std::vector<program::Copy> copies_;
-  std::vector<std::uint32_t> collective_formulas_;  // of what may be distinct, by index
+  program::Program program_;
   // Where not all uses are wanted:
   StreamId first_delaying_ = 0;
   std::vector<StreamId> owners_;          // of buffers, where no such stream is known

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,13 +13,11 @@
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/fair_shares.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
-#include "src/lowering/sized_kernel.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 
@@ -46,7 +45,7 @@ struct Piece {
 
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
-  BasicShard<Amount> shard;
+  Shard shard;
   std::vector<int> tensors;
   int missing = 0;               // gradients of this micro-batch still to come
   bool allocated = false;        // full gradients exist
@@ -65,8 +64,7 @@ struct GradientBucket {
 // A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
 // unit at stage 3.
 struct ParameterGroup {
-  BasicShard<Amount> shard;
-  Amount size;                 // of all parameters with padding, bytes
+  Shard shard;
   Index full = kNone;          // all parameters; stage 3: only while gathered
   Index shard_buffer = kNone;  // stage 3
   Index kept = kNone;          // stage 3, reshard_after_forward: k: the part kept for backward
@@ -267,41 +265,28 @@ class Reference final : public Technique {
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
 
   // Where this rank's part of a whole begins that is sharded.
-  std::int64_t OwnFirst(const BasicShard<Amount>& shard) const {
-    return ShardIndex() * shard.length().value();
+  std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
+
+  std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : data_parallel_.shard_group_size; }
+
+  // What is sharded, of elements of so many bytes: the whole, and one rank's part.
+  Index AddWhole(std::string_view name, const Shard& shard, std::int64_t bytes, Category category) {
+    return builder_.AddBuffer(name, Bytes(shard.padded() * bytes), category,
+                              Bytes(shard.PaddingOfWhole(bytes)));
   }
-
-  Amount ShardRanks() const { return stage_ == 0 ? Amount(1) : step_.shard_ranks(); }
-
-  // What so many elements of so many bytes take when they are sharded.
-  struct Sizes {
-    std::int64_t elements = 0, bytes = 0;
-    BasicShard<Amount> shard;
-    Amount whole, padding_of_whole;
-    Amount part, padding_of_part;
-  };
-
-  // Blocks are alike: as a rule it was worked out for the one before. Until the next call.
-  const Sizes& SizesOf(std::int64_t elements, std::int64_t bytes) {
-    const auto known = std::find_if(sizes_.rbegin(), sizes_.rend(), [&](const Sizes& sizes) {
-      return sizes.elements == elements && sizes.bytes == bytes;
-    });
-    if (known != sizes_.rend()) return *known;
-    const BasicShard<Amount> shard(elements, ShardRanks());
-    return sizes_.emplace_back(Sizes{.elements = elements,
-                                     .bytes = bytes,
-                                     .shard = shard,
-                                     .whole = shard.padded() * bytes,
-                                     .padding_of_whole = shard.PaddingOfWhole(bytes),
-                                     .part = shard.length() * bytes,
-                                     .padding_of_part = shard.PaddingOfShard(bytes)});
+  Index AddPart(std::string_view name, const Shard& shard, std::int64_t bytes, Category category) {
+    return builder_.AddBuffer(name, Bytes(shard.length() * bytes), category,
+                              Bytes(shard.PaddingOfShard(bytes)));
   }
 
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() const {
     const model::Model& model = step_.model();
-    if (data_parallel_.bucket_size) return ReferenceBuckets(model, step_.works(), plan_);
     const std::vector<int> order = GradientReadyOrder(model, step_.works());
+    if (const std::optional<Bytes>& limit = data_parallel_.bucket_size) {
+      return AssignBuckets(model, order, SizeOf(plan_.training.reduce_dtype),
+                           data_parallel_.first_bucket_size.value_or(*limit), *limit);
+    }
     if (!sharded_parameters_) {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
       return AssignBuckets(model, order, 1, unlimited, unlimited);
@@ -337,7 +322,7 @@ class Reference final : public Technique {
       const int index = static_cast<int>(buckets_.size());
       const std::string name = builder_.Numbered("bucket", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
-      bucket.shard = SizesOf(tensors.elements, gradient_bytes).shard;
+      bucket.shard = Shard(tensors.elements, ShardRanks());
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(tensors.tensors.size());
       std::int64_t offset = 0;
@@ -346,14 +331,10 @@ class Reference final : public Technique {
         offset += step_.model().tensors[tensor].elements;
       }
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
-        const Sizes& sizes = SizesOf(tensors.elements, bytes);
-        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.whole, Category::kGradient,
-                                       sizes.padding_of_whole);
+        return AddWhole(builder_.Named(name, what), bucket.shard, bytes, Category::kGradient);
       };
       const auto add_shard = [&](const char* what, std::int64_t bytes, Category category) {
-        const Sizes& sizes = SizesOf(tensors.elements, bytes);
-        return builder_.AddSizedBuffer(builder_.Named(name, what), sizes.part, category,
-                                       sizes.padding_of_part);
+        return AddPart(builder_.Named(name, what), bucket.shard, bytes, category);
       };
       bucket.gradients = add_whole("/gradients", gradient_bytes);
       if (keeps_full_gradients_) {
@@ -391,10 +372,8 @@ class Reference final : public Technique {
         const std::string name = builder_.Numbered("bucket", i);
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
-        const Sizes& sizes = SizesOf(group.shard.elements().value(), bytes);
-        group.size = sizes.whole;
-        group.full = builder_.AddSizedBuffer(builder_.Named(name, "/parameters"), group.size,
-                                             Category::kParameter, sizes.padding_of_whole);
+        group.full =
+            AddWhole(builder_.Named(name, "/parameters"), group.shard, bytes, Category::kParameter);
         Keep(group.full);
         group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
         group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
@@ -405,31 +384,26 @@ class Reference final : public Technique {
     units_ = UnitPerLayer(model);
     const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
     if (kept_ranks) {
-      kept_communicator_ =
-          builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *kept_ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*kept_ranks));
     }
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
       ParameterGroup& group = parameters_.emplace_back();
-      const Sizes& sizes = SizesOf(unit.elements, bytes);
-      group.shard = sizes.shard;
+      group.shard = Shard(unit.elements, ShardRanks());
       std::int64_t offset = 0;
       for (const int tensor : unit.tensors) {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.size = sizes.whole;
-      group.full =
-          builder_.AddSizedBuffer(builder_.Named(unit.name, "/gathered parameters"), group.size,
-                                  Category::kCommunication, sizes.padding_of_whole);
-      group.shard_buffer =
-          builder_.AddSizedBuffer(builder_.Named(unit.name, "/parameter shard"), sizes.part,
-                                  Category::kParameter, sizes.padding_of_part);
+      group.full = AddWhole(builder_.Named(unit.name, "/gathered parameters"), group.shard, bytes,
+                            Category::kCommunication);
+      group.shard_buffer = AddPart(builder_.Named(unit.name, "/parameter shard"), group.shard,
+                                   bytes, Category::kParameter);
       Keep(group.shard_buffer);
       if (kept_ranks) {
-        const BasicShard<Amount> kept(group.shard.padded(), *kept_ranks);
-        group.kept = builder_.AddSizedBuffer(builder_.Named(unit.name, "/kept shard"),
-                                             kept.length() * bytes, Category::kCommunication);
+        const Shard kept(group.shard.padded(), *kept_ranks);
+        group.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
+                                        Bytes(kept.length() * bytes), Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
                                          .kind = KernelKind::kMemoryBound,
                                          .data_type = plan_.training.parameter_dtype});
@@ -473,7 +447,7 @@ class Reference final : public Technique {
     if (!builder_.describes_data_flow()) return;
     const DataType type = plan_.training.parameter_dtype;
     const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
-    const std::int64_t length = group.shard.padded().value() / ranks;
+    const std::int64_t length = group.shard.padded() / ranks;
     const std::int64_t begin = groups_.rank % ranks * length;
     std::vector<program::Effect> moves;
     for (const int tensor : units_.units[unit].tensors) {
@@ -507,13 +481,13 @@ class Reference final : public Technique {
     const Index source = from_kept ? group.kept : group.shard_buffer;
     const DataType type = plan_.training.parameter_dtype;
     if (communicator != kNone) {
-      builder_.With(
-          Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded().value()));
+      builder_.With(Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded()));
       Index& gather = from_kept ? group.gather_of_kept : group.gather;
       if (gather == kNone) {
-        gather = builder_.AddSizedCollective(
-            {.kind = CollectiveKind::kAllGather, .communicator = communicator, .data_type = type},
-            group.size);
+        gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                         .communicator = communicator,
+                                         .bytes = builder_.SizeOf(group.full),
+                                         .data_type = type});
       }
       builder_.Communicate(communication_, gather,
                            {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
@@ -550,9 +524,11 @@ class Reference final : public Technique {
       builder_.Wait(communication_, bucket.ready);
       const auto kind = stage_ == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
       if (bucket.reduction == kNone) {
-        bucket.reduction = builder_.AddSizedCollective(
-            {.kind = kind, .communicator = communicator_, .data_type = type, .average = true},
-            SizesOf(bucket.shard.elements().value(), SizeOf(type)).whole);
+        bucket.reduction = builder_.AddCollective({.kind = kind,
+                                                   .communicator = communicator_,
+                                                   .bytes = BytesOf(bucket.shard.padded(), type),
+                                                   .data_type = type,
+                                                   .average = true});
       }
       uses_ = {builder_.WritesAll(bucket.gradients)};
       if (bucket.gradient_shard != kNone) {
@@ -579,11 +555,11 @@ class Reference final : public Technique {
       WithReductionOverReplicas(bucket);
       if (bucket.replica_reduction == kNone) {
         bucket.replica_reduction =
-            builder_.AddSizedCollective({.kind = CollectiveKind::kAllReduce,
-                                         .communicator = replica_communicator_,
-                                         .data_type = type,
-                                         .average = true},
-                                        bucket.shard.length() * SizeOf(type));
+            builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                    .communicator = replica_communicator_,
+                                    .bytes = BytesOf(bucket.shard.length(), type),
+                                    .data_type = type,
+                                    .average = true});
       }
       builder_.Communicate(replica_stream_, bucket.replica_reduction, uses_);
     }
@@ -642,7 +618,7 @@ class Reference final : public Technique {
         WithCastToReduce(bucket, false, Accumulated(bucket, bucket.gradients),
                          At(bucket.gradients, 0, written_type_));
     bucket.reduced_values = Further(whole, OwnFirst(bucket.shard));
-    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded().value()));
+    builder_.With(Collected(bucket.reduced_values, whole, bucket.shard.padded()));
   }
 
   // Reduce-scatter of a micro-batch's gradients; shards add up over the micro-batches.
@@ -653,7 +629,7 @@ class Reference final : public Technique {
     bucket.reduced_values = Accumulated(bucket, bucket.gradient_shard);
     const bool to_shard = first || bucket.accumulators != kNone;
     const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(bucket.shard));
-    builder_.With(Collected(received, gradients, bucket.shard.padded().value()));
+    builder_.With(Collected(received, gradients, bucket.shard.padded()));
     if (bucket.accumulators == kNone && first) return;
     WithMoves(bucket, true, !first, bucket.reduced_values, received);
   }
@@ -663,13 +639,12 @@ class Reference final : public Technique {
       bucket.reduced_values = WithCastToReduce(bucket, true, bucket.reduced_values,
                                                At(bucket.gradient_shard, 0, written_type_));
     }
-    builder_.With(
-        Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length().value()));
+    builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
   }
 
   // What updating this rank's part of the bucket does.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
-    const std::int64_t length = bucket.shard.length().value();
+    const std::int64_t length = bucket.shard.length();
     ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
       const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
       AppendJoined(
@@ -682,7 +657,7 @@ class Reference final : public Technique {
   // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
   template <typename Function>
   void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
-    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length().value();
+    const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
     for (const auto& [tensor, piece] : bucket.pieces) {
       const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
       const std::int64_t last = std::min(end - piece.gradient, piece.elements);
@@ -763,15 +738,15 @@ class Reference final : public Technique {
         pieces_[tensor].clear();
       }
     }
-    const auto ranks = static_cast<std::size_t>(ShardRanks().value());
+    const auto ranks = static_cast<std::size_t>(ShardRanks());
     const auto shares = FairShares(cells, static_cast<int>(ranks));
     // How much of each rank's part is taken.
     std::vector<std::vector<std::int64_t>> in_bucket(buckets_.size()), in_unit(parameters_.size());
     for (auto& taken : in_bucket) taken.assign(ranks, 0);
     for (auto& taken : in_unit) taken.assign(ranks, 0);
     for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length().value();
-      const std::int64_t unit_part = parameters_[cells[c].column].shard.length().value();
+      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length();
+      const std::int64_t unit_part = parameters_[cells[c].column].shard.length();
       std::size_t rank = 0;
       std::int64_t left = shares[c][0];
       for (const int tensor : tensors_of_cell[c]) {
@@ -811,7 +786,7 @@ class Reference final : public Technique {
         }
         AddOptimizerState(
             step_, At(bucket.optimizer, own.gradient - OwnFirst(bucket.shard), DataType::kFp32),
-            bucket.shard.length().value(), first, own.elements);
+            bucket.shard.length(), first, own.elements);
       });
     }
   }
@@ -819,7 +794,7 @@ class Reference final : public Technique {
   // Updates this rank's part of the buckets, as one chain of kernels.
   // The norm is of all gradients: nothing is updated before all are reduced.
   void ClipGradients() {
-    Amount elements;
+    std::int64_t elements = 0;
     std::vector<BufferUse> gradients;
     std::vector<ClippedRange> ranges;
     for (const GradientBucket& bucket : buckets_) {
@@ -837,7 +812,7 @@ class Reference final : public Technique {
   }
 
   void Update(std::span<const int> buckets) {
-    Amount elements;
+    std::int64_t elements = 0;
     std::vector<BufferUse> uses;
     std::vector<program::Effect> updates;
     for (const int index : buckets) {
@@ -864,18 +839,18 @@ class Reference final : public Technique {
     }
   }
 
-  std::vector<Index> AddUpdateKernels(const Amount& elements) {
+  std::vector<Index> AddUpdateKernels(std::int64_t elements) {
     std::vector<Index> kernels;
     for (UpdateKernel& update :
          UpdateKernels(step_.model(), plan_.training, plan_.software.torch, elements)) {
-      kernels.push_back(builder_.AddSizedKernel(std::move(update.kernel)));
+      kernels.push_back(builder_.AddKernel(std::move(update.kernel)));
     }
     return kernels;
   }
 
   // Blocks are alike, and so are the updates of their buckets. Until the next call.
-  const std::vector<Index>& KernelsOfBucket(const BasicShard<Amount>& shard) {
-    const std::int64_t elements = shard.elements().value();
+  const std::vector<Index>& KernelsOfBucket(const Shard& shard) {
+    const std::int64_t elements = shard.elements();
     const auto known = std::find_if(updates_.begin(), updates_.end(), [&](const Updates& updates) {
       return updates.of_bucket == elements;
     });
@@ -892,13 +867,12 @@ class Reference final : public Technique {
     builder_.Record(step_.compute(), group.updated);
     builder_.Wait(communication_, group.updated);
     const program::Elements full = At(group.full, 0, plan_.training.parameter_dtype);
-    builder_.With(
-        Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded().value()));
+    builder_.With(Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded()));
     builder_.Communicate(communication_,
-                         builder_.AddSizedCollective({.kind = CollectiveKind::kAllGather,
-                                                      .communicator = communicator_,
-                                                      .data_type = plan_.training.parameter_dtype},
-                                                     group.size),
+                         builder_.AddCollective({.kind = CollectiveKind::kAllGather,
+                                                 .communicator = communicator_,
+                                                 .bytes = builder_.SizeOf(group.full),
+                                                 .data_type = plan_.training.parameter_dtype}),
                          {builder_.WritesAll(group.full)});
     builder_.Record(communication_, group.gathered);
   }
@@ -924,7 +898,6 @@ class Reference final : public Technique {
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
-  std::vector<Sizes> sizes_;
   std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<GradientBucket> buckets_;
@@ -940,14 +913,6 @@ class Reference final : public Technique {
 };
 
 }  // namespace
-
-std::vector<Bucket> ReferenceBuckets(const model::Model& model,
-                                     std::span<const model::LayerWork> works,
-                                     const plan::Plan& plan) {
-  const Bytes limit = *plan.data_parallel.bucket_size;
-  return AssignBuckets(model, GradientReadyOrder(model, works), SizeOf(plan.training.reduce_dtype),
-                       plan.data_parallel.first_bucket_size.value_or(limit), limit);
-}
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);

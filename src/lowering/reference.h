@@ -1,12 +1,6 @@
 #pragma once
 
-#include <span>
-#include <vector>
-
-#include "src/lowering/buckets.h"
 #include "src/lowering/lower_options.h"
-#include "src/model/model.h"
-#include "src/plan/plan.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -32,10 +26,5 @@ namespace stepcast::lowering {
 // With shard_group_size < data the above happens inside a shard group, and once a step the reduced
 // shards are all-reduced over the replicas.
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options);
-
-// The buckets of a plan that has a bucket size.
-std::vector<Bucket> ReferenceBuckets(const model::Model& model,
-                                     std::span<const model::LayerWork> works,
-                                     const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

@@ -11,15 +11,14 @@ namespace stepcast::lowering {
 using program::BufferUse;
 using program::Category;
 
-ShardedState AddShardedState(TrainingStep& step, const std::string& name, const Amount& elements,
-                             std::int64_t exact, const Amount& ranks,
-                             std::vector<ShardPart> parts) {
+ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
+                             std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts) {
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
   const auto add = [&](const char* what, std::int64_t bytes, Category category) {
-    const Amount size = elements * bytes;
-    return builder.AddSizedBuffer(builder.Named(name, what), size, category,
-                                  size - Amount(exact * bytes) / ranks);
+    const std::int64_t size = elements * bytes;
+    return builder.AddBuffer(builder.Named(name, what), Bytes(size), category,
+                             Bytes(size - exact * bytes / ranks));
   };
   ShardedState state{.elements = elements, .parts = std::move(parts)};
   const std::int64_t kept = SizeOf(training.parameter_dtype);
@@ -33,8 +32,8 @@ ShardedState AddShardedState(TrainingStep& step, const std::string& name, const 
     const std::int64_t first = step.first_element(part.tensor) + part.first;
     AddParameterState(step, Further(ParameterShard(step, state), part.offset), first,
                       part.elements);
-    AddOptimizerState(step, At(state.optimizer, part.offset, DataType::kFp32), elements.value(),
-                      first, part.elements);
+    AddOptimizerState(step, At(state.optimizer, part.offset, DataType::kFp32), elements, first,
+                      part.elements);
   }
   return state;
 }
@@ -51,7 +50,7 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors) {
   ProgramBuilder& builder = step.builder();
-  Amount elements;
+  std::int64_t elements = 0;
   std::vector<UpdatedTensor> tensors;
   std::vector<BufferUse> uses;
   std::vector<program::Effect> updates;
@@ -73,7 +72,7 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
       AppendJoined(updates, OptimizerUpdate(Further(ParameterShard(step, *state), part.offset),
                                             Further(GradientShard(step, *state), part.offset),
                                             At(state->optimizer, part.offset, DataType::kFp32),
-                                            state->elements.value(), part.elements));
+                                            state->elements, part.elements));
     }
   }
   clipping.Write(gradient_tensors, elements, step.plan().training.parameter_dtype, gradients,

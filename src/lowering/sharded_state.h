@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "src/lowering/formulas.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/training_step.h"
@@ -23,7 +22,7 @@ struct ShardPart {
 };
 
 struct ShardedState {
-  Amount elements;  // with padding
+  std::int64_t elements = 0;  // with padding
   Index parameters = program::kNone, optimizer = program::kNone, gradient = program::kNone;
   bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
   std::vector<ShardPart> parts{};
@@ -34,8 +33,8 @@ struct ShardedState {
 // has `elements` elements, which stand for `exact` elements of the model over all `ranks`: what is
 // more than exact / ranks is padding. `parts` may be empty where no data flow is described.
 // Gradients are kept in the type of the parameters.
-ShardedState AddShardedState(TrainingStep& step, const std::string& name, const Amount& elements,
-                             std::int64_t exact, const Amount& ranks, std::vector<ShardPart> parts);
+ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
+                             std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts);
 
 // Where the shard's parameters and gradients begin.
 program::Elements ParameterShard(const TrainingStep& step, const ShardedState& state);

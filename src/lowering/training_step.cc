@@ -31,15 +31,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 
   // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
   const bool eager = !plan().training.compile;
-  const bool keeps_kernels = builder_.resizes() && !options.resizing->works;
   const auto add_kernels = [&](const auto& operators, Issuer issuer) {
     std::vector<Index> kernels;
     kernels.reserve(operators.size());
     for (const auto& op : operators) {
-      if (keeps_kernels) {
-        kernels.push_back(builder_.SameKernel());
-        continue;
-      }
       Kernel kernel = op.kernel;
       if (eager && kernel.kind != KernelKind::kGiven) kernel.issuer = issuer;
       kernels.push_back(builder_.AddKernel(std::move(kernel)));

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
-#include "src/lowering/formulas.h"
 #include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/program_builder.h"
@@ -71,8 +70,6 @@ class TrainingStep {
   int rank() const { return options_.rank; }
   bool bare() const { return options_.bare; }
   ProgramBuilder& builder() { return builder_; }
-  // The number of ranks that share one copy of the states.
-  Amount shard_ranks() { return builder_.ShardRanks(plan().data_parallel.shard_group_size); }
   StreamId compute() const { return program::Program::kComputeStream; }
 
   // Which micro-batch is being written, and whether its backward is the step's last.

@@ -30,7 +30,7 @@ class Backend {
   // Machine, driver and library versions, as a profile's provenance names them.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // How many ranks one process may hold as threads: cuda: its GPUs; host: any number.
+  // How many ranks one process may hold as threads: cuda: its GPUs; host: 1024.
   virtual int MaxLocalRanks() const = 0;
 
   // This rank's device, ready to run `program`: streams, events, communicators; parameters at

@@ -1,8 +1,9 @@
-// What a row of a sweep pays for its program: Llama-2 7B on 8 DGX H100.
+// What lowering takes: Llama-2 7B on 8 DGX H100.
 //   bazel run //tests/benchmark:lowering_benchmark
-// "Lower" is what simulate does, "LowerBare" a sweep's row with other instructions than those
-// before, "Resize" one on another number of nodes, "ResizeAgain" that for a technique which does
-// not write down how its sizes follow from numbers of ranks.
+// "Lower/..." is one program; "Plans/..." goes through programs of 1 to 4 micro-batches, with and
+// without full recomputation, as sweep_benchmark's rows have them: time is that of one program, on
+// average, and `ns_an_instruction` that over its instructions. "Validate/..." proves the same
+// programs free of races.
 
 #include <benchmark/benchmark.h>
 
@@ -13,13 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
-#include "src/lowering/program_sizes.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/program/program.h"
+#include "src/program/validator.h"
 #include "src/scenario/load.h"
 
 namespace stepcast {
@@ -35,11 +35,12 @@ data_parallel: {zero_stage: 0, framework: reference}
 )";
 
 scenario::Scenario Loaded(const std::string& framework, const std::string& stage,
-                          const std::string& nodes) {
+                          const std::vector<std::string>& more) {
   scenario::InputCache cache;
   std::vector<std::string> set = {"data_parallel.framework=" + framework,
-                                  "data_parallel.zero_stage=" + stage, "cluster.nodes=" + nodes};
+                                  "data_parallel.zero_stage=" + stage};
   if (framework != "fsdp2") set.emplace_back("data_parallel.bucket_size=25 MiB");
+  set.insert(set.end(), more.begin(), more.end());
   auto scenario = scenario::LoadText(kLlama, "benchmark", set, cache);
   if (!scenario) {
     std::fputs(Format(scenario.error()).c_str(), stderr);
@@ -52,70 +53,87 @@ std::vector<model::LayerWork> WorksOf(const scenario::Scenario& scenario) {
   return model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
 }
 
+std::size_t InstructionsOf(const program::Program& program) {
+  return program.prologue.size() + program.step.size();
+}
+
+struct Plan {
+  scenario::Scenario scenario;
+  std::vector<model::LayerWork> works;
+};
+
+std::vector<Plan> PlansOf(const char* framework, const char* stage) {
+  std::vector<Plan> plans;
+  for (const char* accumulation : {"1", "2", "4"}) {
+    for (const char* checkpointing : {"none", "full"}) {
+      scenario::Scenario scenario =
+          Loaded(framework, stage,
+                 {std::string("training.gradient_accumulation=") + accumulation,
+                  std::string("training.activation_checkpointing=") + checkpointing});
+      std::vector<model::LayerWork> works = WorksOf(scenario);
+      plans.push_back({.scenario = std::move(scenario), .works = std::move(works)});
+    }
+  }
+  return plans;
+}
+
+// Time of one program, and of one of its instructions.
+void Count(benchmark::State& state, std::size_t instructions) {
+  const auto all = static_cast<double>(instructions);
+  state.counters["instructions"] = all / static_cast<double>(state.iterations());
+  state.counters["ns_an_instruction"] =
+      benchmark::Counter(all / 1e9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
 void Lower(benchmark::State& state, const char* framework, const char* stage) {
-  const scenario::Scenario scenario = Loaded(framework, stage, "8");
+  const scenario::Scenario scenario = Loaded(framework, stage, {});
   const auto works = WorksOf(scenario);
   std::size_t instructions = 0;
   for (auto _ : state) {
-    instructions = lowering::Lower(scenario, {.works = &works}).step.size();
+    instructions += InstructionsOf(lowering::Lower(scenario, {.works = &works}));
   }
-  state.counters["instructions"] = static_cast<double>(instructions);
+  Count(state, instructions);
 }
 
-void LowerBare(benchmark::State& state, const char* framework, const char* stage) {
-  const scenario::Scenario scenario = Loaded(framework, stage, "8");
-  const auto works = WorksOf(scenario);
-  lowering::ProgramSizes sizes;
-  program::Program program;
+void Plans(benchmark::State& state, const char* framework, const char* stage) {
+  const std::vector<Plan> plans = PlansOf(framework, stage);
+  std::size_t instructions = 0, next = 0;
   for (auto _ : state) {
-    program::Program spent = std::move(program);
-    sizes.Clear();
-    program = lowering::Lower(scenario,
-                              {.works = &works, .bare = true, .sizes = &sizes, .spent = &spent});
+    const Plan& plan = plans[next++ % plans.size()];
+    instructions += InstructionsOf(lowering::Lower(plan.scenario, {.works = &plan.works}));
   }
+  Count(state, instructions);
 }
 
-// Back and forth between two numbers of nodes.
-void ResizeWith(benchmark::State& state, const char* framework, const char* stage, bool formulas) {
-  const scenario::Scenario scenarios[] = {Loaded(framework, stage, "8"),
-                                          Loaded(framework, stage, "9")};
-  const auto works = WorksOf(scenarios[0]);
-  lowering::ProgramSizes sizes;
-  program::Program program =
-      lowering::Lower(scenarios[0], {.works = &works, .bare = true, .sizes = &sizes});
-  std::size_t next = 1;
+void Validate(benchmark::State& state, const char* framework, const char* stage) {
+  std::vector<program::Program> programs;
+  for (const Plan& plan : PlansOf(framework, stage)) {
+    programs.push_back(lowering::Lower(plan.scenario, {.works = &plan.works}));
+  }
+  std::size_t instructions = 0, next = 0;
   for (auto _ : state) {
-    const bool same =
-        lowering::Resize(scenarios[next], works, program, formulas ? &sizes : nullptr);
-    STEPCAST_CHECK(same, "the same instructions on any number of nodes");
-    next = 1 - next;
+    const program::Program& program = programs[next++ % programs.size()];
+    if (!program::Validate(program).empty()) std::abort();
+    instructions += InstructionsOf(program);
   }
-}
-
-void Resize(benchmark::State& state, const char* framework, const char* stage) {
-  ResizeWith(state, framework, stage, true);
-}
-
-void ResizeAgain(benchmark::State& state, const char* framework, const char* stage) {
-  ResizeWith(state, framework, stage, false);
+  Count(state, instructions);
 }
 
 BENCHMARK_CAPTURE(Lower, reference_0, "reference", "0")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Lower, reference_1, "reference", "1")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Lower, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Lower, ddp, "ddp", "0")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Lower, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(LowerBare, reference_0, "reference", "0")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(LowerBare, reference_1, "reference", "1")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(LowerBare, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(LowerBare, ddp, "ddp", "0")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(LowerBare, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(Resize, reference_0, "reference", "0")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(Resize, reference_1, "reference", "1")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(Resize, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(Resize, ddp, "ddp", "0")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(Resize, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(ResizeAgain, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(ResizeAgain, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plans, reference_0, "reference", "0")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plans, reference_1, "reference", "1")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plans, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plans, ddp, "ddp", "0")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plans, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Validate, reference_0, "reference", "0")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Validate, reference_1, "reference", "1")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Validate, reference_3, "reference", "3")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Validate, ddp, "ddp", "0")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Validate, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace stepcast
