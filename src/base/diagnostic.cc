@@ -1,7 +1,9 @@
 #include "src/base/diagnostic.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "fmt/format.h"
 
@@ -30,20 +32,67 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Control characters escaped, so that no text of the user's moves a terminal's cursor.
+// Length of the UTF-8 sequence at the start of `text`, which is not empty; 0 when it is not one
+// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
+std::size_t SequenceLength(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](std::size_t i, unsigned low, unsigned high) {
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1, 0x80, 0xBF) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
+    const unsigned high = first == 0xED ? 0x9F : 0xBF;
+    return continues(1, low, high) && continues(2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
+    return continues(1, low, high) && continues(2, 0x80, 0xBF) && continues(3, 0x80, 0xBF) ? 4 : 0;
+  }
+  return 0;
+}
+
+// Of a UTF-8 sequence.
+std::uint32_t CodePoint(std::string_view character) {
+  constexpr std::array<std::uint32_t, 5> kFirst{0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t point = static_cast<unsigned char>(character[0]) & kFirst[character.size()];
+  for (const char byte : character.substr(1)) {
+    point = point << 6 | (static_cast<unsigned char>(byte) & 0x3F);
+  }
+  return point;
+}
+
+// Whether a terminal acts on it instead of showing it: C0 and C1 controls, and what controls the
+// direction of text (Unicode 15, annex 9) or breaks lines.
+bool IsControl(std::uint32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || point == 0x200E ||
+         point == 0x200F ||                       // marks of direction
+         (point >= 0x2028 && point <= 0x202E) ||  // separators; embeddings and overrides
+         (point >= 0x2066 && point <= 0x2069);    // isolates
+}
+
+// With such characters escaped, so that no text of the user's moves a terminal's cursor.
 std::string OnOneLine(std::string_view text) {
   std::string line;
   line.reserve(text.size());
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = SequenceLength(text.substr(i, 4));
+    const std::string_view character = text.substr(i, std::max<std::size_t>(length, 1));
+    i += character.size();
+    const std::uint32_t point = length == 0 ? 0 : CodePoint(character);
+    if (length != 0 && !IsControl(point)) {
+      line += character;
+    } else if (character == "\n") {
       line += "\\n";
-    } else if (c == '\t') {
+    } else if (character == "\t") {
       line += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      line += fmt::format("\\x{:02x}", byte);
+    } else if (character.size() == 1) {
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(character.front()));
     } else {
-      line += c;
+      line += fmt::format("\\u{:04x}", point);
     }
   }
   return line;
@@ -59,8 +108,10 @@ std::string Format(const Diagnostic& diagnostic) {
     if (diagnostic.location.column > 0) text += fmt::format(":{}", diagnostic.location.column);
   }
   if (!text.empty()) text += ": ";
-  text += fmt::format("error[{}]: {}\n", diagnostic.code, diagnostic.message);
-  if (!diagnostic.hint.empty()) text += fmt::format("  hint: {}\n", diagnostic.hint);
+  text += fmt::format("error[{}]: {}\n", diagnostic.code, OnOneLine(diagnostic.message));
+  if (!diagnostic.hint.empty()) {
+    text += fmt::format("  hint: {}\n", OnOneLine(diagnostic.hint));
+  }
   return text;
 }
 

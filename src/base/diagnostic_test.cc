@@ -47,6 +47,8 @@ TEST(NearestWord, TakesTheNearestAndOnATieTheFirst) {
 TEST(Quoted, StaysOnOneLine) {
   EXPECT_EQ(Quoted("25"), "'25'");
   EXPECT_EQ(Quoted("a\nb\tc\x01"), "'a\\nb\\tc\\x01'");
+  EXPECT_EQ(Quoted("\xE2\x80\xAE\xC2\x9B"), "'\\u202e\\u009b'");  // direction, a C1 control
+  EXPECT_EQ(Quoted("B\xC3\xA4r \xFF"), "'B\xC3\xA4r \\xff'");
 }
 
 TEST(Quoted, CutsLongTextBetweenCharacters) {

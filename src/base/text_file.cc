@@ -106,12 +106,18 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
     const std::size_t length = SequenceLength(text.substr(i, 4));
     const bool control =
         (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7F;
-    if (length == 0 || control) {
-      diagnostics.push_back({"file.not-text",
-                             {file, line, column},
-                             control ? fmt::format("a control character: byte 0x{:02x}", byte)
-                                     : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
-                             "input files are text in UTF-8"});
+    // Those beyond ASCII that act on a terminal, or on the order in which others are shown.
+    const std::string_view character = text.substr(i, length);
+    const std::string shown = length > 1 ? Quoted(character, "") : std::string();
+    const bool hidden = length > 1 && shown != character;
+    if (length == 0 || control || hidden) {
+      diagnostics.push_back(
+          {"file.not-text",
+           {file, line, column},
+           hidden    ? fmt::format("a character that changes how others are shown: {}", shown)
+           : control ? fmt::format("a control character: byte 0x{:02x}", byte)
+                     : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
+           "input files are text in UTF-8"});
       return false;
     }
     i += length;

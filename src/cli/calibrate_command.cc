@@ -322,10 +322,14 @@ Outcome RunThreads(const CalibrateOptions& options) {
   calibrate::Outcome measured;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < jobs.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      calibrate::Outcome own = Measure(options, *setting, *jobs[rank], *watch);
-      if (rank == 0) measured = std::move(own);
-    });
+    try {
+      threads.emplace_back([&, rank] {
+        calibrate::Outcome own = Measure(options, *setting, *jobs[rank], *watch);
+        if (rank == 0) measured = std::move(own);
+      });
+    } catch (const std::exception& error) {
+      watch->Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
+    }
   }
   for (std::thread& thread : threads) thread.join();
   Outcome outcome = Report(options, host, measured, stopwatch.Seconds());
@@ -357,8 +361,9 @@ Outcome RunMember(const CalibrateOptions& options, Member& member,
 }  // namespace
 
 Outcome Calibrate(const CalibrateOptions& options) {
-  const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
+  launch->rendezvous.note = Say;
   if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options);
   if (options.ranks > 0 && options.ranks != launch->ranks) {
     return WrongInput(

@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
@@ -149,7 +150,7 @@ Attempt<Yield> ToYield(std::string_view bytes, int rank, int ranks) {
   run.place.local_ranks = static_cast<int>(reader.Signed());
   run.place.node = static_cast<int>(reader.Signed());
   run.place.nodes = static_cast<int>(reader.Signed());
-  run.place.host = reader.Text();
+  run.place.host = Printable(reader.Text());
   auto measurement = runtime::ToMeasurement(reader.Text());
   if (!measurement) return tl::unexpected(measurement.error());
   run.measurement = std::move(*measurement);
@@ -196,6 +197,12 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     auto yield = ToYield((*all)[rank], static_cast<int>(rank), place.ranks);
     if (!yield) return tl::unexpected(yield.error());
+    if (auto whole = runtime::CheckMeasurement(
+            yield->run.measurement, program.step.size(),
+            static_cast<std::size_t>(validate::StepsToMeasure(options.steps, barrier)));
+        !whole) {
+      return tl::unexpected(Failure{fmt::format("rank {}: {}", rank, whole.error().message)});
+    }
     yields.push_back(std::move(*yield));
   }
   return yields;
@@ -211,6 +218,8 @@ std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& 
     failure = yields.error();
   } catch (const std::bad_alloc&) {
     failure = {"out of memory", true};
+  } catch (const std::exception& error) {
+    failure = {error.what()};
   }
   watch.Fail(rank, failure);
 }
@@ -287,10 +296,15 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   std::vector<Yield> yields;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      auto all = RunRankOrFail(options, setting, programs[rank], *jobs[rank], *watch);
-      if (rank == 0) yields = std::move(all);
-    });
+    // The ranks that run wait for the others: without one there is no way but the end.
+    try {
+      threads.emplace_back([&, rank] {
+        auto all = RunRankOrFail(options, setting, programs[rank], *jobs[rank], *watch);
+        if (rank == 0) yields = std::move(all);
+      });
+    } catch (const std::exception& error) {
+      watch->Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
+    }
   }
   for (std::thread& thread : threads) thread.join();
   Outcome outcome = Report(options, report, setting, programs.front(), std::move(yields));
@@ -331,8 +345,9 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
 }  // namespace
 
 Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
-  const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
+  launch->rendezvous.note = Say;
   const runtime::WatchOptions watch_options = WatchOptionsOf(options);
   if (launch->launcher == Launcher::kNone) {
     const auto setting = Prepare(options, *launch);

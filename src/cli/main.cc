@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -25,7 +27,10 @@ namespace {
 
 extern "C" void StopAtSignal(int signal) {
   // Several ranks end together, and the cause of the signal may be another rank's death.
-  if (runtime::Watch::TakeSignal(signal)) return;
+  const int error = errno;
+  const bool taken = runtime::Watch::TakeSignal(signal);
+  errno = error;
+  if (taken) return;
   SignalsHeldBack::LetFinish();
   report::RemoveUnfinishedFiles();
   constexpr std::string_view kLine = "\nstepcast: interrupted\n";
@@ -82,16 +87,46 @@ void KeepFreedMemory() {
 #endif
 }
 
+// The system refused something that nothing can go on without: memory, a thread, a folder.
+std::string ReasonOf(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
+  return error.what();
+}
+
+// What a thread cannot tell anybody ends the process with a sentence, too.
+[[noreturn]] void EndByException() {
+  report::RemoveUnfinishedFiles();
+  std::string reason = "a thread could not go on";
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    reason = ReasonOf(error);
+  } catch (...) {
+  }
+  const std::string line = Failed(reason).messages;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  SayWhatIsKept();
+  ::_exit(kFailed);
+}
+
+// Variables that libraries read. Later, when there are threads, nothing may change the environment.
+void SetEnvironment() {
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
 int Main(int count, char** words) {
+  std::set_terminate(EndByException);
+  SetEnvironment();
   KeepFreedMemory();
   FillStandardDescriptors();
   SetSignals();
   Outcome outcome;
   try {
     outcome = RunCommandLine(std::vector<std::string>(words + std::min(count, 1), words + count));
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& error) {
     report::RemoveUnfinishedFiles();
-    outcome = {.status = kFailed, .output = "", .messages = "stepcast: out of memory\n"};
+    outcome = Failed(ReasonOf(error));
   }
   WriteAll(STDERR_FILENO, outcome.messages);
   // Some file systems tell only at the end that there was no room.

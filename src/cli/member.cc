@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <charconv>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 
 #include "fmt/format.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
 #include "src/base/replacement.h"
 #include "src/base/time.h"
@@ -28,20 +30,34 @@ Diagnostic WrongOption(const char* code, const char* option, std::string message
   return {code, {option, 0, 0}, std::move(message), std::move(hint)};
 }
 
+// What another rank gives as its status; failed, where that is none.
+ExitStatus StatusOf(std::uint64_t status) {
+  return status <= kAnswerIsNo ? static_cast<ExitStatus>(status) : kFailed;
+}
+ExitStatus StatusOf(const std::string& text) {
+  std::uint64_t status = kFailed;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), status);
+  return error == std::errc() ? StatusOf(status) : kFailed;
+}
+
 }  // namespace
 
 void SayAtTheEnd(int /*status*/, const std::string& sentence) {
   SignalsHeldBack::LetFinish();
   report::RemoveUnfinishedFiles();
   if (sentence.empty()) return;
-  const std::string line = fmt::format("stepcast: {}\n", sentence);
+  Say(sentence);
+  SayWhatIsKept();
+}
+
+void Say(const std::string& sentence) {
+  const std::string line = fmt::format("stepcast: {}\n", Printable(sentence));
   std::string_view left = line;
   while (!left.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, left.data(), left.size());
     if (written <= 0) return;
     left.remove_prefix(static_cast<std::size_t>(written));
   }
-  SayWhatIsKept();
 }
 
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
@@ -64,7 +80,8 @@ T Member::OrFail(Attempt<T> attempt) {
   if constexpr (!std::is_void_v<T>) return std::move(*attempt);
 }
 
-Attempt<void> Member::StartWatch(const runtime::WatchOptions& options) {
+Attempt<void> Member::StartWatch(runtime::WatchOptions options) {
+  options.note = Say;
   auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
   if (!watch) return tl::unexpected(watch.error());
   watch_ = std::move(*watch);
@@ -88,14 +105,15 @@ std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
     runtime::ByteReader reader(all[rank]);
     if (reader.Number() == 0) continue;
     agreed.emplace();
-    agreed->status = static_cast<ExitStatus>(reader.Number());
-    agreed->messages = (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + reader.Text();
+    agreed->status = StatusOf(reader.Number());
+    agreed->messages =
+        (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + PrintableLines(reader.Text());
   }
   const std::string status =
       OrFail(job_->Broadcast(agreed ? fmt::format("{}", static_cast<int>(agreed->status)) : ""));
   if (status.empty()) return std::nullopt;
   if (rank() == 0) return agreed;
-  return Outcome{static_cast<ExitStatus>(std::atoi(status.c_str())), "", ""};
+  return Outcome{StatusOf(status), "", ""};
 }
 
 std::string Member::FirstThatDiffers(const std::string& own) {
@@ -105,7 +123,7 @@ std::string Member::FirstThatDiffers(const std::string& own) {
   const auto all = OrFail(job_->Gather(writer.Take()));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     runtime::ByteReader reader(all[rank]);
-    if (reader.Text() != own) return fmt::format("rank {} on '{}'", rank, reader.Text());
+    if (reader.Text() != own) return fmt::format("rank {} on '{}'", rank, Printable(reader.Text()));
   }
   return "";
 }
@@ -117,7 +135,7 @@ ExitStatus Member::End(ExitStatus status) {
   watch_->Finish();
   job_.reset();
   if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
-  return static_cast<ExitStatus>(std::atoi(agreed.c_str()));
+  return StatusOf(agreed);
 }
 
 }  // namespace stepcast::cli

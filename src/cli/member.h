@@ -18,6 +18,9 @@ namespace stepcast::cli {
 // For Watch::End: says the sentence and removes unfinished files.
 void SayAtTheEnd(int status, const std::string& sentence);
 
+// A sentence for the user that belongs to no outcome, on stderr at once.
+void Say(const std::string& sentence);
+
 // The value of --timeout. Errors: command.bad-quantity.
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text);
 
@@ -27,7 +30,7 @@ class Member {
   explicit Member(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
 
   bool watched() const { return watch_ != nullptr; }
-  runtime::Attempt<void> StartWatch(const runtime::WatchOptions& options);
+  runtime::Attempt<void> StartWatch(runtime::WatchOptions options);
 
   runtime::Job& job() { return *job_; }
   runtime::Watch& watch() { return *watch_; }

@@ -8,6 +8,8 @@ Outcome WrongInput(const Diagnostics& diagnostics) {
   return outcome;
 }
 
-Outcome Failed(const std::string& reason) { return {kFailed, "", "stepcast: " + reason + "\n"}; }
+Outcome Failed(const std::string& reason) {
+  return {kFailed, "", "stepcast: " + Quoted(reason, "", std::string::npos) + "\n"};
+}
 
 }  // namespace stepcast::cli

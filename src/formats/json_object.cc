@@ -178,6 +178,13 @@ class Collector {
     if (frames_.empty() || frames_.size() > 2) return true;
     if (!frames_[0].object || (nested && !frames_[1].object)) return true;
     value.location = lines_.At(frames_.back().key_at);
+    if (Quoted(value.text, "", std::string::npos) != value.text) {
+      mistakes.push_back({"file.not-text", value.location,
+                          fmt::format("the text holds a character that changes how others are "
+                                      "shown: {}",
+                                      Quoted(value.text)),
+                          "leave it out"});
+    }
     std::string path = frames_[0].key;
     if (nested) path += "." + frames_[1].key;
     values.emplace(std::move(path), std::move(value));

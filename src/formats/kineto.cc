@@ -62,7 +62,10 @@ std::string Lower(std::string text) {
 
 std::string TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  // Names reach terminals.
+  return found != object.end() && found->is_string()
+             ? Quoted(found->get<std::string>(), "", std::string::npos)
+             : "";
 }
 
 std::optional<double> NumberOf(const Json& object, const char* key) {
@@ -94,11 +97,16 @@ std::int64_t ElementsOf(const Json& arguments) {
   return elements;
 }
 
+struct TooDeep {};
+
 // Takes the events out of the document while it is parsed, so that its tree never stands in memory.
 class Collector {
  public:
   // What the parser calls for each value; false: the value is dropped.
   bool Take(int depth, Json::parse_event_t event, const Json& value) {
+    // Lists of shapes are nested a few levels deep; the parser's memory for a million is gigabytes.
+    constexpr int kDeepest = 64;
+    if (depth > kDeepest) throw TooDeep();
     constexpr int kEventDepth = 2;  // in the array that is in the document
     if (event != Json::parse_event_t::object_end || depth != kEventDepth) return true;
     if (TextOf(value, "ph") == "X") Add(value);
@@ -513,12 +521,18 @@ Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
     return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
   };
   Collector collector;
-  const Json document = Json::parse(
-      text.begin(), text.end(),
-      [&](int depth, Json::parse_event_t event, const Json& value) {
-        return collector.Take(depth, event, value);
-      },
-      /*allow_exceptions=*/false);
+  Json document;
+  try {
+    document = Json::parse(
+        text.begin(), text.end(),
+        [&](int depth, Json::parse_event_t event, const Json& value) {
+          return collector.Take(depth, event, value);
+        },
+        /*allow_exceptions=*/false);
+  } catch (const TooDeep&) {
+    return fail("json.too-deep", "brackets are nested deeper than those of a trace",
+                "name what torch.profiler's export_chrome_trace wrote");
+  }
   if (document.is_discarded() || !document.is_object()) {
     return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
                 "name what torch.profiler's export_chrome_trace wrote");

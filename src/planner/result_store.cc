@@ -8,18 +8,25 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/files_read.h"
 
 namespace stepcast::planner {
 namespace {
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 constexpr int kApplication = 0x53746570;  // "Step"
 
 // Facts and results are texts, apart from what results are made of.
 constexpr const char* kTables =
     "CREATE TABLE facts (position INTEGER PRIMARY KEY, name TEXT NOT NULL, value TEXT NOT NULL,"
     " digest INTEGER NOT NULL);"
-    "CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB NOT NULL) WITHOUT ROWID;";
+    "CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB NOT NULL,"
+    " digest TEXT NOT NULL) WITHOUT ROWID;";
+
+// Of a row: a result that stands under another key is not believed.
+std::string DigestOf(std::string_view key, std::string_view result) {
+  return ContentDigest(fmt::format("{}:{}{}", key.size(), key, result));
+}
 
 StoreFault WrongInput(const char* code, const std::string& path, std::string message,
                       std::string hint) {
@@ -110,7 +117,12 @@ int ResultStore::Connect(int flags) {
   sqlite3* connection = nullptr;
   const int opened = sqlite3_open_v2(AsAFile(path_).c_str(), &connection, flags, nullptr);
   connection_.reset(connection);
-  if (opened == SQLITE_OK) sqlite3_extended_result_codes(connection, 1);
+  if (opened == SQLITE_OK) {
+    sqlite3_extended_result_codes(connection, 1);
+    // The file may come from anywhere: its schema runs no functions, and nothing writes past SQL.
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  }
   return opened;
 }
 
@@ -163,12 +175,27 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   }
   if (fault) return fault;
   find_ = Prepare("SELECT result FROM results WHERE key = ?");
-  put_ = Prepare("INSERT OR IGNORE INTO results VALUES (?, ?)");
+  put_ = Prepare("INSERT OR IGNORE INTO results VALUES (?, ?, ?)");
   if (find_ == nullptr || put_ == nullptr) {
     return Fault(sqlite3_extended_errcode(connection_.get()));
   }
-  const std::int64_t kept = Number("SELECT count(*) FROM results");
-  if (kept < 0) return Fault(sqlite3_extended_errcode(connection_.get()));
+  return CheckResults();
+}
+
+std::optional<StoreFault> ResultStore::CheckResults() {
+  const Statement query = Prepare("SELECT key, result, digest FROM results");
+  if (query == nullptr) return Fault(sqlite3_extended_errcode(connection_.get()));
+  std::int64_t kept = 0;
+  int code = SQLITE_ROW;
+  for (; (code = sqlite3_step(query.get())) == SQLITE_ROW; ++kept) {
+    const std::string key = Text(query.get(), 0);
+    if (Text(query.get(), 2) == DigestOf(key, Text(query.get(), 1))) continue;
+    return WrongInput(
+        "store.damaged", path_,
+        fmt::format("this store is damaged: what is kept is not the result of {}", Quoted(key)),
+        "remove it to begin anew");
+  }
+  if (code != SQLITE_DONE) return Fault(code);
   kept_ = kept;
   return std::nullopt;
 }
@@ -324,6 +351,7 @@ bool ResultStore::Write(const std::vector<std::pair<std::string, std::string>>& 
   for (const auto& [key, result] : results) {
     BindText(put_.get(), 1, key);
     sqlite3_bind_blob64(put_.get(), 2, result.data(), result.size(), SQLITE_STATIC);
+    BindText(put_.get(), 3, DigestOf(key, result));
     errno = 0;
     const int code = sqlite3_step(put_.get());
     if (code != SQLITE_DONE) system_error_ = errno;

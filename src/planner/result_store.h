@@ -83,6 +83,7 @@ class ResultStore {
   std::optional<StoreFault> Begin(const std::vector<StoreFact>& facts);
   std::optional<StoreFault> Create(const std::vector<StoreFact>& facts);
   std::optional<StoreFault> Check(const std::vector<StoreFact>& facts);
+  std::optional<StoreFault> CheckResults();
   StoreFault Fault(int code) const;
   std::string Reason() const;
   int Connect(int flags);

@@ -134,9 +134,20 @@ TEST_F(ResultStoreTest, AnotherFormatIsRefused) {
   Opened()->Put("a", "1");
   Sql("PRAGMA user_version=7");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.other-format: this program reads version 1 of the store's format, not 7");
-  Sql("PRAGMA user_version=1");
+            "store.other-format: this program reads version 2 of the store's format, not 7");
+  Sql("PRAGMA user_version=2");
   EXPECT_EQ(Opened()->kept(), 1);
+}
+
+TEST_F(ResultStoreTest, AResultUnderAnotherKeyIsNotBelieved) {
+  {
+    const auto store = Opened();
+    store->Put("a", "1");
+    store->Put("b", "2");
+  }
+  Sql("UPDATE results SET result = (SELECT result FROM results WHERE key = 'b') WHERE key = 'a'");
+  EXPECT_EQ(Refusal(path_, kFacts),
+            "store.damaged: this store is damaged: what is kept is not the result of 'a'");
 }
 
 TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {

@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -110,14 +111,25 @@ Attempt<Entries> ToEntries(const Letter& letter) {
 
 constexpr std::chrono::microseconds kPatience(1000);
 
+// As many of them as the system grants; throws std::system_error where it grants none.
+template <typename Body>
+void StartThreads(int count, std::vector<std::thread>& threads, const Body& body) {
+  threads.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    try {
+      threads.emplace_back(body);
+    } catch (const std::system_error&) {
+      if (threads.empty()) throw;
+      return;  // the work takes longer
+    }
+  }
+}
+
 // The threads of rank 0. They stay from run to run, and what they know with them (thread_local).
 class OwnCrew {
  public:
   explicit OwnCrew(int threads) {
-    threads_.reserve(static_cast<std::size_t>(threads));
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { TakePart(); });
-    }
+    StartThreads(threads, threads_, [this] { TakePart(); });
   }
 
   ~OwnCrew() {
@@ -223,12 +235,21 @@ class RankForce final : public Workforce {
       }
     };
     crew_.Begin(part);
-    Attempt<void> served = ServeOthers(list, report, [&] {
-      const std::lock_guard lock(reporting);
-      return enough_ || finished == list.count;
-    });
-    if (!served) enough_ = true;
+    // Whatever is thrown here, the crew works with what stands in this function until it has
+    // joined.
+    Attempt<void> served;
+    std::exception_ptr thrown;
+    try {
+      served = ServeOthers(list, report, [&] {
+        const std::lock_guard lock(reporting);
+        return enough_ || finished == list.count;
+      });
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (!served || thrown) enough_ = true;
     crew_.Join();
+    if (thrown) std::rethrow_exception(thrown);
     return served;
   }
 
@@ -290,9 +311,7 @@ class RankForce final : public Workforce {
 class Crew {
  public:
   Crew(const Work& work, int threads) {
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, &work] { TakePart(work); });
-    }
+    StartThreads(threads, threads_, [this, &work] { TakePart(work); });
   }
 
   ~Crew() {

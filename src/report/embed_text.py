@@ -2,10 +2,13 @@
 
     embed_text.py OUT HEADER NAME=FILE[,FILE...] ...
 
-HEADER declares `std::string_view NAME();` in namespace stepcast::report. Several files of one name
-follow one another; a text that was there before is left out.
+HEADER declares `std::string_view NAME();` in namespace stepcast::report, and for a NAME that ends in
+Script also NAMEHash(), as a Content-Security-Policy has it. Several files of one name follow one
+another; a text that was there before is left out.
 """
 
+import base64
+import hashlib
 import sys
 
 
@@ -42,6 +45,9 @@ def main(out, header, definitions):
         data = b"\n".join(parts)
         text.append("static constexpr char k%s[] =\n%s;" % (name, literal(data)))
         text.append("std::string_view %s() { return {k%s, sizeof(k%s) - 1}; }" % ((name,) * 3))
+        if name.endswith("Script"):
+            digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+            text.append('std::string_view %sHash() { return "sha256-%s"; }' % (name, digest))
         text.append("")
     text.append("}  // namespace stepcast::report")
     with open(out, "w", encoding="ascii") as target:

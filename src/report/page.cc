@@ -130,16 +130,37 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
       number, tools, Escaped(chart.label), keys, ScriptJson(json));
 }
 
+bool HasCharts(const Page& page) {
+  return std::any_of(page.sections.begin(), page.sections.end(),
+                     [](const PageSection& section) { return section.chart.has_value(); });
+}
+
+// What a page may do, whatever text got into it: run the scripts that stepcast was built with,
+// draw, and nothing on the network. Vega makes functions of the charts' expressions (unsafe-eval),
+// and elements with styles.
+std::string Policy(const Page& page) {
+  std::string scripts = "'none'";
+  if (HasCharts(page)) {
+    scripts = fmt::format("'{}' '{}' '{}' '{}' 'unsafe-eval'", VegaScriptHash(),
+                          VegaLiteScriptHash(), VegaEmbedScriptHash(), PageScriptHash());
+  }
+  return fmt::format(
+      "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri "
+      "'none'; form-action 'none'",
+      scripts);
+}
+
 std::string Head(const Page& page) {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"stepcast\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n"
       "<title>{}: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
       "<a class=\"skip\" href=\"#content\">Skip to the answer</a>\n"
       "<header>\n<p class=\"kind\">{}</p>\n<h1>{}</h1>\n",
-      Escaped(page.title), Escaped(page.kind), PageStyle(), Escaped(page.kind),
+      Policy(page), Escaped(page.title), Escaped(page.kind), PageStyle(), Escaped(page.kind),
       Escaped(page.title));
 }
 
@@ -172,11 +193,6 @@ std::string Answer(const Page& page) {
     out += fmt::format("<p class=\"warning\">{}</p>\n", Escaped(warning));
   }
   return out;
-}
-
-bool HasCharts(const Page& page) {
-  return std::any_of(page.sections.begin(), page.sections.end(),
-                     [](const PageSection& section) { return section.chart.has_value(); });
 }
 
 }  // namespace

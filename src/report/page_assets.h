@@ -15,4 +15,10 @@ std::string_view ChartLicences();
 std::string_view PageStyle();   // page.css
 std::string_view PageScript();  // page.js
 
+// "sha256-..." of each script, by which a page's Content-Security-Policy allows it.
+std::string_view VegaScriptHash();
+std::string_view VegaLiteScriptHash();
+std::string_view VegaEmbedScriptHash();
+std::string_view PageScriptHash();
+
 }  // namespace stepcast::report

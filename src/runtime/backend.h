@@ -35,7 +35,7 @@ class Backend {
   // What this process' first device says of itself now; nothing where it cannot tell.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // How many ranks one process may hold as threads: cuda: its GPUs; host: any number.
+  // How many ranks one process may hold as threads: cuda: its GPUs; host: 1024.
   virtual int MaxLocalRanks() const = 0;
 
   // This rank's device, ready to run `program`: streams, events, communicators; parameters at

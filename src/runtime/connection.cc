@@ -26,7 +26,6 @@ namespace {
 
 // A message is its length, 8 bytes, little end first, and its bytes.
 constexpr std::size_t kHeader = 8;
-constexpr std::uint64_t kLongest = std::uint64_t{1} << 32;
 
 Failure SystemFailure(int error) { return {std::strerror(error)}; }
 
@@ -41,19 +40,9 @@ std::string Framed(std::string_view message) {
 
 // Waits until `events` hold or the deadline has passed; whether they hold.
 Attempt<bool> Wait(int descriptor, short events, Deadline deadline) {
-  for (;;) {
-    int pause = -1;
-    if (deadline != kNever) {
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      pause = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
-    }
-    pollfd entry{.fd = descriptor, .events = events, .revents = 0};
-    const int ready = ::poll(&entry, 1, pause);
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return tl::unexpected(SystemFailure(errno));
-    if (ready == 0 && std::chrono::steady_clock::now() >= deadline) return false;
-  }
+  std::vector<pollfd> entries{{.fd = descriptor, .events = events, .revents = 0}};
+  if (auto waited = Poll(entries, deadline); !waited) return tl::unexpected(waited.error());
+  return entries.front().revents != 0;
 }
 
 void SetOptions(int descriptor) {
@@ -75,7 +64,8 @@ Connection::Connection(int descriptor) : descriptor_(descriptor) { SetOptions(de
 Connection::Connection(Connection&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       outbox_(std::move(other.outbox_)),
-      inbox_(std::move(other.inbox_)) {}
+      inbox_(std::move(other.inbox_)),
+      limit_(other.limit_) {}
 
 Connection& Connection::operator=(Connection&& other) noexcept {
   if (this != &other) {
@@ -83,6 +73,7 @@ Connection& Connection::operator=(Connection&& other) noexcept {
     descriptor_ = std::exchange(other.descriptor_, -1);
     outbox_ = std::move(other.outbox_);
     inbox_ = std::move(other.inbox_);
+    limit_ = other.limit_;
   }
   return *this;
 }
@@ -129,7 +120,7 @@ Attempt<std::optional<std::string>> Connection::Take() {
       for (std::size_t i = 0; i < kHeader; ++i) {
         length |= std::uint64_t{static_cast<unsigned char>(inbox_[i])} << (8 * i);
       }
-      if (length > kLongest) return tl::unexpected(Failure{"what came is no message"});
+      if (length > limit_) return tl::unexpected(Failure{"what came is no message"});
       if (inbox_.size() - kHeader >= length) {
         std::string message = inbox_.substr(kHeader, length);
         inbox_.erase(0, kHeader + length);
@@ -161,39 +152,50 @@ Attempt<std::string> Connection::Receive(Deadline deadline) {
   }
 }
 
-Attempt<Listener> Listener::Open(int port) {
-  int descriptor = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool both = descriptor >= 0;  // IPv6 sockets take IPv4 connections, too
-  if (!both) descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+std::string Connection::PeerAddress() const {
+  SocketAddress address;
+  address.size = sizeof address.bytes;
+  if (::getpeername(descriptor_, address.pointer(), &address.size) != 0) return "";
+  return address.Numerical();
+}
+
+std::string Connection::OwnAddress() const {
+  SocketAddress address;
+  address.size = sizeof address.bytes;
+  if (::getsockname(descriptor_, address.pointer(), &address.size) != 0) return "";
+  return address.Numerical();
+}
+
+Attempt<Listener> Listener::Open(const std::string& address, int port) {
+  Attempt<std::vector<SocketAddress>> found = Resolve(address.empty() ? "::" : address, port);
+  int descriptor = -1;
+  if (found) {
+    descriptor = ::socket(found->front().bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  }
+  if (descriptor < 0 && address.empty()) {  // a machine without IPv6
+    found = Resolve("0.0.0.0", port);
+    if (found) descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  }
+  if (!found) return tl::unexpected(found.error());
   if (descriptor < 0) return tl::unexpected(SystemFailure(errno));
   Listener listener(descriptor, 0);
   const int on = 1;
   const int off = 0;
   ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in6 six{};
-  sockaddr_in four{};
-  sockaddr* address = nullptr;
-  socklen_t size = 0;
-  if (both) {
+  SocketAddress& own = found->front();
+  // At all addresses an IPv6 socket takes IPv4 connections, too.
+  if (address.empty() && own.bytes.ss_family == AF_INET6) {
     ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    six.sin6_family = AF_INET6;
-    six.sin6_addr = in6addr_any;
-    six.sin6_port = htons(static_cast<std::uint16_t>(port));
-    address = reinterpret_cast<sockaddr*>(&six);
-    size = sizeof six;
-  } else {
-    four.sin_family = AF_INET;
-    four.sin_port = htons(static_cast<std::uint16_t>(port));
-    address = reinterpret_cast<sockaddr*>(&four);
-    size = sizeof four;
   }
   constexpr int kBacklog = 4096;
-  if (::bind(descriptor, address, size) != 0 || ::listen(descriptor, kBacklog) != 0 ||
-      ::getsockname(descriptor, address, &size) != 0) {
+  if (::bind(descriptor, own.pointer(), own.size) != 0 || ::listen(descriptor, kBacklog) != 0 ||
+      ::getsockname(descriptor, own.pointer(), &own.size) != 0) {
     return tl::unexpected(SystemFailure(errno));
   }
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-  listener.port_ = ntohs(both ? six.sin6_port : four.sin_port);
+  listener.port_ = ntohs(own.bytes.ss_family == AF_INET6
+                             ? reinterpret_cast<const sockaddr_in6&>(own.bytes).sin6_port
+                             : reinterpret_cast<const sockaddr_in&>(own.bytes).sin_port);
   return listener;
 }
 
@@ -211,19 +213,49 @@ Listener& Listener::operator=(Listener&& other) noexcept {
 
 Listener::~Listener() { Close(descriptor_); }
 
-Attempt<std::optional<Connection>> Listener::Accept(Deadline deadline) {
+Attempt<std::optional<Connection>> Listener::Accept() {
   for (;;) {
     const int accepted = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (accepted >= 0) return Connection(accepted);
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return tl::unexpected(SystemFailure(errno));
-    const auto ready = Wait(descriptor_, POLLIN, deadline);
-    if (!ready) return tl::unexpected(ready.error());
-    if (!*ready) return std::nullopt;
+    switch (errno) {
+      case EAGAIN:
+        return std::nullopt;
+      case EMFILE:
+      case ENFILE:
+      case ENOBUFS:
+      case ENOMEM:
+        return tl::unexpected(Failure{kNoRoom});
+      case EBADF:
+      case EFAULT:
+      case EINVAL:
+      case ENOTSOCK:
+      case EOPNOTSUPP:
+        return tl::unexpected(SystemFailure(errno));
+      default:
+        continue;  // of the connection that was to be taken, as accept(2) says
+    }
   }
 }
 
-Attempt<Connection> Connect(const std::string& host, int port, Deadline deadline) {
+std::string SocketAddress::Numerical() const {
+  std::array<char, NI_MAXHOST> text{};
+  if (::getnameinfo(pointer(), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  // An IPv4 connection to an IPv6 socket.
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string_view address = text.data();
+  return std::string(address.starts_with(kMapped) && address.find('.') != std::string_view::npos
+                         ? address.substr(kMapped.size())
+                         : address);
+}
+
+bool SocketAddress::loopback() const {
+  const std::string address = Numerical();
+  return address == "::1" || address.starts_with("127.");
+}
+
+Attempt<std::vector<SocketAddress>> Resolve(const std::string& host, int port) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV;
@@ -233,20 +265,34 @@ Attempt<Connection> Connect(const std::string& host, int port, Deadline deadline
       error != 0) {
     return tl::unexpected(Failure{::gai_strerror(error)});
   }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, ::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    SocketAddress& address = addresses.emplace_back();
+    std::memcpy(&address.bytes, entry->ai_addr, entry->ai_addrlen);
+    address.size = entry->ai_addrlen;
+  }
+  if (addresses.empty()) return tl::unexpected(Failure{"no address"});
+  return addresses;
+}
+
+Attempt<Connection> Connect(const std::vector<SocketAddress>& addresses, Deadline deadline) {
   Failure last{"no address"};
-  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
-    const int descriptor = ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  auto left = static_cast<std::int64_t>(addresses.size());
+  for (const SocketAddress& address : addresses) {
+    const auto now = std::chrono::steady_clock::now();
+    const Deadline own = deadline == kNever ? kNever : now + (deadline - now) / left--;
+    const int descriptor = ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) {
       last = SystemFailure(errno);
       continue;
     }
     Connection connection(descriptor);
-    if (::connect(descriptor, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
+    if (::connect(descriptor, address.pointer(), address.size) != 0 && errno != EINPROGRESS) {
       last = SystemFailure(errno);
       continue;
     }
-    const auto ready = Wait(descriptor, POLLOUT, deadline);
+    const auto ready = Wait(descriptor, POLLOUT, own);
     if (!ready) return tl::unexpected(ready.error());
     if (!*ready) {
       last = {"no answer in time"};
@@ -261,25 +307,70 @@ Attempt<Connection> Connect(const std::string& host, int port, Deadline deadline
   return tl::unexpected(last);
 }
 
-std::vector<std::string> OwnAddresses() {
-  std::vector<std::string> others;
-  std::vector<std::string> loopback;
+Attempt<Connection> Connect(const std::string& host, int port, Deadline deadline) {
+  const auto addresses = Resolve(host, port);
+  if (!addresses) return tl::unexpected(addresses.error());
+  return Connect(*addresses, deadline);
+}
+
+Attempt<void> Poll(std::vector<pollfd>& entries, Deadline deadline) {
+  for (;;) {
+    int pause = -1;
+    if (deadline != kNever) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      pause = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+    }
+    const int ready = ::poll(entries.data(), entries.size(), pause);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return tl::unexpected(SystemFailure(errno));
+    if (ready == 0 && std::chrono::steady_clock::now() >= deadline) return {};
+  }
+}
+
+namespace {
+
+struct OwnAddress {
+  SocketAddress address;
+  bool loopback = false;
+};
+
+std::vector<OwnAddress> Interfaces() {
+  std::vector<OwnAddress> all;
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return {"127.0.0.1"};
+  if (::getifaddrs(&list) != 0) return all;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
-    // Link-local IPv6 addresses mean nothing without the interface: IPv4 alone is enough here.
-    if (family != AF_INET) continue;
-    std::array<char, NI_MAXHOST> text{};
-    if (::getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0,
-                      NI_NUMERICHOST) != 0) {
-      continue;
-    }
-    ((entry->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : others).emplace_back(text.data());
+    if (family != AF_INET && family != AF_INET6) continue;
+    OwnAddress own;
+    own.address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&own.address.bytes, entry->ifa_addr, own.address.size);
+    own.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    all.push_back(own);
   }
   ::freeifaddrs(list);
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> AllOwnAddresses() {
+  std::vector<std::string> all;
+  for (const OwnAddress& own : Interfaces()) all.push_back(own.address.Numerical());
+  return all;
+}
+
+std::vector<std::string> OwnAddresses() {
+  std::vector<std::string> others;
+  std::vector<std::string> loopback;
+  for (const OwnAddress& own : Interfaces()) {
+    // Link-local IPv6 addresses mean nothing without the interface: IPv4 alone is enough here.
+    if (own.address.bytes.ss_family != AF_INET) continue;
+    (own.loopback ? loopback : others).push_back(own.address.Numerical());
+  }
   others.insert(others.end(), loopback.begin(), loopback.end());
+  if (others.empty()) others.emplace_back("127.0.0.1");
   return others;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -38,27 +41,39 @@ class Connection {
   // A message that has arrived, if one has arrived whole.
   Attempt<std::optional<std::string>> Take();
 
+  // The longest message that is taken, in bytes; one that says it is longer is a failure before it
+  // has arrived.
+  void Limit(std::size_t bytes) { limit_ = bytes; }
+  static constexpr std::size_t kLongest = std::size_t{1} << 32;
+
+  // Numerical, "10.0.0.1" or "fe80::1%eth0"; empty where the connection has ended.
+  std::string PeerAddress() const;
+  std::string OwnAddress() const;
+
   int descriptor() const { return descriptor_; }
 
  private:
   int descriptor_ = -1;
   std::string outbox_;
   std::string inbox_;
+  std::size_t limit_ = kLongest;
 };
 
-// Takes connections on a port of all of this machine's addresses.
+// Takes connections on a port.
 class Listener {
  public:
-  // Port 0: any free one.
-  static Attempt<Listener> Open(int port);
+  // At one of this machine's addresses, numerical; empty: at all. Port 0: any free one.
+  static Attempt<Listener> Open(const std::string& address, int port);
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
 
   int port() const { return port_; }
   int descriptor() const { return descriptor_; }
-  // Nothing when nobody has come by the deadline.
-  Attempt<std::optional<Connection>> Accept(Deadline deadline);
+  // A connection that waits to be taken, if any does. Failures are of the listener, not of what
+  // connects; kNoRoom may pass.
+  Attempt<std::optional<Connection>> Accept();
+  static constexpr const char* kNoRoom = "too many open files";
 
  private:
   Listener(int descriptor, int port) : descriptor_(descriptor), port_(port) {}
@@ -67,10 +82,30 @@ class Listener {
   int port_ = 0;
 };
 
-// `host` is a name or an address.
+// An address and port to connect to.
+struct SocketAddress {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  sockaddr* pointer() { return reinterpret_cast<sockaddr*>(&bytes); }
+  const sockaddr* pointer() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+  std::string Numerical() const;  // without the port
+  bool loopback() const;
+};
+
+// `host` is a name or an address; it has one address or more.
+Attempt<std::vector<SocketAddress>> Resolve(const std::string& host, int port);
+
+// To the first that answers. Each has its part of the time: one that drops what is sent to it must
+// not take it all.
+Attempt<Connection> Connect(const std::vector<SocketAddress>& addresses, Deadline deadline);
 Attempt<Connection> Connect(const std::string& host, int port, Deadline deadline);
 
-// The addresses at which others may reach this machine, loopback last.
+// Waits until one of them is ready or the deadline has passed.
+Attempt<void> Poll(std::vector<pollfd>& entries, Deadline deadline);
+
+// All addresses of this machine, and the IPv4 ones at which others may reach it, loopback last.
+std::vector<std::string> AllOwnAddresses();
 std::vector<std::string> OwnAddresses();
 
 }  // namespace stepcast::runtime

@@ -26,6 +26,8 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual const Place& place() const = 0;
+  // This machine's address at which the other ranks reach it, numerical; empty: it may be any.
+  virtual std::string interface() const { return place().nodes == 1 ? "127.0.0.1" : ""; }
 
   // These are called by all ranks in the same order. A rank that is gone is a Failure that names
   // it.

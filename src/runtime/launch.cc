@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/runtime/job_secret.h"
 #include "src/runtime/mpi_job.h"
 #include "src/runtime/places.h"
 
@@ -49,6 +51,28 @@ class TcpVariables {
                        .hint = "set MASTER_ADDR and MASTER_PORT to where rank 0 is, as torchrun "
                                "does, or unset RANK and WORLD_SIZE"});
     return "";
+  }
+
+  // Of the job; empty: none is given.
+  std::string Secret() {
+    const char* const secret = environment_("STEPCAST_JOB_SECRET");
+    const char* const file = environment_("STEPCAST_JOB_SECRET_FILE");
+    const auto fault = [&](std::string message) {
+      faults_.push_back({.code = "launch.bad-secret",
+                         .location = {"environment", 0, 0},
+                         .message = std::move(message),
+                         .hint = "make one with: openssl rand -hex 32"});
+      return "";
+    };
+    if (secret != nullptr && *secret != '\0') {
+      if (std::string_view(secret).size() >= kShortestSecret) return secret;
+      return fault(fmt::format(
+          "STEPCAST_JOB_SECRET has fewer than {} bytes, which could be guessed", kShortestSecret));
+    }
+    if (file == nullptr || *file == '\0') return "";
+    auto read = ReadSecret(file);
+    if (!read) return fault("STEPCAST_JOB_SECRET_FILE: " + read.error().message);
+    return *std::move(read);
   }
 
   int Number(const char* name, int least, int most) {
@@ -98,6 +122,21 @@ Result<Launch> FindLaunch(const Environment& environment) {
   if (environment("LOCAL_RANK") != nullptr) {
     rendezvous.local_rank = variables.Number("LOCAL_RANK", 0, kMostRanks);
   }
+  if (environment("LOCAL_WORLD_SIZE") != nullptr) {
+    rendezvous.one_machine = variables.Number("LOCAL_WORLD_SIZE", 1, kMostRanks) == launch.ranks;
+  }
+  rendezvous.one_machine = rendezvous.one_machine || IsLoopback(rendezvous.address);
+  rendezvous.secret = variables.Secret();
+  if (rendezvous.secret.empty() && !rendezvous.one_machine && faults.empty()) {
+    faults.push_back({.code = "launch.missing-secret",
+                      .location = {"environment", 0, 0},
+                      .message = fmt::format("ranks on several machines must share a secret, and "
+                                             "STEPCAST_JOB_SECRET is not set; MASTER_ADDR is {}",
+                                             Quoted(rendezvous.address)),
+                      .hint = "set STEPCAST_JOB_SECRET to the same random text at all ranks "
+                              "(openssl rand -hex 32), or STEPCAST_JOB_SECRET_FILE to a file that "
+                              "holds it"});
+  }
   const char* const agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   rendezvous.port_taken = agent != nullptr && std::string_view(agent) == "True";
   const char* const run = environment("TORCHELASTIC_RUN_ID");
@@ -105,6 +144,12 @@ Result<Launch> FindLaunch(const Environment& environment) {
       fmt::format("{}:{} {}", rendezvous.address, rendezvous.port, run == nullptr ? "" : run);
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return launch;
+}
+
+std::chrono::milliseconds StartLimit::Of(const Launch& launch) {
+  if (launch.launcher != Launcher::kTcp) return std::chrono::seconds(120);
+  // Ranks that have met still have to meet in their watch.
+  return launch.rendezvous.timeout + std::chrono::seconds(30);
 }
 
 StartLimit::StartLimit(const Launch& launch, std::chrono::milliseconds limit) {

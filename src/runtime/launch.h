@@ -33,7 +33,7 @@ struct Launch {
 using Environment = std::function<const char*(const char* name)>;
 
 // MPI comes first: mpirun may pass on a shell's RANK. RANK without WORLD_SIZE is somebody else's.
-// Errors: launch.missing-variable, launch.bad-variable.
+// Errors: launch.missing-variable, launch.bad-variable, launch.bad-secret, launch.missing-secret.
 Result<Launch> FindLaunch(const Environment& environment);
 
 // Ends the process, with status 1 and a sentence on stderr, unless it is destroyed in time: MPI
@@ -41,13 +41,14 @@ Result<Launch> FindLaunch(const Environment& environment);
 // none watches over another (watch.h). Rank 0 speaks first, so that as a rule it alone does.
 class StartLimit {
  public:
-  explicit StartLimit(const Launch& launch, std::chrono::milliseconds limit = kLongest);
+  explicit StartLimit(const Launch& launch) : StartLimit(launch, Of(launch)) {}
+  StartLimit(const Launch& launch, std::chrono::milliseconds limit);
   StartLimit(const StartLimit&) = delete;
   StartLimit& operator=(const StartLimit&) = delete;
   ~StartLimit();
 
-  // As long as a rendezvous by TCP may take.
-  static constexpr std::chrono::seconds kLongest{120};
+  // Later than a rendezvous by TCP ends by itself, which names who is missing.
+  static std::chrono::milliseconds Of(const Launch& launch);
 
  private:
   std::mutex mutex_;

@@ -70,6 +70,7 @@ TEST(FindLaunch, Torchrun) {
                             {"LOCAL_RANK", "1"},
                             {"MASTER_ADDR", "node-0"},
                             {"MASTER_PORT", "29500"},
+                            {"STEPCAST_JOB_SECRET", "0123456789abcdef"},
                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                             {"TORCHELASTIC_RUN_ID", "a1"}});
   ASSERT_TRUE(launch);
@@ -82,6 +83,52 @@ TEST(FindLaunch, Torchrun) {
   EXPECT_EQ(launch->rendezvous.address, "node-0");
   EXPECT_EQ(launch->rendezvous.port, 29500);
   EXPECT_TRUE(launch->rendezvous.port_taken);
+  EXPECT_FALSE(launch->rendezvous.one_machine);
+  EXPECT_EQ(launch->rendezvous.secret, "0123456789abcdef");
+}
+
+TEST(FindLaunch, SeveralMachinesNeedASecret) {
+  std::map<std::string, std::string> variables = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node-0"}, {"MASTER_PORT", "29500"}};
+  const auto open = Find(variables);
+  ASSERT_FALSE(open);
+  ASSERT_EQ(open.error().size(), 1u);
+  EXPECT_EQ(open.error()[0].code, "launch.missing-secret");
+  for (const char* const address : {"localhost", "127.0.0.1", "127.8.8.8", "::1"}) {
+    variables["MASTER_ADDR"] = address;
+    const auto launch = Find(variables);
+    ASSERT_TRUE(launch) << address;
+    EXPECT_TRUE(launch->rendezvous.one_machine) << address;
+  }
+  variables["MASTER_ADDR"] = "127.example.com";
+  EXPECT_FALSE(Find(variables));
+  variables["LOCAL_WORLD_SIZE"] = "1";
+  EXPECT_FALSE(Find(variables));
+  variables["LOCAL_WORLD_SIZE"] = "2";
+  EXPECT_TRUE(Find(variables));
+}
+
+TEST(FindLaunch, ASecretThatIsNoneIsRefused) {
+  std::map<std::string, std::string> variables = {{"RANK", "1"},
+                                                  {"WORLD_SIZE", "2"},
+                                                  {"MASTER_ADDR", "127.0.0.1"},
+                                                  {"MASTER_PORT", "29500"},
+                                                  {"STEPCAST_JOB_SECRET", "password"}};
+  const auto guessable = Find(variables);
+  ASSERT_FALSE(guessable);
+  ASSERT_EQ(guessable.error().size(), 1u);
+  EXPECT_EQ(guessable.error()[0].code, "launch.bad-secret");
+  EXPECT_EQ(guessable.error()[0].message.find("password"), std::string::npos);
+  variables.erase("STEPCAST_JOB_SECRET");
+  variables["STEPCAST_JOB_SECRET_FILE"] = "/none";
+  const auto missing = Find(variables);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error()[0].code, "launch.bad-secret");
+}
+
+TEST(StartLimit, ComesAfterTheRendezvousHasNamedWhoIsMissing) {
+  const Launch launch{.launcher = Launcher::kTcp, .rank = 0, .ranks = 2, .rendezvous = {}};
+  EXPECT_GT(StartLimit::Of(launch), launch.rendezvous.timeout + std::chrono::seconds(20));
 }
 
 TEST(FindLaunch, ALoneRankIsSomebodyElses) {

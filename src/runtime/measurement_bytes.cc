@@ -1,5 +1,6 @@
 #include "src/runtime/measurement_bytes.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -118,6 +119,21 @@ Attempt<Measurement> ToMeasurement(std::string_view bytes) {
     return tl::unexpected(Failure{"the measurement is not whole"});
   }
   return measurement;
+}
+
+Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
+                               std::size_t steps) {
+  const program::Timeline& timeline = measurement.timeline;
+  const auto known = [&](const auto& record) { return record.instruction < instructions; };
+  const bool right = timeline.step_ends.size() == steps &&
+                     std::all_of(timeline.operations.begin(), timeline.operations.end(),
+                                 [&](const program::OperationRecord& record) {
+                                   return known(record) && record.step < steps;
+                                 }) &&
+                     std::all_of(timeline.waits.begin(), timeline.waits.end(), known) &&
+                     std::all_of(timeline.memory.begin(), timeline.memory.end(), known);
+  if (!right) return tl::unexpected(Failure{"the measurement is of another program"});
+  return {};
 }
 
 }  // namespace stepcast::runtime

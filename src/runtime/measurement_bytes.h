@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,5 +17,10 @@ std::string ToBytes(const Measurement& measurement);
 
 // Fails when the bytes are no measurement of this version, or not whole.
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
+
+// Whether its records are of a program with so many instructions in a step, in so many steps: what
+// another rank sends is checked before it is used for indices.
+Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
+                               std::size_t steps);
 
 }  // namespace stepcast::runtime

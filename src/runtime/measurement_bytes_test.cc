@@ -73,6 +73,23 @@ RC_GTEST_PROP(MeasurementBytes, AnyBytesAreHarmless, (std::string bytes)) {
   (void)ToMeasurement(start.substr(0, 22) + bytes);
 }
 
+TEST(MeasurementBytes, RecordsOfAnotherProgramAreRefused) {
+  Measurement measurement;
+  measurement.timeline.step_ends = {Nanoseconds(10), Nanoseconds(20)};
+  measurement.timeline.operations.push_back({2, 1, {}, {}, {}, {}});
+  measurement.timeline.waits.push_back({1, 0, {}, {}});
+  measurement.timeline.memory.push_back({0, 0, {}});
+  EXPECT_TRUE(CheckMeasurement(measurement, 3, 2));
+  EXPECT_FALSE(CheckMeasurement(measurement, 2, 2));  // no third instruction
+  EXPECT_FALSE(CheckMeasurement(measurement, 3, 3));  // a step without an end
+  measurement.timeline.operations[0].step = 2;
+  EXPECT_FALSE(CheckMeasurement(measurement, 3, 2));
+  measurement.timeline.operations.clear();
+  EXPECT_FALSE(CheckMeasurement(measurement, 1, 2));  // the wait
+  measurement.timeline.waits.clear();
+  EXPECT_FALSE(CheckMeasurement(measurement, 0, 2));  // the memory
+}
+
 TEST(MeasurementBytes, AnOperationIsAboutTenBytes) {
   // Microseconds apart, as on a real device: 1 us is 10^6 ps, three bytes of 7 bits.
   Measurement measurement;

@@ -29,7 +29,10 @@ Attempt<MpiSession*> MpiSession::Start() {
   if (ended) return tl::unexpected(Failure{"MPI was ended and cannot be started again"});
   // There may be more threads that wait than cores; a waiting one must not keep a core from one
   // that computes.
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  // (The program sets it before it has threads.)
+  if (std::getenv("OMPI_MCA_mpi_yield_when_idle") == nullptr) {
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  }
   int provided = MPI_THREAD_SINGLE;
   const Attempt<void> started =
       CheckMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "be started");

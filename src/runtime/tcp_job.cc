@@ -4,14 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/printable.h"
+#include "src/runtime/admission.h"
+#include "src/runtime/authentication.h"
 #include "src/runtime/byte_stream.h"
 #include "src/runtime/connection.h"
+#include "src/runtime/job_secret.h"
 #include "src/runtime/places.h"
 
 namespace stepcast::runtime {
@@ -20,10 +26,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::string_view kGreeting = "stepcast job 1";
 constexpr std::string_view kHeard = "heard";      // at once; the guest then waits for the others
-constexpr std::string_view kWelcome = "welcome";  // all have come
-// How long one door is knocked at: something that is not ours may listen there and never answer.
+constexpr std::string_view kRefused = "refused";  // with a reason, and rank 0 fails by it
+constexpr std::string_view kWelcome = "welcome";  // all have come; the guest says kHere
+constexpr std::string_view kHere = "here";
+// How long a port may take to answer: something else may listen there and never do.
 constexpr milliseconds kKnock(2000);
 
 std::string Who(const Place& place) {
@@ -33,12 +40,15 @@ std::string Who(const Place& place) {
 // Rank 0 has a connection to every other rank, the others have one to rank 0.
 class TcpJob final : public Job {
  public:
-  TcpJob(std::vector<Place> places, int rank, std::vector<std::optional<Connection>> connections)
+  TcpJob(std::vector<Place> places, int rank, std::vector<std::optional<Connection>> connections,
+         std::string interface)
       : places_(std::move(places)),
         place_(places_[static_cast<std::size_t>(rank)]),
-        connections_(std::move(connections)) {}
+        connections_(std::move(connections)),
+        interface_(std::move(interface)) {}
 
   const Place& place() const override { return place_; }
+  std::string interface() const override { return interface_; }
 
   Attempt<void> Barrier() override {
     if (auto gathered = Gather({}); !gathered) return tl::unexpected(gathered.error());
@@ -85,42 +95,37 @@ class TcpJob final : public Job {
   std::vector<Place> places_;
   Place place_;
   std::vector<std::optional<Connection>> connections_;  // by rank
+  std::string interface_;
 };
 
-std::string Hello(const Rendezvous& rendezvous) {
+// `process` tells two processes of one rank apart from one that comes twice.
+std::string Hello(const Rendezvous& rendezvous, const std::string& process) {
   ByteWriter hello;
-  hello.Text(kGreeting);
-  hello.Text(rendezvous.run_id);
   hello.Number(static_cast<std::uint64_t>(rendezvous.ranks));
   hello.Number(static_cast<std::uint64_t>(rendezvous.rank));
   hello.Text(HostName());
   hello.Signed(rendezvous.local_rank);
+  hello.Text(process);
   return hello.Take();
 }
 
-struct Guest {
-  int rank = 0;
+struct Arrival {
+  std::uint64_t ranks = 0;
+  std::uint64_t rank = 0;
   Whereabouts whereabouts;
+  std::string process;
 };
 
-// Who says hello, or why not; nothing for who does not belong to this job at all.
-std::optional<tl::expected<Guest, std::string>> ReadHello(std::string_view bytes,
-                                                          const Rendezvous& rendezvous) {
+std::optional<Arrival> ReadHello(std::string_view bytes) {
   ByteReader hello(bytes);
-  if (hello.Text() != kGreeting || hello.Text() != rendezvous.run_id) return std::nullopt;
-  const auto ranks = hello.Number();
-  const auto rank = hello.Number();
-  Guest guest{.rank = 0, .whereabouts = {.host = hello.Text()}};
-  guest.whereabouts.local_rank = static_cast<int>(hello.Signed());
+  Arrival arrival;
+  arrival.ranks = hello.Number();
+  arrival.rank = hello.Number();
+  arrival.whereabouts.host = Printable(hello.Text());
+  arrival.whereabouts.local_rank = static_cast<int>(hello.Signed());
+  arrival.process = hello.Text();
   if (hello.bad()) return std::nullopt;
-  if (ranks != static_cast<std::uint64_t>(rendezvous.ranks)) {
-    return tl::unexpected(
-        fmt::format("rank {} on '{}' was started as one of {}, rank 0 as one of "
-                    "{}",
-                    rank, guest.whereabouts.host, ranks, rendezvous.ranks));
-  }
-  guest.rank = static_cast<int>(rank);
-  return guest;
+  return arrival;
 }
 
 std::string WritePlaces(const std::vector<Whereabouts>& ranks) {
@@ -133,9 +138,9 @@ std::string WritePlaces(const std::vector<Whereabouts>& ranks) {
   return writer.Take();
 }
 
-std::string Refusal(const std::string& reason) {
+std::string Answer(std::string_view word, const std::string& reason = "") {
   ByteWriter writer;
-  writer.Text("refused");
+  writer.Text(word);
   writer.Text(reason);
   return writer.Take();
 }
@@ -144,11 +149,34 @@ int FirstPort(const Rendezvous& rendezvous) {
   return rendezvous.port + (rendezvous.port_taken ? 1 : 0);
 }
 
-Attempt<Listener> OpenDoor(const Rendezvous& rendezvous) {
+// What of MASTER_ADDR is this machine's: where rank 0 listens. Empty: everywhere.
+Attempt<std::string> InterfaceOf(const Rendezvous& rendezvous) {
+  const auto addresses = Resolve(rendezvous.address, rendezvous.port);
+  if (!addresses) {
+    return tl::unexpected(
+        Failure{fmt::format("rank 0 cannot look up MASTER_ADDR {}: {}", Quoted(rendezvous.address),
+                            addresses.error().message)});
+  }
+  const std::vector<std::string> own = AllOwnAddresses();
+  for (const SocketAddress& address : *addresses) {
+    const std::string numerical = address.Numerical();
+    // All of 127.0.0.0/8 is the machine's own, though only 127.0.0.1 is listed.
+    if (!address.loopback() && std::find(own.begin(), own.end(), numerical) == own.end()) continue;
+    // Debian gives a machine's own name to 127.0.1.1, which says nothing about where other machines
+    // find that name.
+    if (address.loopback() && !rendezvous.one_machine) return "";
+    return numerical;
+  }
+  return tl::unexpected(
+      Failure{fmt::format("MASTER_ADDR {} is no address of '{}', where rank 0 runs",
+                          Quoted(rendezvous.address), HostName())});
+}
+
+Attempt<Listener> OpenDoor(const Rendezvous& rendezvous, const std::string& interface) {
   const int first = FirstPort(rendezvous);
   Failure last;
   for (int port = first; port < std::min(first + kPorts, 65536); ++port) {
-    auto door = Listener::Open(port);
+    auto door = Listener::Open(interface, port);
     if (door) return door;
     last = door.error();
   }
@@ -156,11 +184,18 @@ Attempt<Listener> OpenDoor(const Rendezvous& rendezvous) {
       "rank 0 cannot listen on any of the {} ports from {}: {}", kPorts, first, last.message)});
 }
 
+// Of two jobs with the same secret each has its own.
+std::string SecretOfRun(const std::string& secret, const Rendezvous& rendezvous) {
+  return AuthenticationCode(secret, rendezvous.run_id);
+}
+
+// "ranks 1, 2"; empty: none.
 std::string Missing(const std::vector<std::optional<Connection>>& connections) {
   std::vector<std::size_t> ranks;
   for (std::size_t rank = 1; rank < connections.size(); ++rank) {
     if (!connections[rank]) ranks.push_back(rank);
   }
+  if (ranks.empty()) return "";
   constexpr std::size_t kShown = 8;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) {
@@ -170,125 +205,208 @@ std::string Missing(const std::vector<std::optional<Connection>>& connections) {
   return text;
 }
 
-Attempt<std::unique_ptr<Job>> Receive(const Rendezvous& rendezvous) {
-  auto door = OpenDoor(rendezvous);
-  if (!door) return tl::unexpected(door.error());
-  const Deadline deadline = steady_clock::now() + rendezvous.timeout;
-  const auto ranks = static_cast<std::size_t>(rendezvous.ranks);
-  std::vector<std::optional<Connection>> connections(ranks);
-  std::vector<Whereabouts> whereabouts(ranks);
-  whereabouts[0] = {HostName(), rendezvous.local_rank};
-  // Guests are heard side by side: one that says nothing must not hold the others up.
-  std::vector<std::pair<Connection, Deadline>> silent;
-  for (std::size_t come = 1; come < ranks;) {
-    const auto now = steady_clock::now();
-    if (now >= deadline) {
-      return tl::unexpected(
-          Failure{fmt::format("rank 0 waited {} s at port {} for {}", rendezvous.timeout.count(),
-                              door->port(), Missing(connections))});
-    }
-    auto guest = door->Accept(std::min(deadline, now + milliseconds(silent.empty() ? 200 : 5)));
-    if (!guest) return tl::unexpected(guest.error());
-    if (guest->has_value()) silent.emplace_back(std::move(**guest), now + kKnock);
-    for (std::size_t i = 0; i < silent.size();) {
-      auto& [connection, patience] = silent[i];
-      auto message = connection.Take();
-      if (message && !message->has_value() && now < patience) {
-        ++i;
-        continue;
+// Rank 0, from the first rank that comes to the last.
+class Reception {
+ public:
+  Reception(const Rendezvous& rendezvous, std::string interface, Listener door, std::string secret)
+      : rendezvous_(rendezvous),
+        interface_(std::move(interface)),
+        admission_(std::move(door), std::move(secret)),
+        deadline_(steady_clock::now() + rendezvous.timeout),
+        connections_(static_cast<std::size_t>(rendezvous.ranks)),
+        whereabouts_(connections_.size()),
+        processes_(connections_.size()) {
+    whereabouts_[0] = {HostName(), rendezvous.local_rank};
+  }
+
+  ~Reception() {
+    const std::string strangers = admission_.Strangers();
+    if (strangers.empty() || !rendezvous_.note) return;
+    rendezvous_.note(
+        fmt::format("rank 0 turned away {}, at port {}", strangers, admission_.port()));
+  }
+  Reception(const Reception&) = delete;
+  Reception& operator=(const Reception&) = delete;
+
+  Attempt<std::unique_ptr<Job>> Run() {
+    // A rank that was welcomed and whose connection has ended since comes again.
+    do {
+      if (auto all = ReceiveAll(); !all) return tl::unexpected(all.error());
+    } while (!WelcomeAll());
+    return std::make_unique<TcpJob>(PlacesOf(whereabouts_), 0, std::move(connections_), interface_);
+  }
+
+ private:
+  Attempt<void> ReceiveAll() {
+    while (!Missing(connections_).empty()) {
+      auto guest = admission_.Next(deadline_);
+      if (!guest) return tl::unexpected(guest.error());
+      if (!guest->has_value()) {
+        return tl::unexpected(
+            Failure{fmt::format("rank 0 waited {} s at port {} for {}", rendezvous_.timeout.count(),
+                                admission_.port(), Missing(connections_))});
       }
-      if (message && message->has_value()) {
-        if (auto hello = ReadHello(**message, rendezvous)) {
-          std::string reason;
-          if (!*hello) {
-            reason = hello->error();
-          } else if ((*hello)->rank < 1 || (*hello)->rank >= rendezvous.ranks ||
-                     connections[static_cast<std::size_t>((*hello)->rank)]) {
-            reason = fmt::format("two processes were started as rank {}", (*hello)->rank);
-          }
-          if (!reason.empty()) {
-            (void)connection.Send(Refusal(reason), now + kKnock);
-            return tl::unexpected(Failure{reason});
-          }
-          if (!connection.Send(kHeard, now + kKnock)) {
-            silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i));
-            continue;  // it knocks again
-          }
-          const auto rank = static_cast<std::size_t>((*hello)->rank);
-          whereabouts[rank] = (*hello)->whereabouts;
-          connections[rank].emplace(std::move(connection));
-          ++come;
+      if (auto taken = Take(std::move(**guest)); !taken) return taken;
+    }
+    return {};
+  }
+
+  Attempt<void> Take(Guest guest) {
+    const auto arrival = ReadHello(guest.hello);
+    const auto ranks = static_cast<std::uint64_t>(rendezvous_.ranks);
+    std::string reason;
+    if (!arrival) {
+      reason = "a rank is of another version of stepcast than rank 0";
+    } else if (arrival->ranks != ranks) {
+      reason = fmt::format("rank {} on '{}' was started as one of {}, rank 0 as one of {}",
+                           arrival->rank, arrival->whereabouts.host, arrival->ranks, ranks);
+    } else if (arrival->rank < 1 || arrival->rank >= ranks ||
+               (connections_[arrival->rank] && processes_[arrival->rank] != arrival->process)) {
+      reason = fmt::format("two processes were started as rank {}", arrival->rank);
+    }
+    if (!reason.empty()) {
+      (void)guest.Answer(Answer(kRefused, reason));
+      return tl::unexpected(Failure{reason});
+    }
+    if (!guest.Answer(Answer(kHeard))) return {};  // it comes again
+    whereabouts_[arrival->rank] = arrival->whereabouts;
+    processes_[arrival->rank] = arrival->process;
+    connections_[arrival->rank] = std::move(guest.connection);
+    welcomed_.erase(arrival->rank);
+    return {};
+  }
+
+  // Whether all know that all have come. One that does not answer may have given this connection
+  // up, while rank 0 was stopped say, and waits to be received on another.
+  bool WelcomeAll() {
+    const std::string welcome = WritePlaces(whereabouts_);
+    bool all = true;
+    for (std::size_t rank = 1; rank < connections_.size(); ++rank) {
+      if (welcomed_.contains(rank)) continue;
+      auto& connection = connections_[rank];
+      if (connection->Send(welcome, deadline_)) {
+        const auto here = connection->Receive(deadline_);
+        if (here && *here == kHere) {
+          welcomed_.insert(rank);
+          continue;
         }
       }
-      silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i));
+      connection.reset();
+      all = false;
     }
+    return all;
   }
-  std::vector<Place> places = PlacesOf(whereabouts);
-  const std::string welcome = WritePlaces(whereabouts);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    if (auto sent = connections[rank]->Send(welcome, deadline); !sent) {
-      return tl::unexpected(Failure{fmt::format("{} cannot be reached any more: {}",
-                                                Who(places[rank]), sent.error().message)});
-    }
+
+  const Rendezvous& rendezvous_;
+  const std::string interface_;
+  Admission admission_;
+  const Deadline deadline_;
+  std::vector<std::optional<Connection>> connections_;  // by rank
+  std::vector<Whereabouts> whereabouts_;
+  std::vector<std::string> processes_;
+  std::set<std::size_t> welcomed_;
+};
+
+Attempt<std::unique_ptr<Job>> Receive(const Rendezvous& rendezvous) {
+  const auto interface = InterfaceOf(rendezvous);
+  if (!interface) return tl::unexpected(interface.error());
+  auto door = OpenDoor(rendezvous, *interface);
+  if (!door) return tl::unexpected(door.error());
+  SharedSecret file(rendezvous.run_id);
+  std::string secret = rendezvous.secret;
+  if (secret.empty()) {
+    auto written = file.Write();
+    if (!written) return tl::unexpected(written.error());
+    secret = *std::move(written);
   }
-  return std::make_unique<TcpJob>(std::move(places), 0, std::move(connections));
+  return Reception(rendezvous, *interface, std::move(*door), SecretOfRun(secret, rendezvous)).Run();
+}
+
+// What a rank is told once it is heard.
+Attempt<std::unique_ptr<Job>> BeWelcomed(const Rendezvous& rendezvous, Connection connection,
+                                         Deadline deadline) {
+  const auto welcome = connection.Receive(deadline);
+  if (!welcome) {
+    return tl::unexpected(Failure{fmt::format("rank 0 at {} ended before all ranks had come: {}",
+                                              rendezvous.address, welcome.error().message)});
+  }
+  const auto ranks = static_cast<std::size_t>(rendezvous.ranks);
+  ByteReader reader(*welcome);
+  const bool welcomed = reader.Text() == kWelcome;
+  std::vector<Whereabouts> whereabouts(ranks);
+  for (Whereabouts& rank : whereabouts) {
+    rank.host = Printable(reader.Text());
+    rank.local_rank = static_cast<int>(reader.Signed());
+  }
+  if (!welcomed || reader.bad()) {
+    return tl::unexpected(Failure{"rank 0 is another version of stepcast"});
+  }
+  if (auto sent = connection.Send(kHere, deadline); !sent) return tl::unexpected(sent.error());
+  std::string interface = connection.OwnAddress();
+  std::vector<std::optional<Connection>> connections(ranks);
+  connections[0].emplace(std::move(connection));
+  return std::make_unique<TcpJob>(PlacesOf(whereabouts), rendezvous.rank, std::move(connections),
+                                  std::move(interface));
 }
 
 Attempt<std::unique_ptr<Job>> Visit(const Rendezvous& rendezvous) {
   const Deadline deadline = steady_clock::now() + rendezvous.timeout;
-  const std::string hello = Hello(rendezvous);
+  const std::string hello = Hello(rendezvous, RandomBytes(16));
+  const SharedSecret file(rendezvous.run_id);
   const int first = FirstPort(rendezvous);
-  const auto ranks = static_cast<std::size_t>(rendezvous.ranks);
   std::string last = "nobody answered";
+  std::string answered;  // counts more than the ports behind that one, where nothing listens
   for (int knock = 0; steady_clock::now() < deadline; ++knock) {
     const int port = first + knock % kPorts;
     if (port > 65535) continue;
+    // The usual case: rank 0 is not there yet, and none of the ports is open.
+    if (knock % kPorts == kPorts - 1) std::this_thread::sleep_for(milliseconds(50));
     const Deadline patience = std::min(deadline, steady_clock::now() + kKnock);
     auto connection = Connect(rendezvous.address, port, patience);
     if (!connection) {
-      // The usual case: rank 0 is not there yet, and none of the ports is open.
       if (knock % kPorts == 0) last = connection.error().message;
-      if (knock % kPorts == kPorts - 1) std::this_thread::sleep_for(milliseconds(50));
       continue;
     }
-    if (!connection->Send(hello, patience)) continue;
-    const auto heard = connection->Receive(patience);
-    if (!heard) {
-      last = heard.error().message;
+    // Rank 0 may have written it only now, and another than a job before.
+    std::string secret = rendezvous.secret;
+    if (secret.empty()) {
+      auto read = file.Read();
+      if (!read) return tl::unexpected(read.error());
+      if (!read->has_value()) {
+        answered = "rank 0 has left no secret for this user on this machine";
+        continue;
+      }
+      secret = **std::move(read);
+    }
+    const auto answer =
+        Introduce(*connection, port, SecretOfRun(secret, rendezvous), hello, patience);
+    if (!answer) {
+      answered = fmt::format("port {}: {}", port, answer.error().message);
       std::this_thread::sleep_for(milliseconds(20));
       continue;
     }
-    if (ByteReader refusal(*heard); *heard != kHeard) {
-      if (refusal.Text() == "refused") return tl::unexpected(Failure{refusal.Text()});
-      continue;
-    }
-    const auto answer = connection->Receive(deadline);
-    if (!answer) {
-      return tl::unexpected(Failure{fmt::format("rank 0 at {} ended before all ranks had come: {}",
-                                                rendezvous.address, answer.error().message)});
-    }
     ByteReader reader(*answer);
-    if (reader.Text() != kWelcome) {
-      return tl::unexpected(Failure{"rank 0 is another version of stepcast"});
-    }
-    std::vector<Whereabouts> whereabouts(ranks);
-    for (Whereabouts& rank : whereabouts) {
-      rank.host = reader.Text();
-      rank.local_rank = static_cast<int>(reader.Signed());
-    }
-    if (reader.bad()) return tl::unexpected(Failure{"rank 0 is another version of stepcast"});
-    std::vector<std::optional<Connection>> connections(ranks);
-    connections[0].emplace(std::move(*connection));
-    return std::make_unique<TcpJob>(PlacesOf(whereabouts), rendezvous.rank, std::move(connections));
+    if (reader.Text() == kRefused) return tl::unexpected(Failure{Printable(reader.Text())});
+    return BeWelcomed(rendezvous, std::move(*connection), deadline);
   }
-  return tl::unexpected(Failure{fmt::format(
-      "rank {} on '{}' did not find rank 0 at {}, ports from {}, in {} s: {}", rendezvous.rank,
-      HostName(), rendezvous.address, first, rendezvous.timeout.count(), last)});
+  return tl::unexpected(
+      Failure{fmt::format("rank {} on '{}' did not find rank 0 at {}, ports from {}, in {} s: {}",
+                          rendezvous.rank, HostName(), rendezvous.address, first,
+                          rendezvous.timeout.count(), answered.empty() ? last : answered)});
 }
 
 }  // namespace
 
-Attempt<std::unique_ptr<Job>> JoinTcp(const Rendezvous& rendezvous) {
+bool IsLoopback(const std::string& address) {
+  if (address == "localhost" || address.ends_with(".localhost")) return true;
+  if (address != "::1" && !address.starts_with("127.")) return false;
+  // Not a name that begins so.
+  return address.find_first_not_of("0123456789.:") == std::string::npos;
+}
+
+Attempt<std::unique_ptr<Job>> JoinTcp(const Rendezvous& given) {
+  Rendezvous rendezvous = given;
+  rendezvous.one_machine = given.one_machine || IsLoopback(given.address);
   return rendezvous.rank == 0 ? Receive(rendezvous) : Visit(rendezvous);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,13 +18,24 @@ struct Rendezvous {
   int port = 0;         // MASTER_PORT: the first of kPorts that are tried
   // torchrun's agent has taken MASTER_PORT for its own store; the next ones are tried.
   bool port_taken = false;
-  int local_rank = -1;  // LOCAL_RANK; -1: not known
-  std::string run_id;   // tells jobs apart that meet at one address
+  int local_rank = -1;       // LOCAL_RANK; -1: not known
+  bool one_machine = false;  // all ranks are known to be on one
+  std::string run_id;        // tells jobs apart that meet at one address
+  // What all ranks know and others do not. Empty, where they are on one machine: rank 0 draws one
+  // and leaves it in a file for this user alone (job_secret.h).
+  std::string secret;
   std::chrono::seconds timeout = std::chrono::seconds(120);  // until all ranks have come
+  // Told, at rank 0, of connections that were turned away: a sentence without full stop, once.
+  std::function<void(const std::string& sentence)> note{};
 };
 inline constexpr int kPorts = 16;
 
-// All ranks call this. Failures name who did not come, or where nobody was found.
+// "localhost" or an address of the loopback interface: all ranks are on one machine.
+bool IsLoopback(const std::string& address);
+
+// All ranks call this. Rank 0 listens at the interface that MASTER_ADDR belongs to. Ranks prove to
+// each other that they know the secret; connections that do not are turned away and disturb
+// nothing. Failures name who did not come, or where nobody was found.
 Attempt<std::unique_ptr<Job>> JoinTcp(const Rendezvous& rendezvous);
 
 }  // namespace stepcast::runtime

@@ -16,7 +16,7 @@ namespace {
 
 // A port that is free now: rank 0 takes the first free one from there.
 int FreePort() {
-  const auto listener = Listener::Open(0);
+  const auto listener = Listener::Open("127.0.0.1", 0);
   return listener ? listener->port() : 29500;
 }
 
@@ -27,6 +27,7 @@ Rendezvous At(int port, int rank, int ranks) {
   rendezvous.address = "127.0.0.1";
   rendezvous.port = port;
   rendezvous.run_id = fmt::format("test {}", port);
+  rendezvous.secret = "a secret of this test";
   return rendezvous;
 }
 
@@ -88,7 +89,7 @@ TEST(TcpJob, ARankThatIsGoneIsNamed) {
 
 TEST(TcpJob, APortThatSomethingElseHasIsPassedOver) {
   // As when torchrun's agent listens at MASTER_PORT: it takes connections and never answers.
-  auto agent = Listener::Open(0);
+  auto agent = Listener::Open("127.0.0.1", 0);
   ASSERT_TRUE(agent);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -99,6 +100,60 @@ TEST(TcpJob, APortThatSomethingElseHasIsPassedOver) {
     });
   }
   for (std::thread& thread : ranks) thread.join();
+}
+
+TEST(TcpJob, WithoutASecretRank0LeavesOneForItsUser) {
+  const int port = FreePort();
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([port, rank] {
+      Rendezvous own = At(port, rank, 3);
+      own.secret.clear();
+      const auto job = JoinTcp(own);
+      ASSERT_TRUE(job) << job.error().message;
+      EXPECT_TRUE((*job)->Barrier());
+      EXPECT_EQ((*job)->interface(), "127.0.0.1");
+    });
+  }
+  for (std::thread& thread : ranks) thread.join();
+}
+
+TEST(TcpJob, ARankWithAnotherSecretIsAStranger) {
+  const int port = FreePort();
+  std::thread stranger([port] {
+    Rendezvous own = At(port, 1, 2);
+    own.secret = "another secret, wherever it is from";
+    own.timeout = std::chrono::seconds(2);
+    const auto job = JoinTcp(own);
+    ASSERT_FALSE(job);
+    EXPECT_NE(job.error().message.find("another secret (STEPCAST_JOB_SECRET)"), std::string::npos)
+        << job.error().message;
+  });
+  std::string note;
+  std::thread first([&note, port] {
+    Rendezvous own = At(port, 0, 2);
+    own.note = [&note](const std::string& sentence) { note = sentence; };
+    const auto job = JoinTcp(own);
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_TRUE((*job)->Barrier());
+  });
+  stranger.join();
+  const auto job = JoinTcp(At(port, 1, 2));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_TRUE((*job)->Barrier());
+  first.join();
+  EXPECT_EQ(note.rfind("rank 0 turned away ", 0), 0u) << note;
+  EXPECT_NE(note.find("that did not prove to be of this job: 127.0.0.1 ("), std::string::npos)
+      << note;
+}
+
+TEST(TcpJob, AnAddressOfAnotherMachineIsNotRank0s) {
+  Rendezvous own = At(FreePort(), 0, 2);
+  own.address = "192.0.2.1";  // of documentation (RFC 5737)
+  const auto job = JoinTcp(own);
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().message.rfind("MASTER_ADDR '192.0.2.1' is no address of '", 0), 0u)
+      << job.error().message;
 }
 
 TEST(TcpJob, WhoDoesNotComeIsNamed) {

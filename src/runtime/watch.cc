@@ -11,14 +11,16 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/printable.h"
 #include "src/program/description.h"
+#include "src/runtime/admission.h"
+#include "src/runtime/authentication.h"
 #include "src/runtime/byte_stream.h"
 #include "src/runtime/connection.h"
 
@@ -27,8 +29,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr std::string_view kGreeting = "stepcast watch 1";
 
 // How long rank 0 listens for a better cause before it decides.
 constexpr milliseconds kMoment(300);
@@ -132,8 +132,11 @@ class WatchThread : public Watch {
       return now - first < kPatience / std::chrono::nanoseconds(1);
     }
     signal_taken = signal;
+    const int error = errno;  // a handler's, which the interrupted code must not see
     const char byte = 's';
-    return ::write(pipe, &byte, 1) == 1;
+    const bool written = ::write(pipe, &byte, 1) == 1;
+    errno = error;
+    return written;
   }
 
  protected:
@@ -395,8 +398,8 @@ void Write(ByteWriter& writer, const Door& door) {
 
 Door ReadDoor(ByteReader& reader) {
   Door door;
-  door.host = reader.Text();
-  door.port = static_cast<int>(reader.Number());
+  door.host = Printable(reader.Text());
+  door.port = static_cast<int>(reader.Number() & 0xFFFF);
   door.addresses.resize(reader.Count());
   for (std::string& address : door.addresses) address = reader.Text();
   return door;
@@ -438,7 +441,8 @@ std::string ToBytes(const Beat& beat) {
 
 Beat ReadBeat(ByteReader& reader) {
   Beat beat;
-  beat.stage = static_cast<Stage>(reader.Number());
+  beat.stage = static_cast<Stage>(
+      std::min(reader.Number(), static_cast<std::uint64_t>(Stage::kForecasting)));
   beat.operations = reader.Number();
   beat.step = static_cast<std::uint32_t>(reader.Number());
   beat.instruction = static_cast<program::Index>(reader.Number());
@@ -455,12 +459,18 @@ std::string ToBytes(const Cause& cause) {
   return writer.Take();
 }
 
+// What ends a run is a failure, whatever another rank says.
+int FailureStatus(std::uint64_t status) {
+  return static_cast<int>(std::clamp<std::uint64_t>(status, 1, 255));
+}
+
 Cause ReadCause(ByteReader& reader, int rank) {
   Cause cause;
   cause.rank = rank;
-  cause.kind = static_cast<Kind>(reader.Number());
-  cause.status = static_cast<int>(reader.Number());
-  cause.sentence = reader.Text();
+  cause.kind =
+      static_cast<Kind>(std::min(reader.Number(), static_cast<std::uint64_t>(Kind::kInterrupted)));
+  cause.status = FailureStatus(reader.Number());
+  cause.sentence = Printable(reader.Text());
   return cause;
 }
 
@@ -629,7 +639,7 @@ class OtherRankWatch final : public ProcessWatch {
  private:
   void Message(int rank, Word word, ByteReader& reader) override {
     if (word == Word::kBeat) TakeBeat(rank, ReadBeat(reader));
-    if (word == Word::kEnd) EndProcess(static_cast<int>(reader.Number()), "");
+    if (word == Word::kEnd) EndProcess(FailureStatus(reader.Number()), "");
   }
 
   // Rank 0 decides; what it does not decide in time, this rank does.
@@ -676,21 +686,13 @@ class OtherRankWatch final : public ProcessWatch {
   bool speaks_for_all_ = false;
 };
 
-std::string Hello(std::uint64_t token, int rank) {
-  ByteWriter writer;
-  writer.Text(kGreeting);
-  writer.Number(token);
-  writer.Number(static_cast<std::uint64_t>(rank));
-  return writer.Take();
-}
-
 // At rank 0: everybody's connection.
-Attempt<std::map<int, Connection>> ReceiveAll(Listener& listener, std::uint64_t token, int ranks,
+Attempt<std::map<int, Connection>> ReceiveAll(Admission& admission, int ranks,
                                               milliseconds timeout) {
   const Deadline deadline = steady_clock::now() + timeout;
   std::map<int, Connection> others;
   while (static_cast<int>(others.size()) + 1 < ranks) {
-    auto guest = listener.Accept(deadline);
+    auto guest = admission.Next(deadline);
     if (!guest) return tl::unexpected(guest.error());
     if (!guest->has_value()) {
       int missing = 1;
@@ -698,15 +700,25 @@ Attempt<std::map<int, Connection>> ReceiveAll(Listener& listener, std::uint64_t 
       return tl::unexpected(Failure{fmt::format("rank {} did not connect to rank 0's watch in {}",
                                                 missing, Seconds(timeout))});
     }
-    const auto hello = (*guest)->Receive(steady_clock::now() + kPatience);
-    if (!hello) continue;
-    ByteReader reader(*hello);
-    const bool ours = reader.Text() == kGreeting && reader.Number() == token;
-    const auto rank = static_cast<int>(reader.Number());
-    if (!ours || reader.bad() || rank < 1 || rank >= ranks) continue;
-    others.insert_or_assign(rank, std::move(**guest));
+    ByteReader reader((*guest)->hello);
+    const std::uint64_t rank = reader.Number();
+    if (reader.bad() || rank < 1 || rank >= static_cast<std::uint64_t>(ranks)) continue;
+    if (!(*guest)->Answer("")) continue;  // it comes again
+    others.insert_or_assign(static_cast<int>(rank), std::move((*guest)->connection));
   }
   return others;
+}
+
+// At another rank.
+Attempt<Connection> Visit(const Door& rank_0, const Place& own, std::string_view secret) {
+  auto connection = Knock(rank_0, own.host, kPatience);
+  if (!connection) return connection;
+  ByteWriter hello;
+  hello.Number(static_cast<std::uint64_t>(own.rank));
+  const auto answer =
+      Introduce(*connection, rank_0.port, secret, hello.Take(), steady_clock::now() + kPatience);
+  if (!answer) return tl::unexpected(answer.error());
+  return connection;
 }
 
 }  // namespace
@@ -721,22 +733,23 @@ std::unique_ptr<Watch> Watch::OverThreads(const std::vector<Place>& places,
 Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& options, End end) {
   constexpr milliseconds kMeeting(20'000);
   const Place& own = job.place();
-  auto listener = Listener::Open(0);
+  const std::string interface = job.interface();
+  auto listener = Listener::Open(interface, 0);
   if (!listener) return tl::unexpected(listener.error());
   ByteWriter door;
-  Write(door, {own.host, listener->port(), OwnAddresses()});
+  Write(door, {own.host, listener->port(),
+               interface.empty() ? OwnAddresses() : std::vector<std::string>{interface}});
   const auto doors_as_bytes = job.Gather(door.Take());
   if (!doors_as_bytes) return tl::unexpected(doors_as_bytes.error());
   ByteWriter book;
   if (own.rank == 0) {
-    std::random_device random;
-    book.Number(random());  // strangers do not know it
+    book.Text(RandomBytes(32));  // the secret of the watch
     for (const std::string& bytes : *doors_as_bytes) book.Text(bytes);
   }
   const auto shared = job.Broadcast(book.Take());
   if (!shared) return tl::unexpected(shared.error());
   ByteReader reader(*shared);
-  const std::uint64_t token = reader.Number();
+  const std::string secret = reader.Text();
   std::vector<Door> doors;
   std::vector<Place> places;
   for (int rank = 0; rank < own.ranks; ++rank) {
@@ -748,22 +761,22 @@ Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& opt
   places[static_cast<std::size_t>(own.rank)] = own;
 
   if (own.rank == 0) {
-    auto others = ReceiveAll(*listener, token, own.ranks, kMeeting);
+    Admission admission(std::move(*listener), secret);
+    auto others = ReceiveAll(admission, own.ranks, kMeeting);
+    if (const std::string strangers = admission.Strangers(); options.note && !strangers.empty()) {
+      options.note(fmt::format("rank 0's watch turned away {}", strangers));
+    }
     if (!others) return tl::unexpected(others.error());
-    return std::make_unique<Rank0Watch>(places, std::move(doors), std::move(*listener),
+    return std::make_unique<Rank0Watch>(places, std::move(doors), admission.TakeListener(),
                                         std::move(*others), options, std::move(end));
   }
   const Deadline deadline = steady_clock::now() + kMeeting;
   for (;;) {
-    auto connection = Knock(doors[0], own.host, kPatience);
+    auto connection = Visit(doors[0], own, secret);
     if (connection) {
-      auto said = connection->Send(Hello(token, own.rank), deadline);
-      if (said) {
-        return std::make_unique<OtherRankWatch>(places, own.rank, std::move(doors),
-                                                std::move(*listener), std::move(*connection),
-                                                options, std::move(end));
-      }
-      connection = tl::unexpected(said.error());
+      return std::make_unique<OtherRankWatch>(places, own.rank, std::move(doors),
+                                              std::move(*listener), std::move(*connection), options,
+                                              std::move(end));
     }
     if (steady_clock::now() >= deadline) {
       return tl::unexpected(Failure{

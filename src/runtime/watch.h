@@ -26,6 +26,10 @@
 // Rank 0 waits a moment before it decides, because one cause has many effects: a death counts more
 // than what fails after it. Then it speaks, tells the others to end, and ends itself. Every rank
 // ends itself when rank 0 is gone. Ranks that are threads of one process are watched in memory.
+//
+// These connections are between processes that prove to know a secret, which rank 0 draws and gives
+// to the others through the job (admission.h); what they say of statuses, ranks and operations is
+// checked, and their text made printable.
 namespace stepcast::runtime {
 
 // What a rank does as a whole; operations are named only while it runs.
@@ -33,6 +37,8 @@ enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting
 
 struct WatchOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  // Told, at rank 0, of connections that were turned away: a sentence without full stop, once.
+  std::function<void(const std::string& sentence)> note{};
 };
 
 class Watch {

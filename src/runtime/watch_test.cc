@@ -62,6 +62,7 @@ extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
   rendezvous.ranks = ranks;
   rendezvous.address = "127.0.0.1";
   rendezvous.port = port;
+  rendezvous.secret = "a secret of this test";
   auto job = JoinTcp(rendezvous);
   if (!job) ::_exit(90);
   auto watch = Watch::OverJob(**job, {.timeout = timeout}, [output](int, const std::string& text) {
@@ -90,7 +91,7 @@ struct Process {
 std::vector<Process> Start(int ranks, milliseconds timeout, const Body& body) {
   int port = 0;
   {
-    const auto free = Listener::Open(0);
+    const auto free = Listener::Open("127.0.0.1", 0);
     port = free ? free->port() : 29500;
   }
   std::vector<Process> processes;

@@ -64,6 +64,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     // "?" stands for a plain scalar, "!" for one in quotes or a block.
     Refuse(mark, tag == "?" || tag == "!" ? std::string_view() : std::string_view(tag), anchor);
+    RefuseControls(mark, value);
     std::shared_ptr<YamlNode> node = MakeNode(NodeKind::kScalar, mark);
     node->scalar = value;
     node->quoted = tag != "?";
@@ -105,6 +106,18 @@ class TreeBuilder final : public YAML::EventHandler {
       Fail(mark, "yaml.reference", fmt::format("tags are not supported: {}", Quoted(tag)),
            "remove the '!'; put text that starts with '!' in quotes");
     }
+  }
+
+  // Escapes in quotes can write what a file may not hold as it is: "\e[31m". Names reach terminals.
+  void RefuseControls(const YAML::Mark& mark, const std::string& value) {
+    std::string text = value;
+    std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
+    const std::string shown = Quoted(text, "", std::string::npos);
+    if (shown == text) return;
+    Fail(mark, "file.not-text",
+         fmt::format("the text holds a character that changes how others are shown: {}",
+                     Quoted(value)),
+         "leave it out");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {

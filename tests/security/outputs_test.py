@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 """What commands write harms no file that is not theirs: permissions, links, plan folders, inputs."""
 
+import base64
+import hashlib
 import os
 import pathlib
+import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cluster"))
@@ -204,6 +205,26 @@ class InputTest(OutputTest):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn("command.same-file", done.stderr)
         self.assertEqual(before, {file.name: file.read_bytes() for file in plan.iterdir()})
+
+
+class PageTest(OutputTest):
+    def test_pages_run_the_scripts_of_stepcast_alone(self):
+        page = self.folder / "page.html"
+        self.assertEqual(self.simulate("--report", str(page)).returncode, 0)
+        text = page.read_text()
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        self.assertEqual(rules["default-src"], "'none'")
+        self.assertEqual(rules["base-uri"], "'none'")
+        self.assertEqual(rules["form-action"], "'none'")
+        scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        self.assertGreater(len(scripts), 0)
+        hashes = ["'sha256-" + base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() + "'"
+                  for s in scripts]
+        self.assertEqual(rules["script-src"].split(), hashes + ["'unsafe-eval'"])
+        # Data is no script, and there is no other way to run one.
+        self.assertEqual(set(re.findall(r"<script ?([^>]*)>", text.split("<script>")[0])),
+                         {'type="application/json"'})
 
 
 class PlanFolderTest(OutputTest):

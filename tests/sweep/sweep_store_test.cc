@@ -204,10 +204,10 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   refused(Stored(""), "scenario.yaml has changed");
   sqlite3* connection = nullptr;
   ASSERT_EQ(sqlite3_open(store_.c_str(), &connection), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(connection, "PRAGMA user_version=2", nullptr, nullptr, nullptr),
+  ASSERT_EQ(sqlite3_exec(connection, "PRAGMA user_version=9", nullptr, nullptr, nullptr),
             SQLITE_OK);
   sqlite3_close(connection);
-  refused(Stored(""), "reads version 1 of the store's format, not 2");
+  refused(Stored(""), "reads version 2 of the store's format, not 9");
   refused(Command("--store /none/results.sqlite"), "the store cannot be written");
   // What a wrong scenario gives is no store for the right one.
   const std::string other = folder_ + "/other.sqlite";

@@ -3,7 +3,6 @@
 #include <sys/utsname.h>
 
 #include <fstream>
-#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +14,9 @@
 
 namespace stepcast::runtime::host {
 namespace {
+
+// Each has some threads of its own, and systems grant a process some ten thousand.
+constexpr int kMostThreadRanks = 1024;
 
 std::string CpuModel() {
   std::ifstream file("/proc/cpuinfo");
@@ -46,7 +48,7 @@ class HostBackend : public Backend {
     return facts;
   }
 
-  int MaxLocalRanks() const override { return std::numeric_limits<int>::max(); }
+  int MaxLocalRanks() const override { return kMostThreadRanks; }
 
   Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                               const DeviceOptions& options) override {

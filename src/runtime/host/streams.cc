@@ -9,13 +9,20 @@ namespace stepcast::runtime::host {
 Streams::Streams(const Clock& clock, int streams, std::function<void(const Failure&)> on_failure)
     : clock_(clock), on_failure_(std::move(on_failure)) {
   for (int s = 0; s < streams; ++s) streams_.push_back(std::make_unique<Stream>());
-  for (int s = 0; s < streams; ++s) {
-    streams_[static_cast<std::size_t>(s)]->thread =
-        std::thread([this, s] { Serve(static_cast<std::uint16_t>(s)); });
+  try {
+    for (int s = 0; s < streams; ++s) {
+      streams_[static_cast<std::size_t>(s)]->thread =
+          std::thread([this, s] { Serve(static_cast<std::uint16_t>(s)); });
+    }
+  } catch (...) {
+    End();
+    throw;
   }
 }
 
-Streams::~Streams() {
+Streams::~Streams() { End(); }
+
+void Streams::End() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -25,7 +32,9 @@ Streams::~Streams() {
       stream->finish.notify_all();
     }
   }
-  for (const auto& stream : streams_) stream->thread.join();
+  for (const auto& stream : streams_) {
+    if (stream->thread.joinable()) stream->thread.join();
+  }
 }
 
 void Streams::ReportTo(Progress* progress) {

@@ -92,6 +92,7 @@ class Streams {
   };
 
   void Serve(std::uint16_t index);
+  void End();  // of the threads
   void Await(std::unique_lock<std::mutex>& lock, Position position);
   void Push(std::uint16_t stream, Item item);
   void Finish(Stream& stream);
