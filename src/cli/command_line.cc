@@ -56,6 +56,7 @@ struct Request {
   PlanOptions plan;
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
+  CalibrateRunsOptions calibrate_runs;
   CollectiveOptions collective;
   ExecuteOptions execute;
   ValidateOptions validate;
@@ -120,7 +121,7 @@ void Describe(CLI::App& app, Request& request) {
   AddExplain(app, request.explain);
   AddSweep(app, request.sweep);
   AddPlan(app, request.plan);
-  AddCalibrate(app, request.calibrate, request.calibrate_import);
+  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
   AddCollective(app, request.collective);
   AddExecute(app, request.execute);
   AddValidate(app, request.validate);
@@ -326,6 +327,9 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
   if (app.got_subcommand("calibrate")) {
     if (app.get_subcommand("calibrate")->got_subcommand("import")) {
       return CalibrateImport(request.calibrate_import);
+    }
+    if (app.get_subcommand("calibrate")->got_subcommand("runs")) {
+      return CalibrateRuns(request.calibrate_runs);
     }
     if (request.calibrate.backend.empty()) {
       return WrongInput({WrongUse("command.wrong-use", "--backend is required",

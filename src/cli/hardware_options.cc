@@ -164,6 +164,45 @@ CLI::Option* AddUpdate(CLI::App& command, std::string& update) {
                    "Also write the section of a document like docs/accuracy.md anew");
 }
 
+constexpr const char* kCalibrateRunsAbout =
+    "Learns from training steps that were measured: what forecasts of such runs leave out, and\n"
+    "which settings it goes with. Writes a calibration profile whose forecasts use it.";
+
+constexpr const char* kCalibrateRunsFooter =
+    "RUNS is a table with a line for each run (CSV), or a file of published steps (YAML). Columns\n"
+    "are step_time (with a unit) or step_time_s, or tokens_per_s_per_gpu; settings by their keys,\n"
+    "as --set takes them (training.micro_batch_size), or the short keys of published steps\n"
+    "(nodes, micro_batch_size); scenario, if runs have different ones; and if you like name,\n"
+    "allocated, reserved, driver (peaks of memory) and split: runs marked check are not learned\n"
+    "from, and errors on them are printed.\n"
+    "\n"
+    "Every run is simulated. A forecast is then corrected by what runs like it took longer or\n"
+    "shorter than forecast: the more alike, the more; far from all runs nothing changes. Each\n"
+    "configuration is left out in turn to say how well the others foretell it. Exit status 3: not\n"
+    "better than the forecast without them, and nothing is written.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast calibrate runs runs.csv --scenario train.yaml --output mine.yaml\n"
+    "  stepcast simulate train.yaml --set calibration=mine.yaml --set cluster.nodes=64\n"
+    "  stepcast calibrate runs calibration/published/llm-foundry.yaml\n"
+    "\n";
+
+void AddCalibrateRuns(CLI::App& calibrate, CalibrateRunsOptions& options) {
+  CLI::App& runs = *calibrate.add_subcommand("runs", kCalibrateRunsAbout)->group("Commands");
+  runs.add_option("RUNS", options.runs, "The measured steps: CSV, or published steps (YAML)")
+      ->required();
+  runs.add_option("--scenario", options.scenario, "What ran, where the table has no such column")
+      ->type_name("SCENARIO");
+  AddRepeated(runs, "--set", options.set, "KEY=VALUE",
+              "Override a key of every run's scenario, as often as needed");
+  runs.add_option("--profile", options.profile,
+                  "The profile to write anew, where runs have several (theirs)")
+      ->type_name("PROFILE");
+  AddOutput(runs, "--output", options.output, "Write the profile to FILE (none is written)");
+  runs.add_flag("--json", options.json, "Print one JSON document");
+  runs.footer(std::string(kCalibrateRunsFooter) + kExitStatus);
+}
+
 void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
   CLI::App& import = *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
   import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
@@ -236,11 +275,11 @@ void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
   command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
 }
 
-void AddCalibrate(CLI::App& app, CalibrateOptions& options,
-                  CalibrateImportOptions& import_options) {
+void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptions& import_options,
+                  CalibrateRunsOptions& runs_options) {
   CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
   constexpr int kMostRanks = 4096;
-  // Required, but not by `import`: Run() sees to it.
+  // Required, but not by `import` and `runs`: RunCommandLine sees to it.
   command.add_option("--backend", options.backend, "What to measure: host or cuda")
       ->type_name("NAME");
   command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
@@ -276,6 +315,7 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options,
   command.add_flag("--json", options.json, "Print one JSON document");
   command.footer(std::string(kCalibrateFooter) + kExitStatus);
   AddCalibrateImport(command, import_options);
+  AddCalibrateRuns(command, runs_options);
 }
 
 }  // namespace stepcast::cli

@@ -2,6 +2,7 @@
 
 #include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
+#include "src/cli/calibrate_runs_command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/validate_collectives_command.h"
 #include "src/cli/validate_command.h"
@@ -22,7 +23,8 @@ void AddExecute(CLI::App& app, ExecuteOptions& options);
 void AddValidate(CLI::App& app, ValidateOptions& options);
 void AddValidateCollectives(CLI::App& app, ValidateCollectivesOptions& options);
 void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options);
-// --backend is required, but not by `import`: who runs the command sees to it.
-void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptions& import_options);
+// --backend is required, but not by `import` and `runs`: RunCommandLine sees to it.
+void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptions& import_options,
+                  CalibrateRunsOptions& runs_options);
 
 }  // namespace stepcast::cli

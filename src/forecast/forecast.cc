@@ -14,6 +14,7 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
+#include "src/forecast/learned.h"
 #include "src/forecast/memory_timeline.h"
 #include "src/forecast/memory_times.h"
 #include "src/forecast/pool_courses.h"
@@ -299,6 +300,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   };
   SummariseMemory(run.program, scenario, peak_of, run.forecast);
   FillThroughput(scenario, run.forecast);
+  ApplyRuns(scenario, run.forecast);
   return run;
 }
 
@@ -444,6 +446,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted
   };
   SummariseMemory(program, scenario, peak_of, forecast);
   FillThroughput(scenario, FlopsOf(scenario, *prepared.works), forecast);
+  ApplyRuns(scenario, forecast);
   return forecast;
 }
 

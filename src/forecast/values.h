@@ -17,13 +17,21 @@ namespace stepcast::forecast {
 
 using BytesByCategory = std::array<Bytes, program::kCategories>;
 
-// Where one step's time goes on the critical rank; the five add up to the step time exactly.
+// Where one step's time goes on the critical rank; the six add up to the step time exactly.
 // Each instant belongs to the phase of the kernel computing then; else to exposed communication if
 // a stream or the host waits while a collective is under way; else to idle.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // forward, backward, optimizer
   Time exposed_communication;
   Time idle;
+  // What measured runs add to the simulated step, or take from it: of no phase. Zero without runs.
+  Time learned;
+};
+
+// How measured runs of the calibration profile have corrected a step time.
+struct RunCorrection {
+  double factor = 1;  // of the simulated time
+  double known = 0;   // 0: no run is like this one; 1: as well known as a repeated measurement
 };
 
 // Calls of one collective on one group in one step.
@@ -70,6 +78,7 @@ struct MemoryForecast {
 
 struct Forecast {
   Time step_time;
+  std::optional<RunCorrection> learned{};      // none where the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;

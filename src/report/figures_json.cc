@@ -15,13 +15,15 @@ double PhaseSeconds(const forecast::TimeBreakdown& time, program::Phase phase) {
 }  // namespace
 
 Json TimeJson(const forecast::TimeBreakdown& time) {
-  return Json{
+  Json object{
       {"forward", PhaseSeconds(time, program::Phase::kForward)},
       {"backward", PhaseSeconds(time, program::Phase::kBackward)},
       {"optimizer", PhaseSeconds(time, program::Phase::kOptimizer)},
       {"exposed_communication", JsonSeconds(time.exposed_communication)},
       {"idle", JsonSeconds(time.idle)},
   };
+  if (time.learned != Time()) object["learned"] = JsonSeconds(time.learned);
+  return object;
 }
 
 Json CommunicationJson(const forecast::Forecast& forecast) {

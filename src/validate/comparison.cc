@@ -96,6 +96,9 @@ Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
   comparison.time.push_back({"exposed communication", 0, expected.time.exposed_communication,
                              figures.time.exposed_communication});
   comparison.time.push_back({"idle", 0, expected.time.idle, figures.time.idle});
+  if (expected.time.learned != Time()) {
+    comparison.time.push_back({"learned from runs", 0, expected.time.learned, Time()});
+  }
   comparison.communication = {"communication under way", 0, expected.communication_total,
                               figures.communication_total};
   comparison.peak = {expected.memory.peak, figures.memory.peak};
