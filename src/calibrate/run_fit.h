@@ -8,7 +8,7 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// What measured runs teach: how well each is foretold from the others, and with which settings
+// What measured runs teach: how well each is predicted from the others, and with which settings
 // forecasts are off.
 namespace stepcast::calibrate {
 

@@ -5,7 +5,7 @@
 
 #include "src/calibration/run_settings.h"
 
-// What measured runs say of forecasts: a Gaussian process over the logarithm of measured over
+// Corrections of forecasts by measured runs: a Gaussian process over the logarithm of measured over
 // forecast step time, with a prior of zero. Near a run a forecast is corrected by what was measured
 // there; far from all runs it stays as it is. C. E. Rasmussen, C. K. I. Williams 2006, Gaussian
 // Processes for Machine Learning, chapter 2.
@@ -27,8 +27,8 @@ inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// Below this likeness runs are far from one another, and neither says anything of the other: nine
-// doublings of one size.
+// Below this likeness runs are far from one another and do not correct one another's forecasts:
+// nine doublings of one size.
 inline constexpr double kLeastLikeness = 0.1;
 
 // Runs of equal settings.

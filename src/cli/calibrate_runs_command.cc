@@ -99,10 +99,12 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   const bool better = report.fit.learned && errors.learned.mean < errors.forecast.mean;
   if (!better) {
     outcome.status = kAnswerIsNo;
-    report.unwritten = report.fit.learned
-                           ? "the runs do not foretell one another better than the forecast does: "
-                             "there is nothing to learn from them"
-                           : "no two runs are alike enough for one to say something of the other";
+    report.unwritten =
+        report.fit.learned
+            ? "the runs predict one another no better than the forecast does: no "
+              "profile is written"
+            : "no two configurations are similar enough to learn from: no profile is "
+              "written";
   } else if (options.output.empty()) {
     report.unwritten = "no profile is written: name a file with --output";
   } else {

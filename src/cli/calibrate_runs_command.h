@@ -16,7 +16,7 @@ struct CalibrateRunsOptions {
   bool json = false;
 };
 
-// Learns from measured steps what forecasts leave out, says how well it foretells each run from the
+// Learns from measured steps what forecasts leave out, says how well it predicts each run from the
 // others, and writes a profile that forecasts use.
 Outcome CalibrateRuns(const CalibrateRunsOptions& options);
 

@@ -178,7 +178,7 @@ constexpr const char* kCalibrateRunsFooter =
     "\n"
     "Every run is simulated. A forecast is then corrected by what runs like it took longer or\n"
     "shorter than forecast: the more alike, the more; far from all runs nothing changes. Each\n"
-    "configuration is left out in turn to say how well the others foretell it. Exit status 3: not\n"
+    "configuration is left out in turn to say how well the others predict it. Exit status 3: not\n"
     "better than the forecast without them, and nothing is written.\n"
     "\n"
     "Example:\n"

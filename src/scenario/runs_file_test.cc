@@ -107,7 +107,7 @@ TEST_F(RunsFileTest, MistakesAreReportedAllAtOnce) {
   EXPECT_THAT(Faults("step_tim,scenario,split\n1 s,none.yaml,fitt\n,s.yaml,fit\n"),
               ElementsAre("runs.unknown-column 1:1", "input.unknown-word 2:15",
                           "runs.not-measured 2:1", "file.not-found 2:5", "runs.not-measured 3:1"));
-  EXPECT_THAT(Faults("step_time\n5\n", Path("s.yaml")), ElementsAre("input.no-unit 2:1"));
+  EXPECT_THAT(Faults("step_time\n5\n", Path("s.yaml")), ElementsAre("input.bad-quantity 2:1"));
   EXPECT_THAT(Faults("step_time\n5 s\n"), ElementsAre("runs.no-scenario 2:1"));
   EXPECT_THAT(Faults("step_time\n", Path("s.yaml")), ElementsAre("runs.none 0:0"));
 }
