@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "src/cli/option_parts.h"
 
@@ -114,7 +113,10 @@ constexpr const char* kCollectiveFooter =
     "N\n"
     "for those with parts, and algbw itself for the rest. Times are those of the collective "
     "alone,\n"
-    "without any framework.\n"
+    "without any framework, or with --siblings beside those of all other groups like it: of the\n"
+    "plan's, or of those that the other GPUs form, as many of a node and on as many nodes. A "
+    "group\n"
+    "that shares a card with others then gets its part of it.\n"
     "\n"
     "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
     "--nodes the first GPUs of the first nodes do, as many on each.\n"
@@ -125,97 +127,92 @@ constexpr const char* kCollectiveFooter =
     "Example:\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
+    "  stepcast collective scenarios/hybrid-sharding/scenario.yaml --ranks 16 --nodes 16 "
+    "--siblings\n"
     "\n";
 
 }  // namespace
 
-void AddSimulate(CLI::App& app, SimulateOptions& options, bool& timeline_asked, bool& no_timeline) {
-  CLI::App& simulate = *app.add_subcommand("simulate", kSimulateAbout)->group("Commands");
+void AddSimulate(Command app, SimulateOptions& options, bool& timeline_asked, bool& no_timeline) {
+  Command simulate = app.Add("simulate", kSimulateAbout, kSimulateFooter);
   AddScenario(simulate, options.scenario, options.set);
-  CLI::Option* json = simulate.add_flag("--json", options.json, "Print one JSON document");
-  CLI::Option* trace =
+  Option json = simulate.AddFlag("--json", options.json, "Print one JSON document");
+  Option trace =
       AddOutput(simulate, "--trace", options.trace,
                 "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
-  CLI::Option* traces = AddTraceFolder(simulate, options.trace_dir);
-  simulate
-      .add_option("--trace-steps", options.trace_steps,
-                  "How many steps traces hold, the last of them the one that is forecast (1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 60));
-  CLI::Option* report = AddReport(simulate, options.report);
-  CLI::Option* timeline =
-      simulate
-          .add_flag("--timeline", timeline_asked,
-                    "Draw the step's streams below the forecast, as on a terminal")
-          ->excludes(json);
-  simulate.add_flag("--no-timeline", no_timeline, "Do not draw them, on a terminal either")
-      ->excludes(timeline);
+  Option traces = AddTraceFolder(simulate, options.trace_dir);
+  AddCount(simulate, "--trace-steps", options.trace_steps, 1, 60,
+           "How many steps traces hold, the last of them the one that is forecast (1)");
+  Option report = AddReport(simulate, options.report);
+  Option timeline = simulate
+                        .AddFlag("--timeline", timeline_asked,
+                                 "Draw the step's streams below the forecast, as on a terminal")
+                        .Excludes(json);
+  simulate.AddFlag("--no-timeline", no_timeline, "Do not draw them, on a terminal either")
+      .Excludes(timeline);
   AddNetwork(simulate, options.network,
              "How closely collectives are followed: analytic, flow or message");
   simulate
-      .add_flag("--program", options.program,
-                "Print the step program that a rank would submit, and whether it is free of races")
-      ->excludes(json)
-      ->excludes(trace)
-      ->excludes(traces)
-      ->excludes(report)
-      ->excludes(timeline);
+      .AddFlag("--program", options.program,
+               "Print the step program that a rank would submit, and whether it is free of races")
+      .Excludes(json)
+      .Excludes(trace)
+      .Excludes(traces)
+      .Excludes(report)
+      .Excludes(timeline);
   AddEmit(simulate, options.emit);
-  simulate.footer(std::string(kSimulateFooter) + kExitStatus);
 }
 
-void AddMemory(CLI::App& app, MemoryOptions& options) {
-  CLI::App& memory = *app.add_subcommand("memory", kMemoryAbout)->group("Commands");
+void AddMemory(Command app, MemoryOptions& options) {
+  Command memory = app.Add("memory", kMemoryAbout, kMemoryFooter);
   AddScenario(memory, options.scenario, options.set);
-  memory.add_flag("--json", options.json, "Print one JSON document");
-  memory.add_flag("--max-micro-batch", options.max_micro_batch,
-                  "Also find the largest micro-batch that fits, at each stage");
-  memory.footer(std::string(kMemoryFooter) + kExitStatus);
+  memory.AddFlag("--json", options.json, "Print one JSON document");
+  memory.AddFlag("--max-micro-batch", options.max_micro_batch,
+                 "Also find the largest micro-batch that fits, at each stage");
 }
 
-void AddCompare(CLI::App& app, CompareOptions& options) {
-  CLI::App& command = *app.add_subcommand("compare", kCompareAbout)->group("Commands");
-  command.add_option("A", options.a, "Scenario or plan.json")->required();
-  command.add_option("B", options.b, "Another (the same)");
+void AddCompare(Command app, CompareOptions& options) {
+  Command command = app.Add("compare", kCompareAbout, kCompareFooter);
+  command.AddOption("A", options.a, "Scenario or plan.json").Required();
+  command.AddOption("B", options.b, "Another (the same)");
   AddRepeated(command, "--set", options.set, "KEY=VALUE",
               "Override a key of both, as often as needed; null: the key's default");
   AddRepeated(command, "--set-a", options.set_a, "KEY=VALUE", "Override a key of A");
   AddRepeated(command, "--set-b", options.set_b, "KEY=VALUE", "Override a key of B");
-  command.add_flag("--json", options.json, "Print one JSON document");
-  command.footer(std::string(kCompareFooter) + kExitStatus);
+  command.AddFlag("--json", options.json, "Print one JSON document");
 }
 
-void AddExplain(CLI::App& app, ExplainOptions& options) {
-  CLI::App& explain = *app.add_subcommand("explain", kExplainAbout)->group("Commands");
+void AddExplain(Command app, ExplainOptions& options) {
+  Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
   AddScenario(explain, options.scenario, options.set);
-  explain.add_flag("--json", options.json, "Print one JSON document");
-  explain.footer(std::string(kExplainFooter) + kExitStatus);
+  explain.AddFlag("--json", options.json, "Print one JSON document");
 }
 
-void AddCollective(CLI::App& app, CollectiveOptions& options) {
-  CLI::App& command = *app.add_subcommand("collective", kCollectiveAbout)->group("Commands");
+void AddCollective(Command app, CollectiveOptions& options) {
+  Command command = app.Add("collective", kCollectiveAbout, kCollectiveFooter);
   AddScenario(command, options.scenario, options.set);
   command
-      .add_option("--op", options.op,
-                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()))
-      ->type_name("NAME");
-  command.add_option("--from", options.from, "The first size (1 KiB)")->type_name("BYTES");
-  command.add_option("--to", options.to, "The last size (8 GiB)")->type_name("BYTES");
+      .AddOption("--op", options.op,
+                 fmt::format("Which collective: {} (all_reduce)", CollectiveNames()))
+      .Type("NAME");
+  command.AddOption("--from", options.from, "The first size (1 KiB)").Type("BYTES");
+  command.AddOption("--to", options.to, "The last size (8 GiB)").Type("BYTES");
   constexpr int kMost = 1'000'000;
-  CLI::Option* ranks = AddCount(command, "--ranks", options.ranks, 1, kMost,
-                                "How many ranks take part (all of the nodes)");
-  CLI::Option* nodes = AddCount(command, "--nodes", options.nodes, 1, kMost,
-                                "On how many nodes (as few as possible)");
+  Option ranks = AddCount(command, "--ranks", options.ranks, 1, kMost,
+                          "How many ranks take part (all of the nodes)");
+  Option nodes = AddCount(command, "--nodes", options.nodes, 1, kMost,
+                          "On how many nodes (as few as possible)");
   command
-      .add_option("--group", options.group,
-                  "A group of the plan instead, that of rank 0: data, shard, replica")
-      ->type_name("NAME")
-      ->excludes(ranks)
-      ->excludes(nodes);
+      .AddOption("--group", options.group,
+                 "A group of the plan instead, that of rank 0: data, shard, replica")
+      .Type("NAME")
+      .Excludes(ranks)
+      .Excludes(nodes);
+  command.AddFlag("--siblings", options.siblings,
+                  "All groups like it at the same time, which share cards and links");
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);
-  command.footer(std::string(kCollectiveFooter) + kExitStatus);
 }
 
 }  // namespace stepcast::cli

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "src/cli/option_parts.h"
 
@@ -142,24 +141,24 @@ constexpr const char* kCalibrateImportFooter =
     "  stepcast simulate scenario.yaml --set calibration=my-cluster.yaml\n"
     "\n";
 
-void AddHardware(CLI::App& command, HardwareOptions& hardware) {
+void AddHardware(Command command, HardwareOptions& hardware) {
   AddScenario(command, hardware.scenario, hardware.set);
   constexpr int kMostSteps = 100'000;
-  command.add_option("--backend", hardware.backend, "What to run on: host or cuda")
-      ->type_name("NAME")
-      ->required();
+  command.AddOption("--backend", hardware.backend, "What to run on: host or cuda")
+      .Type("NAME")
+      .Required();
   AddCount(command, "--steps", hardware.steps, 1, kMostSteps, "How many steps to measure (5)");
   AddCount(command, "--warmup", hardware.warmup, 0, kMostSteps, "How many steps to run before (2)");
-  command.add_flag("--barrier", hardware.barrier,
-                   "Let every rank wait for all others between steps (training.step_barrier)");
-  command.add_flag("--graph", hardware.graph, "Capture the step once and replay it");
+  command.AddFlag("--barrier", hardware.barrier,
+                  "Let every rank wait for all others between steps (training.step_barrier)");
+  command.AddFlag("--graph", hardware.graph, "Capture the step once and replay it");
   command
-      .add_option("--timeout", hardware.timeout,
-                  "End the run when no operation finishes for this long (60 s)")
-      ->type_name("TIME");
+      .AddOption("--timeout", hardware.timeout,
+                 "End the run when no operation finishes for this long (60 s)")
+      .Type("TIME");
 }
 
-CLI::Option* AddUpdate(CLI::App& command, std::string& update) {
+Option AddUpdate(Command command, std::string& update) {
   return AddOutput(command, "--update", update,
                    "Also write the section of a document like docs/accuracy.md anew");
 }
@@ -187,109 +186,99 @@ constexpr const char* kCalibrateRunsFooter =
     "  stepcast calibrate runs calibration/published/llm-foundry.yaml\n"
     "\n";
 
-void AddCalibrateRuns(CLI::App& calibrate, CalibrateRunsOptions& options) {
-  CLI::App& runs = *calibrate.add_subcommand("runs", kCalibrateRunsAbout)->group("Commands");
-  runs.add_option("RUNS", options.runs, "The measured steps: CSV, or published steps (YAML)")
-      ->required();
-  runs.add_option("--scenario", options.scenario, "What ran, where the table has no such column")
-      ->type_name("SCENARIO");
+void AddCalibrateRuns(Command calibrate, CalibrateRunsOptions& options) {
+  Command runs = calibrate.Add("runs", kCalibrateRunsAbout, kCalibrateRunsFooter);
+  runs.AddOption("RUNS", options.runs, "The measured steps: CSV, or published steps (YAML)")
+      .Required();
+  runs.AddOption("--scenario", options.scenario, "What ran, where the table has no such column")
+      .Type("SCENARIO");
   AddRepeated(runs, "--set", options.set, "KEY=VALUE",
               "Override a key of every run's scenario, as often as needed");
-  runs.add_option("--profile", options.profile,
-                  "The profile to write anew, where runs have several (theirs)")
-      ->type_name("PROFILE");
+  runs.AddOption("--profile", options.profile,
+                 "The profile to write anew, where runs have several (theirs)")
+      .Type("PROFILE");
   AddOutput(runs, "--output", options.output, "Write the profile to FILE (none is written)");
-  runs.add_flag("--json", options.json, "Print one JSON document");
-  runs.footer(std::string(kCalibrateRunsFooter) + kExitStatus);
+  runs.AddFlag("--json", options.json, "Print one JSON document");
 }
 
-void AddCalibrateImport(CLI::App& calibrate, CalibrateImportOptions& options) {
-  CLI::App& import = *calibrate.add_subcommand("import", kCalibrateImportAbout)->group("Commands");
-  import.add_option("LOG", options.logs, "What nccl-tests printed, or wrote with -J")->required();
+void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
+  Command import = calibrate.Add("import", kCalibrateImportAbout, kCalibrateImportFooter);
+  import.AddOption("LOG", options.logs, "What nccl-tests printed, or wrote with -J").Required();
   import
-      .add_option("--op", options.op,
-                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
-      ->type_name("NAME");
+      .AddOption("--op", options.op,
+                 fmt::format("Which collective (as the logs tell): {}", CollectiveNames()))
+      .Type("NAME");
   constexpr int kMost = 1'000'000;
   AddCount(import, "--ranks", options.ranks, 2, kMost,
            "How many ranks took part, where a log does not tell");
   AddCount(import, "--ranks-per-node", options.ranks_per_node, 1, kMost,
            "How many on a node (as the hosts in the logs have it)");
-  import.add_flag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
-  import.add_option("--name", options.name, "Name of the profile (that of the first log)")
-      ->type_name("TEXT");
+  import.AddFlag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import.AddOption("--name", options.name, "Name of the profile (that of the first log)")
+      .Type("TEXT");
   AddOutput(import, options.output);
-  import.footer(std::string(kCalibrateImportFooter) + kExitStatus);
 }
 
 }  // namespace
 
-void AddExecute(CLI::App& app, ExecuteOptions& options) {
-  CLI::App& execute = *app.add_subcommand("execute", kExecuteAbout)->group("Commands");
+void AddExecute(Command app, ExecuteOptions& options) {
+  Command execute = app.Add("execute", kExecuteAbout, kExecuteFooter);
   AddHardware(execute, options.hardware);
-  execute.add_flag("--check", options.hardware.check,
-                   "Compare the parameters with plain data parallelism, computed apart");
-  execute.add_flag("--json", options.json, "Print one JSON document");
+  execute.AddFlag("--check", options.hardware.check,
+                  "Compare the parameters with plain data parallelism, computed apart");
+  execute.AddFlag("--json", options.json, "Print one JSON document");
   AddOutput(execute, "--trace", options.trace,
             "Also write every rank's timeline as Chrome trace JSON");
   AddTraceFolder(execute, options.trace_dir);
-  execute.footer(std::string(kExecuteFooter) + kExitStatus);
 }
 
-void AddValidate(CLI::App& app, ValidateOptions& options) {
-  CLI::App& validate = *app.add_subcommand("validate", kValidateAbout)->group("Commands");
+void AddValidate(Command app, ValidateOptions& options) {
+  Command validate = app.Add("validate", kValidateAbout, kValidateFooter);
   AddHardware(validate, options.hardware);
   validate
-      .add_option("--within", options.within,
-                  "How far the step time may be off for exit status 0 (10%)")
-      ->type_name("PERCENT");
-  validate.add_flag("--json", options.json, "Print one JSON document");
+      .AddOption("--within", options.within,
+                 "How far the step time may be off for exit status 0 (10%)")
+      .Type("PERCENT");
+  validate.AddFlag("--json", options.json, "Print one JSON document");
   AddOutput(validate, "--trace", options.trace,
             "Also write forecast and measured timelines as one Chrome trace JSON");
   AddReport(validate, options.report);
-  validate.footer(std::string(kValidateFooter) + kExitStatus);
 }
 
-void AddValidateCollectives(CLI::App& app, ValidateCollectivesOptions& options) {
+void AddValidateCollectives(Command app, ValidateCollectivesOptions& options) {
   // A group without a name keeps the one word out of the overview.
-  CLI::App& collectives =
-      *app.add_subcommand(kValidateCollectives, kValidateCollectivesAbout)->group("");
-  CLI::Option* collectives_json =
-      collectives.add_flag("--json", options.json, "Print one JSON document, every point in it");
-  collectives.add_flag("--csv", options.csv, "Print every point as CSV")
-      ->excludes(collectives_json);
+  Command collectives =
+      app.AddUnlisted(kValidateCollectives, kValidateCollectivesAbout, kValidateCollectivesFooter);
+  Option collectives_json =
+      collectives.AddFlag("--json", options.json, "Print one JSON document, every point in it");
+  collectives.AddFlag("--csv", options.csv, "Print every point as CSV").Excludes(collectives_json);
   AddUpdate(collectives, options.update);
-  collectives.footer(std::string(kValidateCollectivesFooter) + kExitStatus);
 }
 
-void AddValidatePublished(CLI::App& app, ValidatePublishedOptions& options) {
-  CLI::App& command = *app.add_subcommand(kValidatePublished, kValidatePublishedAbout)->group("");
-  CLI::Option* source =
-      command.add_option("--source", options.source, "One source alone (all)")->type_name("NAME");
-  CLI::Option* json =
-      command.add_flag("--json", options.json, "Print one JSON document, every case in it");
-  command.add_flag("--csv", options.csv, "Print every case as CSV")->excludes(json);
+void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
+  Command command =
+      app.AddUnlisted(kValidatePublished, kValidatePublishedAbout, kValidatePublishedFooter);
+  Option source =
+      command.AddOption("--source", options.source, "One source alone (all)").Type("NAME");
+  Option json =
+      command.AddFlag("--json", options.json, "Print one JSON document, every case in it");
+  command.AddFlag("--csv", options.csv, "Print every case as CSV").Excludes(json);
   AddOutput(command, "--report,--html", options.html,
             "Also write a page with charts, which needs no other file");
-  AddUpdate(command, options.update)->excludes(source);
-  command.footer(std::string(kValidatePublishedFooter) + kExitStatus);
+  AddUpdate(command, options.update).Excludes(source);
 }
 
-void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptions& import_options,
+void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
                   CalibrateRunsOptions& runs_options) {
-  CLI::App& command = *app.add_subcommand("calibrate", kCalibrateAbout)->group("Commands");
+  Command command = app.Add("calibrate", kCalibrateAbout, kCalibrateFooter);
   constexpr int kMostRanks = 4096;
   // Required, but not by `import` and `runs`: RunCommandLine sees to it.
-  command.add_option("--backend", options.backend, "What to measure: host or cuda")
-      ->type_name("NAME");
-  command.add_flag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
-  command.add_option("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
-      ->type_name("TIME");
+  command.AddOption("--backend", options.backend, "What to measure: host or cuda").Type("NAME");
+  command.AddFlag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
+  command.AddOption("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
+      .Type("TIME");
   const auto list = [&](const char* name, auto& values, const char* help, const char* type) {
-    return command.add_option(name, values, help)
-        ->type_name(type)
-        ->delimiter(',')
-        ->allow_extra_args(false);
+    return command.AddOption(name, values, help).Type(type).Commas();
   };
   list("--only", options.only, "Measure these parts alone (all)", "PART,...");
   list("--types", options.types, "Data types of matrix products and attention (fp32,bf16)",
@@ -298,22 +287,20 @@ void AddCalibrate(CLI::App& app, CalibrateOptions& options, CalibrateImportOptio
        "KIND,...");
   list("--groups", options.groups,
        "Collectives on groups of so many ranks alone (all ranks, and their divisors)", "N,...")
-      ->check(CLI::Range(2, kMostRanks));
-  command.add_option("--from", options.from, "Smallest size of collectives (1 KiB)")
-      ->type_name("BYTES");
-  command.add_option("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
-      ->type_name("BYTES");
+      .Between(2, kMostRanks);
+  command.AddOption("--from", options.from, "Smallest size of collectives (1 KiB)").Type("BYTES");
+  command.AddOption("--to", options.to, "Largest size of collectives (256 MiB; quick: 64 MiB)")
+      .Type("BYTES");
   AddCount(command, "--ranks", options.ranks, 1, kMostRanks,
            "Ranks, as threads, where no launcher started any (one for each core or GPU)");
   AddOutput(command, "--output", options.output, "The profile (HOST.yaml)");
   AddOutput(command, "--resume", options.resume,
             "Keep what was measured in FILE, and go on from it");
   command
-      .add_option("--timeout", options.timeout,
-                  "End the run when no operation finishes for this long (120 s)")
-      ->type_name("TIME");
-  command.add_flag("--json", options.json, "Print one JSON document");
-  command.footer(std::string(kCalibrateFooter) + kExitStatus);
+      .AddOption("--timeout", options.timeout,
+                 "End the run when no operation finishes for this long (120 s)")
+      .Type("TIME");
+  command.AddFlag("--json", options.json, "Print one JSON document");
   AddCalibrateImport(command, import_options);
   AddCalibrateRuns(command, runs_options);
 }

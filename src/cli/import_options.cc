@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "src/cli/option_parts.h"
 
 namespace stepcast::cli {
@@ -61,61 +60,49 @@ constexpr const char* kTopologyImportFooter =
     "  stepcast topology import matrix.txt --gpu h100-sxm --nic-speed 400Gbps > my-node.yaml\n"
     "\n";
 
-void AddTopologyImport(CLI::App& topology, TopologyImportOptions& options) {
-  CLI::App& import = *topology.add_subcommand("import", kTopologyImportAbout)->group("Commands");
-  import.add_option("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
-      ->required();
+void AddTopologyImport(Command topology, TopologyImportOptions& options) {
+  Command import = topology.Add("import", kTopologyImportAbout, kTopologyImportFooter);
+  import.AddOption("FILE", options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+      .Required();
+  import.AddOption("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
+      .Type("NAME");
   import
-      .add_option("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)")
-      ->type_name("NAME");
-  import
-      .add_option("--nic-speed", options.nic_speed,
-                  "Of each NIC's port, where FILE does not tell, such as 400Gbps")
-      ->type_name("RATE");
-  import.add_option("--name", options.name, "Name of the topology (that of FILE)")
-      ->type_name("TEXT");
+      .AddOption("--nic-speed", options.nic_speed,
+                 "Of each NIC's port, where FILE does not tell, such as 400Gbps")
+      .Type("RATE");
+  import.AddOption("--name", options.name, "Name of the topology (that of FILE)").Type("TEXT");
   AddOutput(import, options.output);
-  import.footer(std::string(kTopologyImportFooter) + kExitStatus);
 }
 
 }  // namespace
 
-void AddModel(CLI::App& app, ModelImportOptions& options) {
-  CLI::App& model = *app.add_subcommand("model", kModelAbout)->group("Commands");
-  model.require_subcommand(1);
-  model.footer(std::string(kModelImportFooter) + kExitStatus);
-  CLI::App& import = *model.add_subcommand("import", kModelImportAbout)->group("Commands");
-  import.add_option("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
-      ->type_name("TRACE")
-      ->required();
-  import.add_option("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  import.add_option("--name", options.name, "Name of the model (that of FILE)")->type_name("TEXT");
+void AddModel(Command app, ModelImportOptions& options) {
+  Command model = app.AddGroup("model", kModelAbout, kModelImportFooter);
+  Command import = model.Add("import", kModelImportAbout, kModelImportFooter);
+  import.AddOption("--kineto", options.kineto, "The trace: Chrome trace JSON, or that as .gz")
+      .Type("TRACE")
+      .Required();
+  import.AddOption("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
+      .Type("N")
+      .NotNegative();
+  import.AddOption("--name", options.name, "Name of the model (that of FILE)").Type("TEXT");
   AddOutput(import, options.output);
-  import.footer(std::string(kModelImportFooter) + kExitStatus);
 }
 
-void AddTopology(CLI::App& app, TopologyShowOptions& options,
-                 TopologyImportOptions& import_options) {
-  CLI::App& topology = *app.add_subcommand("topology", kTopologyAbout)->group("Commands");
-  topology.require_subcommand(1);
-  topology.footer(std::string(kTopologyShowFooter) + kExitStatus);
-  CLI::App& show = *topology.add_subcommand("show", kTopologyShowAbout)->group("Commands");
-  show.add_option("FILE", options.file, "Topology file (YAML; docs/formats.md)")->required();
-  show.add_option("--nodes", options.nodes, "How many nodes to draw")->type_name("N");
-  CLI::Option* dot = show.add_flag("--dot", options.dot, "Print Graphviz instead of text");
-  show.add_flag("--json", options.json, "Print one JSON document instead of text")->excludes(dot);
-  CLI::Option* links = show.add_flag("--links", options.links,
-                                     "Print what a collective over all ranks puts on each link")
-                           ->excludes(dot);
-  show.add_option("--op", options.op, "That collective (all_reduce)")
-      ->type_name("NAME")
-      ->needs(links);
-  show.add_option("--size", options.size, "Its size, as nccl-tests counts it (1 GiB)")
-      ->type_name("BYTES")
-      ->needs(links);
-  show.footer(std::string(kTopologyShowFooter) + kExitStatus);
+void AddTopology(Command app, TopologyShowOptions& options, TopologyImportOptions& import_options) {
+  Command topology = app.AddGroup("topology", kTopologyAbout, kTopologyShowFooter);
+  Command show = topology.Add("show", kTopologyShowAbout, kTopologyShowFooter);
+  show.AddOption("FILE", options.file, "Topology file (YAML; docs/formats.md)").Required();
+  show.AddOption("--nodes", options.nodes, "How many nodes to draw").Type("N");
+  Option dot = show.AddFlag("--dot", options.dot, "Print Graphviz instead of text");
+  show.AddFlag("--json", options.json, "Print one JSON document instead of text").Excludes(dot);
+  Option links = show.AddFlag("--links", options.links,
+                              "Print what a collective over all ranks puts on each link")
+                     .Excludes(dot);
+  show.AddOption("--op", options.op, "That collective (all_reduce)").Type("NAME").Needs(links);
+  show.AddOption("--size", options.size, "Its size, as nccl-tests counts it (1 GiB)")
+      .Type("BYTES")
+      .Needs(links);
   AddTopologyImport(topology, import_options);
 }
 

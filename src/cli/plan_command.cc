@@ -20,6 +20,7 @@
 #include "src/cli/stopwatch.h"
 #include "src/cli/varied.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/memory_summary.h"
 #include "src/planner/answers.h"
 #include "src/planner/evaluations.h"
 #include "src/planner/per_thread.h"
@@ -95,12 +96,13 @@ void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
     return;
   }
   const auto size = ParseBytes(text);
-  if (size && *size > Bytes(0)) {
-    goal.headroom = *size;
+  if (text == "0" || (size && *size >= Bytes(0))) {
+    goal.headroom = size ? *size : Bytes(0);
   } else {
-    faults.push_back(Fault(
-        "--headroom", text,
-        size ? fmt::format("must be more than 0: {}", Quoted(text)) : size.error().message, kHint));
+    faults.push_back(
+        Fault("--headroom", text,
+              size ? fmt::format("must not be negative: {}", Quoted(text)) : size.error().message,
+              kHint));
   }
 }
 
@@ -238,6 +240,15 @@ class PlanSearch {
           "give less than that, or a part of it: '5%'"));
     }
     if (!faults.empty()) return WrongInput(faults);
+    // By default as much stays free as the forecast may be off.
+    if (options_.headroom.empty()) {
+      std::vector<plan::Framework> frameworks = space_options.frameworks;
+      if (frameworks.empty()) frameworks.push_back(base_->plan.data_parallel.framework);
+      for (const plan::Framework framework : frameworks) {
+        goal_.headroom_part =
+            std::max(goal_.headroom_part, forecast::MemoryErrorOf(*base_, framework));
+      }
+    }
     auto space = PlanSpace::Around(*base_, space_options);
     if (!space) return WrongInput(space.error());
     space_ = std::move(*space);

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "src/cli/option_parts.h"
 
 namespace stepcast::cli {
@@ -97,8 +96,8 @@ constexpr const char* kPlanFooter =
 
 }  // namespace
 
-void AddSweep(CLI::App& app, SweepOptions& options) {
-  CLI::App& sweep = *app.add_subcommand("sweep", kSweepAbout)->group("Commands");
+void AddSweep(Command app, SweepOptions& options) {
+  Command sweep = app.Add("sweep", kSweepAbout, kSweepFooter);
   AddScenario(sweep, options.scenario, options.set);
   AddRepeated(sweep, "--vary", options.vary, "KEY=VALUES",
               "A key and its values, as often as needed; at most 10^6 combinations");
@@ -106,45 +105,43 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
             "Keep results in FILE as they come; the same command goes on from there");
   AddCount(sweep, "--threads", options.threads, 1, kMostThreads,
            "How many threads forecast (one for each core)");
-  CLI::Option* json = AddJsonAndCsv(sweep, options.json, options.csv);
-  sweep.add_flag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
-      ->excludes(json)
-      ->excludes(sweep.get_option("--csv"));
+  Option json = AddJsonAndCsv(sweep, options.json, options.csv);
+  sweep.AddFlag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
+      .Excludes(json)
+      .Excludes(sweep.At("--csv"));
   AddReport(sweep, options.report);
-  sweep.footer(std::string(kSweepFooter) + kExitStatus);
 }
 
-void AddPlan(CLI::App& app, PlanOptions& plan) {
-  CLI::App& command = *app.add_subcommand("plan", kPlanAbout)->group("Commands");
+void AddPlan(Command app, PlanOptions& plan) {
+  Command command = app.Add("plan", kPlanAbout, kPlanFooter);
   AddScenario(command, plan.scenario, plan.set);
-  command.add_option("--target", plan.target, "What the best plan has (step_time)")
-      ->type_name("NAME");
+  command.AddOption("--target", plan.target, "What the best plan has (step_time)").Type("NAME");
   command
-      .add_option("--framework", plan.framework,
-                  "Frameworks to choose from (the scenario's), or all")
-      ->type_name("NAME,...");
+      .AddOption("--framework", plan.framework,
+                 "Frameworks to choose from (the scenario's), or all")
+      .Type("NAME,...");
   AddRepeated(command, "--vary", plan.vary, "KEY=VALUES",
               "The values of a setting to choose from, as often as needed");
   AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
-  command.add_flag("--fewer-nodes", plan.fewer_nodes,
-                   "Try powers of two of nodes, up to the cluster's (target gpus always does)");
+  command.AddFlag("--fewer-nodes", plan.fewer_nodes,
+                  "Try powers of two of nodes, up to the cluster's (target gpus always does)");
   command
-      .add_option("--deadline", plan.deadline,
-                  "How long the training may take, up to 100 d: '30 d', '12 h'")
-      ->type_name("TIME");
-  command.add_option("--tokens", plan.tokens, "How many tokens the training sees: 300e9")
-      ->type_name("N");
-  command.add_option("--price", plan.price, "What a GPU costs in an hour, in any currency")
-      ->type_name("MONEY");
+      .AddOption("--deadline", plan.deadline,
+                 "How long the training may take, up to 100 d: '30 d', '12 h'")
+      .Type("TIME");
+  command.AddOption("--tokens", plan.tokens, "How many tokens the training sees: 300e9").Type("N");
+  command.AddOption("--price", plan.price, "What a GPU costs in an hour, in any currency")
+      .Type("MONEY");
   command
-      .add_option("--headroom", plan.headroom,
-                  "Memory that must stay free on each device, beside what the plan needs (none): "
-                  "'4 GiB', '5%'")
-      ->type_name("SIZE|PERCENT");
+      .AddOption(
+          "--headroom", plan.headroom,
+          "Memory that must stay free on each device, beside what the plan needs (the error of "
+          "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0")
+      .Type("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
-  command.add_flag("--no-front", plan.no_front,
-                   "Leave out the Pareto front, which takes most of the time");
+  command.AddFlag("--no-front", plan.no_front,
+                  "Leave out the Pareto front, which takes most of the time");
   AddCount(command, "--why", plan.why, 1, kMostRows,
            "Name so many of the nearest losers, and why they lost");
   AddOutput(command, "--store", plan.store,
@@ -154,7 +151,6 @@ void AddPlan(CLI::App& app, PlanOptions& plan) {
   AddJsonAndCsv(command, plan.json, plan.csv);
   AddReport(command, plan.report);
   AddEmit(command, plan.emit);
-  command.footer(std::string(kPlanFooter) + kExitStatus);
 }
 
 }  // namespace stepcast::cli

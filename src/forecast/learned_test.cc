@@ -81,7 +81,7 @@ TEST(Learned, TheForecasterSaysTheSame) {
   for (const double ratio : {0.9, 1.0, 1.2}) {
     const scenario::Scenario scenario = WithRun(Load(), ratio);
     const Forecast one = Simulate(scenario)->forecast;
-    const Forecast other = *forecaster.Evaluate(scenario, Forecaster::Wanted::kFigures);
+    const Forecast other = *forecaster.Evaluate(scenario);
     EXPECT_EQ(one.step_time, other.step_time);
     EXPECT_EQ(one.tokens_per_second_per_gpu, other.tokens_per_second_per_gpu);
   }

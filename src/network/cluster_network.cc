@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "boost/graph/adjacency_list.hpp"
 #include "fmt/format.h"
 #include "src/topology/device.h"
 #include "src/topology/graph.h"
@@ -67,8 +66,7 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
   std::vector<int> leaves;
   std::vector<int> spines;
   std::vector<int> gpus;
-  for (const topology::Vertex vertex : boost::make_iterator_range(boost::vertices(graph))) {
-    const topology::Device& device = graph[vertex];
+  for (const topology::Device& device : graph.devices) {
     const int id =
         description.AddDevice(topology::Name(device), device.kind != DeviceKind::kGpu, device.node);
     if (device.kind == DeviceKind::kGpu) gpus.push_back(id);
@@ -78,13 +76,14 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
     if (device.kind == DeviceKind::kLeafSwitch) leaves.push_back(id);
     if (device.kind == DeviceKind::kSpineSwitch) spines.push_back(id);
   }
-  for (const topology::Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-    const topology::Link& link = graph[edge];
-    description.AddLink({.from = static_cast<int>(boost::source(edge, graph)),
-                         .to = static_cast<int>(boost::target(edge, graph)),
-                         .latency = link.latency,
-                         .bandwidth = link.bandwidth,
-                         .nvlink = link.kind == topology::LinkKind::kNvLink});
+  for (const std::vector<topology::Link>& leaving : graph.links) {
+    for (const topology::Link& link : leaving) {
+      description.AddLink({.from = static_cast<int>(link.from),
+                           .to = static_cast<int>(link.to),
+                           .latency = link.latency,
+                           .bandwidth = link.bandwidth,
+                           .nvlink = link.kind == topology::LinkKind::kNvLink});
+    }
   }
   for (const int gpu : gpus) description.AddPlace({gpu});
 

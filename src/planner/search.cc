@@ -229,7 +229,9 @@ class Searcher {
       End(plan, Fate::kSimulated);
       Outcome& outcome = stage->outcomes[i];
       if (Feasible(plan, outcome)) {
-        ranked_.insert(ScoreOf(plan, outcome.step_time, outcome.memory));
+        Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
+        score.flushes = outcome.flushes > 0;
+        ranked_.insert(score);
         const PlanFacts& facts = result_.facts[At(plan)];
         AddToFront(
             {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "fmt/format.h"
 
@@ -59,12 +60,11 @@ Json Layered(Json layers, Json encoding, double emphasis, int height) {
                 {"value", std::move(otherwise)}};
   };
   Json& rows = layers.back();
-  rows["encoding"]["stroke"] =
-      in_focus("var(--mark)", rows["mark"].value("stroke", std::string("transparent")));
+  rows["encoding"]["stroke"] = in_focus("var(--mark)", rows["mark"].value("stroke", "transparent"));
   rows["encoding"]["strokeWidth"] = in_focus(emphasis, rows["mark"].value("strokeWidth", 0.0));
-  if (rows["mark"]["type"] == "point") {
+  if (rows["mark"]["type"] == Json("point")) {
     constexpr int kUsual = 60, kLarger = 3;
-    const int size = rows["mark"].value("size", kUsual);
+    const std::int64_t size = rows["mark"].value("size", kUsual).Integer();
     rows["encoding"]["size"] = in_focus(kLarger * size, size);
   }
   return Json{{"data", {{"name", "rows"}}},

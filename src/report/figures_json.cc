@@ -22,6 +22,9 @@ Json TimeJson(const forecast::TimeBreakdown& time) {
       {"exposed_communication", JsonSeconds(time.exposed_communication)},
       {"idle", JsonSeconds(time.idle)},
   };
+  if (time.allocator_flushes != Time()) {
+    object["allocator_flushes"] = JsonSeconds(time.allocator_flushes);
+  }
   if (time.learned != Time()) object["learned"] = JsonSeconds(time.learned);
   return object;
 }
@@ -51,6 +54,22 @@ Json CommunicationJson(const forecast::Forecast& forecast) {
   };
 }
 
+namespace {
+
+const char* VerdictKey(forecast::MemoryVerdict verdict) {
+  switch (verdict) {
+    case forecast::MemoryVerdict::kFits:
+      return "fits";
+    case forecast::MemoryVerdict::kFitsWithinError:
+      return "fits_within_error";
+    case forecast::MemoryVerdict::kDoesNotFit:
+      return "does_not_fit";
+  }
+  return "";
+}
+
+}  // namespace
+
 Json MemoryJson(const forecast::MemoryForecast& memory) {
   Json object{
       {"rank", memory.rank},
@@ -59,11 +78,14 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
       {"outside_bytes", memory.outside.count()},
       {"capacity_bytes", memory.capacity.count()},
       {"fits", memory.fits},
+      {"verdict", VerdictKey(memory.verdict())},
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
   const std::optional<forecast::BytesRange>& range = memory.peak_range;
   object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
+  object["error_bytes"] = memory.error.count();
+  object["allocator_flushes"] = memory.allocator_flushes;
   if (memory.offloads()) {
     object["host_bytes"] = memory.host.count();
     object["host_capacity_bytes"] = memory.host_capacity.count();

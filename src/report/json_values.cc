@@ -43,12 +43,8 @@ Json ToJson(const scenario::Resolved& resolved) {
   return nullptr;
 }
 
-std::string Text(const Json& document) {
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Text(const Json& document) { return document.Indented() + "\n"; }
 
-std::string Line(const Json& document) {
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Line(const Json& document) { return document.dump() + "\n"; }
 
 }  // namespace stepcast::report

@@ -1,14 +1,14 @@
 #pragma once
 
-#include "nlohmann/json.hpp"
+#include <string>
+
 #include "src/base/time.h"
 #include "src/forecast/values.h"
+#include "src/report/json.h"
 #include "src/scenario/resolved.h"
 
 // Values as the JSON documents hold them. For the .cc files of this room only.
 namespace stepcast::report {
-
-using Json = nlohmann::ordered_json;
 
 // Seconds, correctly rounded: 12.5 ms is 0.0125 and not 0.012500000000000001.
 double JsonSeconds(Time time);

@@ -37,7 +37,7 @@ std::string Escaped(std::string_view text) {
 // JSON inside a script element, which no text of it may end.
 std::string ScriptJson(const Json& json) {
   std::string out;
-  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+  for (const char c : json.dump()) {
     if (c == '<') {
       out += "\\u003c";
     } else {

@@ -162,8 +162,9 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} fits only because the allocator gives cached memory back ({} {} in the steps "
-          "that were simulated); the time that takes is not counted\n",
+          "plan {} fits within the error of the forecast only: the allocator gives cached memory "
+          "back "
+          "({} {} in the steps that were simulated)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.as_good == 0) continue;
@@ -650,7 +651,7 @@ std::string PlanJson(const PlanReport& report) {
       reasons.push_back({{"reason", message}, {"count", count}});
     }
     illegal[code] = {
-        {"count", reason.count}, {"example", reasons.front().at("reason")}, {"reasons", reasons}};
+        {"count", reason.count}, {"example", reasons[0]["reason"]}, {"reasons", reasons}};
   }
   Json became = Json::array();
   for (const auto& [what, count] : WhatBecame(report)) {

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "boost/graph/adjacency_list.hpp"
 #include "src/report/json_values.h"
 #include "src/topology/graph.h"
 
@@ -18,19 +17,20 @@ void AddGraph(Json& document, const topology::Cluster& cluster) {
   const topology::Graph graph =
       topology::BuildClusterGraph(*cluster.node_type(), fabric, cluster.nodes());
   Json devices = Json::array();
-  for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
-    devices.push_back(Json{{"name", topology::Name(graph[vertex])},
-                           {"kind", topology::Name(graph[vertex].kind)}});
+  for (const topology::Device& device : graph.devices) {
+    devices.push_back(
+        Json{{"name", topology::Name(device)}, {"kind", topology::Name(device.kind)}});
   }
   Json links = Json::array();
-  for (const auto edge : boost::make_iterator_range(boost::edges(graph))) {
-    const topology::Link& link = graph[edge];
-    links.push_back(Json{{"from", topology::Name(graph[boost::source(edge, graph)])},
-                         {"to", topology::Name(graph[boost::target(edge, graph)])},
-                         {"kind", topology::Name(link.kind)},
-                         {"count", link.count},
-                         {"latency_s", JsonSeconds(link.latency)},
-                         {"bandwidth_bytes_per_s", link.bandwidth.bytes_per_second()}});
+  for (const std::vector<topology::Link>& leaving : graph.links) {
+    for (const topology::Link& link : leaving) {
+      links.push_back(Json{{"from", topology::Name(graph.devices[link.from])},
+                           {"to", topology::Name(graph.devices[link.to])},
+                           {"kind", topology::Name(link.kind)},
+                           {"count", link.count},
+                           {"latency_s", JsonSeconds(link.latency)},
+                           {"bandwidth_bytes_per_s", link.bandwidth.bytes_per_second()}});
+    }
   }
   document["devices"] = std::move(devices);
   document["links"] = std::move(links);

@@ -11,13 +11,13 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nlohmann/json.hpp"
 #include "src/base/check.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/categories.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {
@@ -32,9 +32,7 @@ constexpr int kStepsTrack = 0;
 constexpr int kHostTrack = 1;
 constexpr int kFirstStreamTrack = 2;
 
-std::string Quote(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string Quote(std::string_view text) { return Json(text).dump(); }
 
 std::string Microseconds(Time time) {
   constexpr std::int64_t kPicoseconds = 1'000'000;
@@ -167,6 +165,19 @@ const char* CopyName(program::CopyDirection direction) {
       return "Memcpy DtoH";
   }
   return "";
+}
+
+// Counters are written of these: of the steps that are, and up to the peak.
+struct CountedSteps {
+  std::uint32_t first = 0, last = 0;
+};
+
+CountedSteps CountedStepsOf(const TraceProcess& process) {
+  const auto steps = static_cast<std::uint32_t>(process.timeline->step_ends.size());
+  const std::uint32_t last = process.last_step.value_or(steps == 0 ? 0 : steps - 1);
+  const std::uint32_t peak =
+      memory::StepOfPeak(*process.program, process.memory, process.first_step, last);
+  return {.first = std::min(process.first_step, peak), .last = std::max(last, peak)};
 }
 
 // The text of all processes together.
@@ -446,18 +457,23 @@ class Writer {
 
   // The counters start with the buffers of the prologue and of steps that are not written.
   void Memory() {
-    forecast::BytesByCategory alive{};
-    for (const Instruction& instruction : program_.prologue) Account(instruction, alive);
-    auto next = timeline_.memory.begin();
-    for (; next != timeline_.memory.end() && next->step < first_step_; ++next) {
-      Account(At(next->instruction), alive);
+    const std::vector<memory::Change>& changes = process_.memory.changes;
+    if (changes.empty()) return;
+    const CountedSteps counted = CountedStepsOf(process_);
+    const std::uint32_t from = counted.first;
+    memory::Balance balance;
+    memory::BytesByCategory fullest{};
+    auto next = changes.begin();
+    for (; next != changes.end() && (next->step < from || next->instruction == kNone); ++next) {
+      balance.Apply(program_, *next);
+      if (next->step < from || balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     // The host may run ahead of the device: it allocates for a step before the last one ends.
-    Time time = Origin();
-    if (next != timeline_.memory.end()) time = std::min(time, next->time);
-    forecast::BytesByCategory shown{};
+    Time time = from == 0 ? Time() : timeline_.step_ends[from - 1];
+    if (next != changes.end()) time = std::min(time, next->time);
+    memory::BytesByCategory shown{};
     bool first = true;
-    const auto show = [&](const forecast::BytesByCategory& bytes) {
+    const auto show = [&](const memory::BytesByCategory& bytes) {
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (!first && bytes[i] == shown[i]) continue;
         Append(
@@ -470,32 +486,20 @@ class Writer {
       first = false;
     };
     // Of what happens at one instant only the fullest moment and the last one are shown.
-    forecast::BytesByCategory fullest = alive;
     const auto show_instant = [&] {
-      if (Total(fullest) > Total(alive)) show(fullest);
-      show(alive);
+      if (Total(fullest) > balance.total()) show(fullest);
+      show(balance.by_category());
     };
-    for (; next != timeline_.memory.end() && next->step < steps_; ++next) {
+    for (; next != changes.end() && next->step <= counted.last; ++next) {
       if (next->time != time) {
         show_instant();
         time = next->time;
-        fullest = alive;
+        fullest = balance.by_category();
       }
-      Account(At(next->instruction), alive);
-      if (Total(alive) > Total(fullest)) fullest = alive;
+      balance.Apply(program_, *next);
+      if (balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     show_instant();
-  }
-
-  void Account(const Instruction& instruction, forecast::BytesByCategory& alive) const {
-    if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
-    const program::Buffer& buffer = program_.buffers[instruction.operand];
-    Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
-    if (instruction.opcode == Opcode::kAllocate) {
-      bytes += buffer.size;
-    } else {
-      bytes -= buffer.size;
-    }
   }
 
   // An event marks the last operation issued on its stream; who waits for the event waits for that.
@@ -587,8 +591,10 @@ Time Earliest(const TraceProcess& process) {
     see(record.step, std::min(record.issued, record.start));
   }
   for (const program::WaitRecord& record : process.timeline->waits) see(record.step, record.start);
-  for (const program::MemoryRecord& record : process.timeline->memory) {
-    see(record.step, record.time);
+  const CountedSteps counted = CountedStepsOf(process);
+  for (const memory::Change& change : process.memory.changes) {
+    if (change.step < counted.first || change.step > counted.last) continue;
+    earliest = std::min(earliest, change.time + process.shift);
   }
   return earliest;
 }
@@ -621,6 +627,7 @@ TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name,
           .name = std::move(name),
           .program = &run.program,
           .timeline = &run.timeline,
+          .memory = run.memory,
           .prices = &run.prices,
           .first_step = run.first_step > before ? run.first_step - before : 0,
           .last_step = run.first_step,

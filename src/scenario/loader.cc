@@ -12,7 +12,10 @@
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
+#include "src/parallel/axis.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
+#include "src/plan/rank_grid.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
@@ -542,9 +545,8 @@ class Loader::Reading {
   // nodes taken without one.
   void WarnOfOtherTables() {
     if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
-    const auto data = static_cast<int>(scenario_.plan.parallelism.data);
-    const auto shard = static_cast<int>(scenario_.plan.data_parallel.shard_group_size);
-    if (data == 1) return;
+    const parallel::RankGrid grid = plan::GridOf(scenario_.plan);
+    if (grid.Degree(parallel::kData) == 1) return;
     const auto shape = [](int ranks, int nodes) {
       return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
     };
@@ -552,10 +554,10 @@ class Loader::Reading {
     // it: the groups of rank 0 stand for all.
     std::vector<std::string> planned;
     std::vector<int> sizes;
-    for (const auto& [count, stride] :
-         {std::pair(data, 1), std::pair(shard, 1), std::pair(data / shard, shard)}) {
-      std::vector<int> ranks;
-      for (int i = 0; i < count; ++i) ranks.push_back(i * stride);
+    for (const parallel::AxisSet axes :
+         {parallel::kData, parallel::kShard, parallel::AxisSet(parallel::Axis::kReplica)}) {
+      const std::vector<int> ranks = grid.Group(0, axes);
+      const auto count = static_cast<int>(ranks.size());
       if (count == 1) continue;
       planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
       if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);

@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "boost/graph/adjacency_list.hpp"
 #include "boost/graph/dijkstra_shortest_paths.hpp"
-#include "boost/graph/filtered_graph.hpp"
-#include "boost/property_map/function_property_map.hpp"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/topology/faults.h"
@@ -233,9 +232,8 @@ std::vector<int> RandomGroup(int devices) {
 Bandwidth LinksOf(const NodeType& node, int gpu) {
   const Graph graph = BuildNodeGraph(node);
   std::int64_t total = 0;
-  for (const Edge& edge :
-       boost::make_iterator_range(boost::out_edges(VertexOf(node, DeviceKind::kGpu, gpu), graph))) {
-    total += graph[edge].bandwidth.bytes_per_second();
+  for (const Link& link : graph.links[VertexOf(node, DeviceKind::kGpu, gpu)]) {
+    total += link.bandwidth.bytes_per_second();
   }
   return Bandwidth::BytesPerSecond(total);
 }
@@ -310,7 +308,7 @@ RC_GTEST_PROP(PathOfLaws, NodesAreInterchangeable, ()) {
 }
 
 // PathOf works on one node and on arithmetic about the fabric. On the graph of the whole cluster,
-// Dijkstra's algorithm finds the same distance between two GPUs that are alone in their nodes.
+// Boost's Dijkstra finds the same distance between two GPUs that are alone in their nodes.
 RC_GTEST_PROP(PathOfLaws, AgreesWithTheGraphOfTheWholeCluster, ()) {
   const NodeType node = RandomNode();
   const Fabric fabric = RandomFabric(node.Count(DeviceKind::kNic));
@@ -328,18 +326,24 @@ RC_GTEST_PROP(PathOfLaws, AgreesWithTheGraphOfTheWholeCluster, ()) {
       static_cast<Vertex>(std::accumulate(node.devices.begin(), node.devices.end(), 0));
   const Vertex source = static_cast<Vertex>(a) * stride + static_cast<Vertex>(gpu);
   const Vertex target = static_cast<Vertex>(b) * stride + static_cast<Vertex>(gpu);
-  std::vector<std::int64_t> distance(boost::num_vertices(graph));
-  const auto usable = [&](const Edge& edge) {
-    const Vertex from = boost::source(edge, graph);
-    return from == source || graph[from].kind != DeviceKind::kGpu;
+  struct Weight {
+    std::int64_t picoseconds = 0;
   };
-  const boost::filtered_graph<Graph, std::function<bool(const Edge&)>> filtered(graph, usable);
+  using Weighted =
+      boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Weight>;
+  Weighted weighted(graph.devices.size());
+  for (const std::vector<Link>& leaving : graph.links) {
+    for (const Link& link : leaving) {
+      if (link.from != source && graph.devices[link.from].kind == DeviceKind::kGpu) continue;
+      boost::add_edge(link.from, link.to, Weight{link.latency.picoseconds()}, weighted);
+    }
+  }
+  std::vector<std::int64_t> distance(graph.devices.size());
   boost::dijkstra_shortest_paths(
-      filtered, source,
-      boost::weight_map(boost::make_function_property_map<Edge, std::int64_t>(
-                            [&](const Edge& edge) { return graph[edge].latency.picoseconds(); }))
-          .distance_map(boost::make_iterator_property_map(distance.begin(),
-                                                          boost::get(boost::vertex_index, graph))));
+      weighted, source,
+      boost::weight_map(boost::get(&Weight::picoseconds, weighted))
+          .distance_map(boost::make_iterator_property_map(
+              distance.begin(), boost::get(boost::vertex_index, weighted))));
   RC_ASSERT(cluster.PathOf(ranks).inter_latency == Picoseconds(distance[target]));
 }
 

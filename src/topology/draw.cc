@@ -5,15 +5,11 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <ostream>
 #include <span>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "boost/graph/adjacency_list.hpp"
-#include "boost/graph/graphviz.hpp"
 #include "fmt/format.h"
 #include "src/base/bytes.h"
 #include "src/base/check.h"
@@ -62,9 +58,7 @@ std::string Counted(int count, std::string_view one, std::string_view many) {
 class DeviceTree {
  public:
   explicit DeviceTree(const NodeType& node_type)
-      : node_type_(node_type),
-        graph_(BuildNodeGraph(node_type)),
-        placed_(boost::num_vertices(graph_)) {}
+      : node_type_(node_type), graph_(BuildNodeGraph(node_type)), placed_(graph_.devices.size()) {}
 
   std::string Draw() {
     std::string text;
@@ -123,10 +117,10 @@ class DeviceTree {
     // Switches one by one, GPUs and NICs together by kind.
     std::vector<Vertex> switches;
     std::map<DeviceKind, DeviceSet> leaves;
-    for (const Edge& edge : boost::make_iterator_range(boost::out_edges(parent, graph_))) {
-      const Vertex child = boost::target(edge, graph_);
-      const Device& device = graph_[child];
-      if (placed_[child] || !Shown(graph_[parent].kind, device.kind)) continue;
+    for (const Link& link : graph_.links[parent]) {
+      const Vertex child = link.to;
+      const Device& device = graph_.devices[child];
+      if (placed_[child] || !Shown(graph_.devices[parent].kind, device.kind)) continue;
       if (device.kind == DeviceKind::kCpu) continue;  // a root
       placed_[child] = true;
       if (IsLeaf(device.kind)) {
@@ -140,8 +134,9 @@ class DeviceTree {
     shape_ += '(';
     for (Vertex child : switches) {
       --left;
-      text += fmt::format("{}+- {}{}\n", indent, Name(graph_[child].kind), graph_[child].index);
-      shape_ += Name(graph_[child].kind);
+      const Device& device = graph_.devices[child];
+      text += fmt::format("{}+- {}{}\n", indent, Name(device.kind), device.index);
+      shape_ += Name(device.kind);
       DrawChildren(child, indent + (left > 0 ? "|  " : "   "), text);
     }
     for (auto& [kind, set] : leaves) {
@@ -265,36 +260,23 @@ std::string DrawFlat(const FlatCluster& flat) {
   return text + Aligned(rows, {});
 }
 
-// What Graphviz needs: one edge for both directions.
-using Picture = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, Device, Link>;
-
-Picture PictureOf(const Graph& graph) {
-  Picture picture(boost::num_vertices(graph));
-  for (Vertex vertex : boost::make_iterator_range(boost::vertices(graph))) {
-    picture[vertex] = graph[vertex];
-  }
-  for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-    if (graph[edge].id % 2 == 0) {
-      boost::add_edge(boost::source(edge, graph), boost::target(edge, graph), graph[edge], picture);
-    }
-  }
-  return picture;
-}
-
-Picture PictureOf(const FlatCluster& flat) {
-  Picture picture;
-  const auto center = boost::add_vertex(Device{DeviceKind::kLeafSwitch, -1, 0}, picture);
+// A star.
+Graph GraphOf(const FlatCluster& flat) {
+  Graph graph;
+  graph.devices.push_back({DeviceKind::kLeafSwitch, -1, 0});
+  graph.links.emplace_back();
   for (int i = 0; i < flat.devices; ++i) {
-    const auto device = boost::add_vertex(Device{DeviceKind::kGpu, i, 0}, picture);
     Link link;
+    link.from = graph.devices.size();
     link.kind = LinkKind::kNetwork;
     if (flat.link) {
       link.latency = flat.link->latency;
       link.bandwidth = flat.link->bandwidth;
     }
-    boost::add_edge(device, center, link, picture);
+    graph.devices.push_back({DeviceKind::kGpu, i, 0});
+    graph.links.push_back({link});
   }
-  return picture;
+  return graph;
 }
 
 const char* Color(DeviceKind kind) {
@@ -347,31 +329,32 @@ std::string DrawText(const Cluster& cluster) {
 }
 
 std::string DrawDot(const Cluster& cluster) {
-  const Picture picture =
-      cluster.flat() ? PictureOf(*cluster.flat_cluster())
-                     : PictureOf(BuildClusterGraph(
-                           *cluster.node_type(),
-                           cluster.fabric() ? std::optional(*cluster.fabric()) : std::nullopt,
-                           cluster.nodes()));
-  std::ostringstream out;
-  boost::write_graphviz(
-      out, picture,
-      [&picture](std::ostream& vertex_out, Vertex vertex) {
-        const Device& device = picture[vertex];
-        vertex_out << fmt::format("[label=\"{}\", fillcolor={}]", Name(device), Color(device.kind));
-      },
-      [&picture](std::ostream& edge_out, const Picture::edge_descriptor& edge) {
-        const Link& link = picture[edge];
-        edge_out << fmt::format("[color={}, label=\"{}{}, {}\"]", Color(link.kind),
-                                link.count > 1 ? fmt::format("{} links, ", link.count) : "",
-                                FormatBandwidth(link.bandwidth), FormatTime(link.latency));
-      },
-      [](std::ostream& graph_out) {
-        graph_out << "graph [layout=sfdp, overlap=false, splines=true]\n"
-                     "node [shape=box, style=filled, fontname=\"sans-serif\"]\n"
-                     "edge [fontname=\"sans-serif\", fontsize=8]\n";
-      });
-  return out.str();
+  const Graph graph =
+      cluster.flat()
+          ? GraphOf(*cluster.flat_cluster())
+          : BuildClusterGraph(*cluster.node_type(),
+                              cluster.fabric() ? std::optional(*cluster.fabric()) : std::nullopt,
+                              cluster.nodes());
+  std::string text =
+      "graph G {\n"
+      "graph [layout=sfdp, overlap=false, splines=true]\n"
+      "node [shape=box, style=filled, fontname=\"sans-serif\"]\n"
+      "edge [fontname=\"sans-serif\", fontsize=8]\n";
+  for (Vertex vertex = 0; vertex < graph.devices.size(); ++vertex) {
+    const Device& device = graph.devices[vertex];
+    text +=
+        fmt::format("{}[label=\"{}\", fillcolor={}];\n", vertex, Name(device), Color(device.kind));
+  }
+  for (const std::vector<Link>& leaving : graph.links) {
+    for (const Link& link : leaving) {
+      if (link.id % 2 != 0) continue;  // one line for both directions
+      text +=
+          fmt::format("{}--{} [color={}, label=\"{}{}, {}\"];\n", link.from, link.to,
+                      Color(link.kind), link.count > 1 ? fmt::format("{} links, ", link.count) : "",
+                      FormatBandwidth(link.bandwidth), FormatTime(link.latency));
+    }
+  }
+  return text + "}\n";
 }
 
 }  // namespace stepcast::topology

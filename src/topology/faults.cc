@@ -4,35 +4,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "boost/graph/filtered_graph.hpp"
-#include "boost/graph/strong_components.hpp"
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/topology/graph.h"
+#include "src/topology/graph_search.h"
 
 namespace stepcast::topology {
 namespace {
-
-struct Parts {
-  std::vector<int> of;  // [vertex]
-  int count = 0;
-};
-
-// Every link runs both ways, so what is connected is strongly connected.
-template <typename AnyGraph>
-Parts PartsOf(const AnyGraph& graph) {
-  Parts parts;
-  parts.of.resize(boost::num_vertices(graph));
-  parts.count = boost::strong_components(
-      graph,
-      boost::make_iterator_property_map(parts.of.begin(), boost::get(boost::vertex_index, graph)));
-  return parts;
-}
 
 class Checker {
  public:
@@ -202,11 +184,11 @@ class Checker {
 
   void CheckConnections() {
     const Graph graph = BuildNodeGraph(node_type_);
-    const auto [part, parts] = PartsOf(graph);
+    const auto [part, parts] = PartsOf(graph, [](const Link&) { return true; });
     if (parts > 1) {
       for (std::size_t i = 0; i < part.size(); ++i) {
         if (part[i] == part[0]) continue;
-        const Device& device = graph[static_cast<Vertex>(i)];
+        const Device& device = graph.devices[i];
         Add("node.links",
             fmt::format("the node's graph is in {} parts: no links lead from gpu0 to {}{}", parts,
                         Name(device.kind), device.index),
@@ -220,20 +202,19 @@ class Checker {
   // GPUs and NICs end routes (routes.h): two of them meet over a link of their own, or over the
   // switches and CPUs between.
   void CheckWays(const Graph& graph) {
-    const auto between_switches = [&graph](const Edge& edge) {
-      return Forwards(graph[boost::source(edge, graph)].kind) &&
-             Forwards(graph[boost::target(edge, graph)].kind);
+    const auto between_switches = [&graph](const Link& link) {
+      return Forwards(graph.devices[link.from].kind) && Forwards(graph.devices[link.to].kind);
     };
-    const boost::filtered_graph<Graph, std::function<bool(const Edge&)>> switches(graph,
-                                                                                  between_switches);
-    const std::vector<int> part = PartsOf(switches).of;  // every GPU and NIC is one by itself
+    // Every GPU and NIC is one by itself.
+    const std::vector<int> part = PartsOf(graph, between_switches).of;
     // The parts next to a GPU or NIC.
     std::vector<std::set<int>> forwarding(part.size());
     std::vector<std::set<int>> neighbours(part.size());
-    for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-      const Vertex from = boost::source(edge, graph);
-      const Vertex to = boost::target(edge, graph);
-      (Forwards(graph[to].kind) ? forwarding : neighbours)[from].insert(part[to]);
+    for (const std::vector<Link>& leaving : graph.links) {
+      for (const Link& link : leaving) {
+        (Forwards(graph.devices[link.to].kind) ? forwarding : neighbours)[link.from].insert(
+            part[link.to]);
+      }
     }
     const auto meet = [&](Vertex a, Vertex b) {
       return neighbours[a].contains(part[b]) ||

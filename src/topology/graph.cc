@@ -13,16 +13,21 @@ class Builder {
   void AddNode(const NodeType& node_type, int node) {
     for (int kind = 0; kind < kNodeDeviceKinds; ++kind) {
       for (int i = 0; i < node_type.devices[static_cast<std::size_t>(kind)]; ++i) {
-        boost::add_vertex(Device{static_cast<DeviceKind>(kind), node, i}, graph_);
+        AddDevice({static_cast<DeviceKind>(kind), node, i});
       }
     }
+  }
+
+  void AddDevice(const Device& device) {
+    graph_.devices.push_back(device);
+    graph_.links.emplace_back();
   }
 
   // Both directions.
   void AddLink(Vertex from, Vertex to, LinkKind kind, const LinkSpec& link, int count) {
     const Bandwidth all = Bandwidth::BytesPerSecond(link.bandwidth.bytes_per_second() * count);
-    boost::add_edge(from, to, Link{kind, link.latency, all, count, next_id_}, graph_);
-    boost::add_edge(to, from, Link{kind, link.latency, all, count, next_id_ + 1}, graph_);
+    graph_.links[from].push_back({from, to, kind, link.latency, all, count, next_id_});
+    graph_.links[to].push_back({to, from, kind, link.latency, all, count, next_id_ + 1});
     next_id_ += 2;
   }
 
@@ -73,14 +78,14 @@ Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& 
   }
   if (!fabric) return graph;
 
-  const Vertex first_leaf = boost::num_vertices(graph);
+  const Vertex first_leaf = graph.devices.size();
   const int leaves = LeafCount(*fabric, nodes);
   const int spines = fabric->kind == FabricKind::kOneSwitch ? 0 : fabric->spines;
   for (int leaf = 0; leaf < leaves; ++leaf) {
-    boost::add_vertex(Device{DeviceKind::kLeafSwitch, -1, leaf}, graph);
+    builder.AddDevice({DeviceKind::kLeafSwitch, -1, leaf});
   }
   for (int spine = 0; spine < spines; ++spine) {
-    boost::add_vertex(Device{DeviceKind::kSpineSwitch, -1, spine}, graph);
+    builder.AddDevice({DeviceKind::kSpineSwitch, -1, spine});
   }
   for (int node = 0; node < nodes; ++node) {
     for (int nic = 0; nic < node_type.Count(DeviceKind::kNic); ++nic) {

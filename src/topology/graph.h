@@ -1,15 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "boost/graph/adjacency_list.hpp"
 #include "src/base/rates.h"
 #include "src/base/time.h"
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// Nodes and clusters as Boost graphs. Only topology code and what draws or writes it down use this
+// Nodes and clusters as graphs. Only topology code and what draws or writes it down use this
 // header; others ask a Cluster (cluster.h).
 namespace stepcast::topology {
 
@@ -20,8 +21,12 @@ struct Device {
 };
 std::string Name(const Device& device);  // "node3/gpu1", "leaf0"
 
+using Vertex = std::size_t;
+
 // One direction of what joins two devices.
 struct Link {
+  Vertex from = 0;
+  Vertex to = 0;
   LinkKind kind = LinkKind::kNvLink;
   Time latency;
   Bandwidth bandwidth;  // of all parallel links together
@@ -30,9 +35,10 @@ struct Link {
   int id = 0;
 };
 
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Device, Link>;
-using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
-using Edge = boost::graph_traits<Graph>::edge_descriptor;
+struct Graph {
+  std::vector<Device> devices;           // [vertex]
+  std::vector<std::vector<Link>> links;  // [vertex]: those that leave it
+};
 
 // The vertex of a device in a graph that BuildNodeGraph made; the first node of one that
 // BuildClusterGraph made has the same.

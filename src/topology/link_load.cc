@@ -69,13 +69,13 @@ class NodeLoads {
   void AddNode(const std::vector<double>& crossing, std::size_t channels) {
     const Graph graph = BuildNodeGraph(node_type_);
     std::vector<LinkLoad> by_id(crossing.size());
-    for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-      const Link& link = graph[edge];
-      const auto id = static_cast<std::size_t>(link.id);
-      if (id >= by_id.size()) continue;
-      by_id[id] =
-          Load(graph[boost::source(edge, graph)], graph[boost::target(edge, graph)], link.kind,
-               link.count, link.bandwidth, bytes_ * crossing[id] / static_cast<double>(channels));
+    for (const std::vector<Link>& leaving : graph.links) {
+      for (const Link& link : leaving) {
+        const auto id = static_cast<std::size_t>(link.id);
+        if (id >= by_id.size()) continue;
+        by_id[id] = Load(graph.devices[link.from], graph.devices[link.to], link.kind, link.count,
+                         link.bandwidth, bytes_ * crossing[id] / static_cast<double>(channels));
+      }
     }
     for (LinkLoad& load : by_id) loads_.push_back(std::move(load));
   }

@@ -2,49 +2,20 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
 #include <utility>
 
-#include "boost/graph/dijkstra_shortest_paths.hpp"
-#include "boost/graph/filtered_graph.hpp"
-#include "boost/property_map/function_property_map.hpp"
 #include "src/base/check.h"
 
 namespace stepcast::topology {
 namespace {
 
-constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
-
 // The links that a route from `source` may take.
-struct Usable {
-  const Graph* graph = nullptr;
-  Vertex source = 0;
-  bool nvlink_only = false;
-  bool operator()(const Edge& edge) const {
-    if (nvlink_only && (*graph)[edge].kind != LinkKind::kNvLink) return false;
-    const Vertex from = boost::source(edge, *graph);
-    return from == source || Forwards((*graph)[from].kind);
-  }
-};
-
-std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, bool nvlink_only) {
-  std::vector<Distance> distances(boost::num_vertices(graph), kUnreachable);
-  const boost::filtered_graph<Graph, Usable> usable(graph, Usable{&graph, source, nvlink_only});
-  const auto weight = boost::make_function_property_map<Edge, Distance>([&graph](const Edge& edge) {
-    return Distance{graph[edge].latency, 1};
-  });
-  boost::dijkstra_shortest_paths(usable, source,
-                                 boost::weight_map(weight)
-                                     .distance_map(boost::make_iterator_property_map(
-                                         distances.begin(), boost::get(boost::vertex_index, graph)))
-                                     .distance_compare(std::less<Distance>())
-                                     .distance_combine([](const Distance& a, const Distance& b) {
-                                       return Distance{a.latency + b.latency, a.hops + b.hops};
-                                     })
-                                     .distance_inf(kUnreachable)
-                                     .distance_zero(Distance{}));
-  return distances;
+LinkFilter UsableFrom(const Graph& graph, Vertex source, bool nvlink_only) {
+  return [&graph, source, nvlink_only](const Link& link) {
+    if (nvlink_only && link.kind != LinkKind::kNvLink) return false;
+    return link.from == source || Forwards(graph.devices[link.from].kind);
+  };
 }
 
 }  // namespace
@@ -54,14 +25,17 @@ NodeRoutes::NodeRoutes(const NodeType& node_type)
       nics_(node_type.Count(DeviceKind::kNic)),
       first_nic_(VertexOf(node_type, DeviceKind::kNic, 0)),
       graph_(BuildNodeGraph(node_type)) {
-  links_.resize(boost::num_edges(graph_));
-  for (const Edge& edge : boost::make_iterator_range(boost::edges(graph_))) {
-    links_[static_cast<std::size_t>(graph_[edge].id)] = graph_[edge];
+  std::size_t links = 0;
+  for (const std::vector<Link>& leaving : graph_.links) links += leaving.size();
+  links_.resize(links);
+  for (const std::vector<Link>& leaving : graph_.links) {
+    for (const Link& link : leaving) links_[static_cast<std::size_t>(link.id)] = link;
   }
   distances_.reserve(static_cast<std::size_t>(gpus_));
   for (int gpu = 0; gpu < gpus_; ++gpu) {
-    distances_.push_back(DistancesFrom(graph_, static_cast<Vertex>(gpu), false));
-    nvlink_distances_.push_back(DistancesFrom(graph_, static_cast<Vertex>(gpu), true));
+    const Vertex from = static_cast<Vertex>(gpu);
+    distances_.push_back(DistancesFrom(graph_, from, UsableFrom(graph_, from, false)));
+    nvlink_distances_.push_back(DistancesFrom(graph_, from, UsableFrom(graph_, from, true)));
   }
   DealNics();
 }
@@ -80,10 +54,9 @@ Distance NodeRoutes::DistanceToNic(int gpu, int nic) const {
 
 int NodeRoutes::DirectNvLinks(int from_gpu, int to_gpu) const {
   int links = 0;
-  for (const Edge& edge :
-       boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from_gpu), graph_))) {
-    if (boost::target(edge, graph_) != static_cast<Vertex>(to_gpu)) continue;
-    if (graph_[edge].kind == LinkKind::kNvLink) links += graph_[edge].count;
+  for (const Link& link : graph_.links[static_cast<Vertex>(from_gpu)]) {
+    if (link.to != static_cast<Vertex>(to_gpu)) continue;
+    if (link.kind == LinkKind::kNvLink) links += link.count;
   }
   return links;
 }
@@ -127,29 +100,27 @@ Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
     const Vertex vertex = key.second;
     if (vertex == static_cast<Vertex>(gpu)) continue;
     // Every link has its way back, so the links that leave a device are the ones that reach it.
-    const auto came_over = [&](const Edge& back) {
-      const Vertex before = boost::target(back, graph_);
-      if (before != static_cast<Vertex>(gpu) && !Forwards(graph_[before].kind)) return false;
-      if (nvlink_only && graph_[back].kind != LinkKind::kNvLink) return false;
+    const auto came_over = [&](const Link& back) {
+      const Vertex before = back.to;
+      if (before != static_cast<Vertex>(gpu) && !Forwards(graph_.devices[before].kind)) {
+        return false;
+      }
+      if (nvlink_only && back.kind != LinkKind::kNvLink) return false;
       if (distance[before] == kUnreachable) return false;
-      return Distance{distance[before].latency + graph_[back].latency, distance[before].hops + 1} ==
+      return Distance{distance[before].latency + back.latency, distance[before].hops + 1} ==
              distance[vertex];
     };
     double total = 0;
-    for (const Edge& back : boost::make_iterator_range(boost::out_edges(vertex, graph_))) {
-      if (came_over(back)) {
-        total += static_cast<double>(graph_[back].bandwidth.bytes_per_second());
-      }
+    for (const Link& back : graph_.links[vertex]) {
+      if (came_over(back)) total += static_cast<double>(back.bandwidth.bytes_per_second());
     }
     STEPCAST_CHECK(total > 0, "a device at a known distance was reached over a link");
-    for (const Edge& back : boost::make_iterator_range(boost::out_edges(vertex, graph_))) {
+    for (const Link& back : graph_.links[vertex]) {
       if (!came_over(back)) continue;
-      const Link& link = graph_[back];
-      const double part = share * static_cast<double>(link.bandwidth.bytes_per_second()) / total;
-      route.shares.push_back({link.id ^ 1, part});
-      route.nvlink = route.nvlink && link.kind == LinkKind::kNvLink;
-      const Vertex before = boost::target(back, graph_);
-      open[std::pair(distance[before], before)] += part;
+      const double part = share * static_cast<double>(back.bandwidth.bytes_per_second()) / total;
+      route.shares.push_back({back.id ^ 1, part});
+      route.nvlink = route.nvlink && back.kind == LinkKind::kNvLink;
+      open[std::pair(distance[back.to], back.to)] += part;
     }
   }
   return route;

@@ -2,18 +2,11 @@
 
 #include <vector>
 
-#include "src/base/time.h"
 #include "src/topology/graph.h"
+#include "src/topology/graph_search.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::topology {
-
-// How far two devices are apart: by latency, then by links crossed.
-struct Distance {
-  Time latency;
-  int hops = 0;
-  friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
-};
 
 // The part of a transfer that crosses one direction of a link (Link::id).
 struct Share {

@@ -15,11 +15,12 @@ std::map<std::pair<std::string, std::string>, double> Crossed(const NodeType& no
                                                               const Route& route) {
   const Graph graph = BuildNodeGraph(node);
   std::map<std::pair<std::string, std::string>, double> crossed;
-  for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-    for (const Share& share : route.shares) {
-      if (share.link != graph[edge].id) continue;
-      crossed[{Name(graph[boost::source(edge, graph)]), Name(graph[boost::target(edge, graph)])}] +=
-          share.share;
+  for (const std::vector<Link>& leaving : graph.links) {
+    for (const Link& link : leaving) {
+      for (const Share& share : route.shares) {
+        if (share.link != link.id) continue;
+        crossed[{Name(graph.devices[link.from]), Name(graph.devices[link.to])}] += share.share;
+      }
     }
   }
   return crossed;
@@ -118,13 +119,15 @@ TEST(NodeRoutes, SharesFlowWithoutLoss) {
     for (int from = 0; from < routes.gpus(); ++from) {
       for (int to = 0; to < routes.gpus(); ++to) {
         if (from == to) continue;
-        std::vector<double> surplus(boost::num_vertices(graph));
+        std::vector<double> surplus(graph.devices.size());
         const Route route = routes.BetweenGpus(from, to);
-        for (const Edge& edge : boost::make_iterator_range(boost::edges(graph))) {
-          for (const Share& share : route.shares) {
-            if (share.link != graph[edge].id) continue;
-            surplus[boost::source(edge, graph)] -= share.share;
-            surplus[boost::target(edge, graph)] += share.share;
+        for (const std::vector<Link>& leaving : graph.links) {
+          for (const Link& link : leaving) {
+            for (const Share& share : route.shares) {
+              if (share.link != link.id) continue;
+              surplus[link.from] -= share.share;
+              surplus[link.to] += share.share;
+            }
           }
         }
         for (std::size_t v = 0; v < surplus.size(); ++v) {

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStepcast = "src/cli/stepcast";
-constexpr const char* kPlaywright = "external/npm/node_modules/playwright-core";
+constexpr const char* kPlaywright = "external/playwright/node_modules/playwright-core";
 
 std::string Find(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -49,9 +49,9 @@ class PageTest : public ::testing::Test {
 
   static void Open(const std::string& name, const std::string& page) {
     const std::string chromium = Find({"chromium", "chromium-browser", "google-chrome"});
-    if (chromium.empty()) GTEST_SKIP() << "no Chromium is installed (tools/setup installs it)";
+    if (chromium.empty()) GTEST_SKIP() << "no Chromium is installed (tools/setup --test installs it)";
     const std::string node = Find({"node", "nodejs"});
-    if (node.empty()) GTEST_SKIP() << "no Node.js is installed (tools/setup installs it)";
+    if (node.empty()) GTEST_SKIP() << "no Node.js is installed (tools/setup --test installs it)";
     const cli::ShellResult result = cli::Shell(
         fmt::format("HOME={} {} tests/report/open_page.js {} {} {} {} 2>&1", ::testing::TempDir(),
                     node, kPlaywright, chromium, page, (Outputs() / name).string()));

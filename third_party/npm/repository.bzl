@@ -1,6 +1,6 @@
 """Makes the packages that tools/setup installed from npm a repository."""
 
-_BUILD = """
+_CHARTS = """
 package(default_visibility = ["//visibility:public"])
 
 filegroup(
@@ -30,25 +30,44 @@ filegroup(
         exclude = ["node_modules/playwright-core/**"],
     ),
 )
+"""
 
+_PLAYWRIGHT = """
 filegroup(
-    name = "playwright_core",
+    name = "core",
     srcs = glob(["node_modules/playwright-core/**"]),
+    visibility = ["//visibility:public"],
 )
 """
 
-def _npm_packages_impl(repository_ctx):
+def _add(repository_ctx, needed, option, build):
+    """Makes the installed packages a repository, if one of them is there."""
     lock = repository_ctx.path(Label("//third_party/npm:package-lock.json"))
     modules = lock.dirname.get_child("node_modules")
     installed = modules.get_child(".stepcast-lock")
-    if not installed.exists or repository_ctx.read(installed) != repository_ctx.read(lock):
-        fail("the packages of third_party/npm are not installed: run tools/setup")
+    if (not installed.exists or repository_ctx.read(installed) != repository_ctx.read(lock) or
+        not modules.get_child(needed).exists):
+        fail("the packages of third_party/npm are not installed: run tools/setup" + option)
     repository_ctx.symlink(modules, "node_modules")
-    repository_ctx.file("BUILD", _BUILD)
+    repository_ctx.file("BUILD", build)
 
-npm_packages = repository_rule(
-    implementation = _npm_packages_impl,
-    doc = "third_party/npm/node_modules, as `tools/setup` fills it.",
+def _charts_impl(repository_ctx):
+    _add(repository_ctx, "vega", "", _CHARTS)
+
+npm_charts = repository_rule(
+    implementation = _charts_impl,
+    doc = "What third_party/npm/node_modules has for reports, as `tools/setup` fills it.",
+    configure = True,
+    local = True,
+)
+
+def _playwright_impl(repository_ctx):
+    _add(repository_ctx, "playwright-core", " --test", _PLAYWRIGHT)
+
+# A repository of its own: it is asked for only by a test, when `tools/setup --test` has run.
+npm_playwright = repository_rule(
+    implementation = _playwright_impl,
+    doc = "What it has for tests, as `tools/setup --test` fills it.",
     configure = True,
     local = True,
 )

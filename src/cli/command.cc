@@ -1,0 +1,336 @@
+#include "src/cli/command.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/diagnostic.h"
+#include "src/cli/output_paths.h"
+
+namespace stepcast::cli {
+namespace {
+
+constexpr const char* kExitStatus =
+    "Exit status:\n"
+    "  0  done\n"
+    "  1  failed (a file cannot be written, a rank died, a bug)\n"
+    "  2  the input or the command line is wrong: see stderr; nothing is on stdout\n"
+    "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n";
+
+// What the user writes: commands of two words that have a page of their own, such as `validate
+// collectives`, are one word with a hyphen inside, and in no group.
+std::string NameOf(const CLI::App& command) {
+  std::string name = command.get_name();
+  if (command.get_group().empty()) std::replace(name.begin(), name.end(), '-', ' ');
+  return name;
+}
+
+// CLI11's page without what it says twice: types of positionals, what excludes what, and whole
+// descriptions in the list of commands.
+class HelpPage : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    name.erase(name.find_last_not_of(' ') + 1);
+    if (name.ends_with(app->get_name())) {
+      name.replace(name.size() - app->get_name().size(), std::string::npos, NameOf(*app));
+    }
+    std::string usage = "\nUsage: " + name;
+    if (!app->get_subcommands(nullptr).empty()) {
+      return usage + (app->get_require_subcommand_min() > 0 ? " COMMAND ...\n"
+                                                            : " [COMMAND ...] [OPTIONS]\n");
+    }
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) usage += " " + option->get_name(true);
+    }
+    return usage + " [OPTIONS]\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_type_name().empty()) return "";
+    return " " + option->get_type_name();
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string& text = command->get_description();
+    std::string line = text.substr(0, text.find_first_of(".:"));
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, line);
+  }
+};
+
+// One page for each command; CLI11's own would list the options of the application with it.
+std::string Help(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  std::string name = "stepcast";
+  while (!deepest->get_subcommands().empty()) {
+    deepest = deepest->get_subcommands().front();
+    name += " " + deepest->get_name();
+  }
+  // The page adds the command's own name.
+  return deepest->help(deepest == &app ? name : name.substr(0, name.rfind(' ')));
+}
+
+Diagnostic WrongUse(const char* code, std::string message, std::string hint) {
+  return {code, {"command line", 0, 0}, std::move(message), std::move(hint)};
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  if (const std::string_view near = NearestWord(word, views); !near.empty()) {
+    return fmt::format("did you mean '{}'?", near);
+  }
+  return fmt::format("there are: {}", fmt::join(known, ", "));
+}
+
+std::vector<std::string> Commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> Options(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Words that are no command and options that the command does not have, found before the parser
+// runs: its own errors name neither the command nor a word that is near.
+Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  std::string path = "stepcast";
+  Diagnostics faults;
+  std::size_t at = 0;
+  for (; at < arguments.size() && !arguments[at].starts_with('-'); ++at) {
+    const std::vector<const CLI::App*> known = command->get_subcommands(nullptr);
+    if (known.empty()) break;
+    const std::string& word = arguments[at];
+    const auto found = std::find_if(known.begin(), known.end(), [&](const CLI::App* candidate) {
+      return candidate->get_name() == word;
+    });
+    if (found == known.end()) {
+      faults.push_back(WrongUse("command.unknown-command",
+                                fmt::format("unknown command of {}: {}", path, Quoted(word)),
+                                DidYouMean(word, Commands(*command))));
+      return faults;
+    }
+    command = *found;
+    path += " " + NameOf(*command);
+  }
+  for (; at < arguments.size(); ++at) {
+    const std::string& argument = arguments[at];
+    if (argument == "--") break;
+    if (argument.size() < 2 || !argument.starts_with('-')) continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    if (const CLI::Option* option = command->get_option_no_throw(name); option != nullptr) {
+      // The next word belongs to the option, even if it starts with a dash.
+      const bool takes_value = option->get_items_expected_max() > 0;
+      if (takes_value && name.size() == argument.size()) ++at;
+      continue;
+    }
+    faults.push_back(WrongUse("command.unknown-option",
+                              fmt::format("unknown option of {}: {}", path, Quoted(name)),
+                              DidYouMean(name, Options(*command))));
+  }
+  return faults;
+}
+
+// The command that was asked for.
+const CLI::App& Deepest(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  return *deepest;
+}
+
+bool IsOutput(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return !option.get_positional() && (type == kFile || type == kFolder);
+}
+
+// What holds for options of every command: none has an empty value, as an unset variable of a
+// script leaves it, and what is written is not what is read.
+Diagnostics WrongValues(const CLI::App& app) {
+  Diagnostics faults;
+  std::vector<NamedPath> inputs, outputs;
+  for (const CLI::Option* option : Deepest(app).get_options()) {
+    const std::string name = option->get_positional() ? option->get_name(true) : option->get_name();
+    for (const std::string& value : option->results()) {
+      if (value.empty()) {
+        faults.push_back(WrongUse("command.wrong-use",
+                                  fmt::format("the value of {} is empty", name),
+                                  "leave the option out, or give it a value"));
+      } else if (option->get_positional() || name == "--kineto") {
+        inputs.push_back({name, value});
+      } else if (IsOutput(*option)) {
+        outputs.push_back({name, value});
+      }
+    }
+  }
+  const Diagnostics same = CheckOutputPaths(inputs, outputs);
+  faults.insert(faults.end(), same.begin(), same.end());
+  return faults;
+}
+
+}  // namespace
+
+Option Option::Type(const std::string& name) const {
+  option_->type_name(name);
+  return *this;
+}
+
+Option Option::Required() const {
+  option_->required();
+  return *this;
+}
+
+Option Option::Excludes(const Option& other) const {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option Option::Needs(const Option& other) const {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Option Option::Between(int least, int most) const {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option Option::NotNegative() const {
+  option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+Option Option::OneOf(const std::vector<std::string>& words) const {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+Option Option::Repeated() const {
+  option_->type_size(1)->expected(1)->allow_extra_args(false)->take_all();
+  return *this;
+}
+
+Option Option::Commas() const {
+  option_->delimiter(',')->allow_extra_args(false);
+  return *this;
+}
+
+Command Command::Add(const std::string& name, const std::string& about, const std::string& footer) {
+  CLI::App* command = app_->add_subcommand(name, about)->group("Commands");
+  command->footer(footer + kExitStatus);
+  return Command(command);
+}
+
+Command Command::AddGroup(const std::string& name, const std::string& about,
+                          const std::string& footer) {
+  const Command group = Add(name, about, footer);
+  group.app_->require_subcommand(1);
+  return group;
+}
+
+Command Command::AddUnlisted(const std::string& name, const std::string& about,
+                             const std::string& footer) {
+  const Command command = Add(name, about, footer);
+  // A group without a name keeps the one word out of the overview.
+  command.app_->group("");
+  return command;
+}
+
+Option Command::AddFlag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_->add_flag(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::string& value, const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, int& value, const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::optional<int>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::optional<std::int64_t>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::optional<double>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::optional<std::string>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::vector<std::string>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::AddOption(const std::string& name, std::vector<int>& value,
+                          const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+
+Option Command::At(const std::string& name) const { return Option(app_->get_option(name)); }
+
+Program::Program(const std::string& version, const std::string& about, const std::string& footer)
+    : app_(std::make_unique<CLI::App>()), version_(version) {
+  app_->description(about);
+  app_->footer(footer + kExitStatus);
+  app_->set_version_flag("--version", version, "Print the version");
+  app_->require_subcommand(1);
+  const auto page = std::make_shared<HelpPage>();
+  page->column_width(24);
+  page->label("Positionals", "Arguments");
+  app_->formatter(page);
+}
+
+Program::~Program() = default;
+
+Command Program::Commands() { return Command(app_.get()); }
+
+Program::Parsed Program::Parse(const std::vector<std::string>& words) {
+  if (words.empty()) return {"", {kWrongInput, "", app_->help("stepcast")}};
+  if (const Diagnostics faults = UnknownWords(*app_, words); !faults.empty()) {
+    return {"", WrongInput(faults)};
+  }
+  const auto path = [this] {
+    std::string names;
+    for (const CLI::App* command = app_.get(); !command->get_subcommands().empty();) {
+      command = command->get_subcommands().front();
+      names += " " + NameOf(*command);
+    }
+    return names;
+  };
+  try {
+    // CLI11 takes the words last first.
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return {"", {kDone, Help(*app_), ""}};
+  } catch (const CLI::CallForVersion&) {
+    return {"", {kDone, fmt::format("{}\n", version_), ""}};
+  } catch (const CLI::ParseError& error) {
+    return {"", WrongInput({WrongUse("command.wrong-use", error.what(),
+                                     fmt::format("see stepcast{} --help", path()))})};
+  }
+  if (const Diagnostics faults = WrongValues(*app_); !faults.empty()) {
+    return {"", WrongInput(faults)};
+  }
+  return {path().substr(1), {}};
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// A JSON document that is being written; keys keep the order in which they were added. Reading
+// JSON, and the text of numbers and strings, is nlohmann-json's, whose interface this follows as
+// far as it goes. That library takes a second to include, hence here only json.cc does. For the .cc
+// files of this room only.
+namespace stepcast::report {
+
+class Json {
+ public:
+  class Part;  // of a list in braces
+
+  Json();  // null
+  Json(std::nullptr_t) : Json() {}
+  template <std::integral T>
+  Json(T value) {
+    if constexpr (std::same_as<T, bool>) {
+      value_ = value;
+    } else if constexpr (std::signed_integral<T>) {
+      value_ = static_cast<std::int64_t>(value);
+    } else {
+      value_ = static_cast<std::uint64_t>(value);
+    }
+  }
+  Json(double value);  // null unless finite
+  Json(std::string value);
+  Json(std::string_view value);
+  Json(const char* value);
+  // An array.
+  template <typename T>
+  Json(const std::vector<T>& values) : Json(array()) {
+    for (const T& value : values) push_back(value);
+  }
+  // An object where all parts are pairs that begin with a string, else an array.
+  Json(std::initializer_list<Part> parts);
+  static Json array(std::initializer_list<Part> parts = {});
+  static Json object();
+
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(Json other) noexcept;
+  ~Json();
+
+  bool is_null() const;
+  bool operator==(const Json& other) const;
+  // Requires a whole number that was signed.
+  std::int64_t Integer() const;
+
+  // The value of a key, which is added where it is missing. Requires an object; null becomes one.
+  Json& operator[](std::string_view key);
+  // The value of a key, or `otherwise`. Requires an object.
+  Json value(std::string_view key, Json otherwise) const;
+  // Sets the keys of another object.
+  void update(const Json& other);
+  // Adds to an array; null becomes one.
+  void push_back(Json value);
+  // An element of an array that has it.
+  Json& operator[](std::size_t index);
+  Json& back();
+  // Values of an array or object; 0 for null, else 1.
+  std::size_t size() const;
+
+  // On one line. Bytes that are not UTF-8 are replaced.
+  std::string dump() const;
+  // By lines, with two spaces for each level.
+  std::string Indented() const;
+
+ private:
+  struct Member;
+  using Array = std::vector<Json>;
+  using Object = std::vector<Member>;
+  struct Library;  // the library's value of the same
+
+  std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array,
+               Object>
+      value_;
+};
+
+struct Json::Member {
+  std::string key;
+  Json value;
+  bool operator==(const Member& other) const = default;
+};
+
+class Json::Part {
+ public:
+  template <typename T>
+  requires std::constructible_from<Json, T> Part(T&& value) : value_(std::forward<T>(value)) {}
+  Part(std::initializer_list<Part> parts) : value_(parts) {}
+
+ private:
+  friend class Json;
+  mutable Json value_;  // elements of lists in braces are constant, but are moved from
+};
+
+}  // namespace stepcast::report
