@@ -188,6 +188,8 @@ struct Residual {
   friend bool operator==(const Residual&, const Residual&) = default;
 };
 
+class LearnedRuns;
+
 struct Calibration {
   std::string name;
   Location location;                                            // of the file, for messages
@@ -204,6 +206,8 @@ struct Calibration {
   std::vector<Residual> residuals;
   // By the name of a framework: what its code takes the host for a kernel, beyond the launch.
   std::map<std::string, Dispatch, std::less<>> dispatch;
+  // What measured runs say of forecasts with this profile (learned_runs.h); null: nothing.
+  std::shared_ptr<const LearnedRuns> runs;
 };
 
 // Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of

@@ -50,6 +50,7 @@ struct Request {
   PlanOptions plan;
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
+  CalibrateRunsOptions calibrate_runs;
   CollectiveOptions collective;
   ExecuteOptions execute;
   ValidateOptions validate;
@@ -66,7 +67,7 @@ void Describe(Command app, Request& request) {
   AddExplain(app, request.explain);
   AddSweep(app, request.sweep);
   AddPlan(app, request.plan);
-  AddCalibrate(app, request.calibrate, request.calibrate_import);
+  AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
   AddCollective(app, request.collective);
   AddExecute(app, request.execute);
   AddValidate(app, request.validate);
@@ -156,6 +157,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
     return Calibrate(request.calibrate);
   }
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
+  if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
   if (command == "model import") return ModelImport(request.model_import);
   if (command == "collective") return Collective(request.collective);
   if (command == "execute") return Execute(request.execute);

@@ -165,6 +165,44 @@ Option AddUpdate(Command command, std::string& update) {
                    "Also write the section of a document like docs/accuracy.md anew");
 }
 
+constexpr const char* kCalibrateRunsAbout =
+    "Learns from training steps that were measured: what forecasts of such runs leave out, and\n"
+    "which settings it goes with. Writes a calibration profile whose forecasts use it.";
+
+constexpr const char* kCalibrateRunsFooter =
+    "RUNS is a table with a line for each run (CSV), or a file of published steps (YAML). Columns\n"
+    "are step_time (with a unit) or step_time_s, or tokens_per_s_per_gpu; settings by their keys,\n"
+    "as --set takes them (training.micro_batch_size), or the short keys of published steps\n"
+    "(nodes, micro_batch_size); scenario, if runs have different ones; and if you like name,\n"
+    "allocated, reserved, driver (peaks of memory) and split: runs marked check are not learned\n"
+    "from, and errors on them are printed.\n"
+    "\n"
+    "Every run is simulated. A forecast is then corrected by what runs like it took longer or\n"
+    "shorter than forecast: the more alike, the more; far from all runs nothing changes. Each\n"
+    "configuration is left out in turn to say how well the others predict it. Exit status 3: not\n"
+    "better than the forecast without them, and nothing is written.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast calibrate runs runs.csv --scenario train.yaml --output mine.yaml\n"
+    "  stepcast simulate train.yaml --set calibration=mine.yaml --set cluster.nodes=64\n"
+    "  stepcast calibrate runs calibration/published/llm-foundry.yaml\n"
+    "\n";
+
+void AddCalibrateRuns(Command calibrate, CalibrateRunsOptions& options) {
+  Command runs = calibrate.Add("runs", kCalibrateRunsAbout, kCalibrateRunsFooter);
+  runs.AddOption("RUNS", options.runs, "The measured steps: CSV, or published steps (YAML)")
+      .Required();
+  runs.AddOption("--scenario", options.scenario, "What ran, where the table has no such column")
+      .Type("SCENARIO");
+  AddRepeated(runs, "--set", options.set, "KEY=VALUE",
+              "Override a key of every run's scenario, as often as needed");
+  runs.AddOption("--profile", options.profile,
+                 "The profile to write anew, where runs have several (theirs)")
+      .Type("PROFILE");
+  AddOutput(runs, "--output", options.output, "Write the profile to FILE (none is written)");
+  runs.AddFlag("--json", options.json, "Print one JSON document");
+}
+
 void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
   Command import = calibrate.Add("import", kCalibrateImportAbout, kCalibrateImportFooter);
   import.AddOption("LOG", options.logs, "What nccl-tests printed, or wrote with -J").Required();
@@ -232,10 +270,11 @@ void AddValidatePublished(Command app, ValidatePublishedOptions& options) {
   AddUpdate(command, options.update).Excludes(source);
 }
 
-void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options) {
+void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
+                  CalibrateRunsOptions& runs_options) {
   Command command = app.Add("calibrate", kCalibrateAbout, kCalibrateFooter);
   constexpr int kMostRanks = 4096;
-  // Required, but not by `import`: Run() sees to it.
+  // Required, but not by `import` and `runs`: RunCommandLine sees to it.
   command.AddOption("--backend", options.backend, "What to measure: host or cuda").Type("NAME");
   command.AddFlag("--quick", options.quick, "Coarser, less often repeated, under two minutes");
   command.AddOption("--time", options.time, "Measure for about so long (20 min; quick: 90 s)")
@@ -265,6 +304,7 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
       .Type("TIME");
   command.AddFlag("--json", options.json, "Print one JSON document");
   AddCalibrateImport(command, import_options);
+  AddCalibrateRuns(command, runs_options);
 }
 
 }  // namespace stepcast::cli

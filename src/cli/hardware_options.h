@@ -2,6 +2,7 @@
 
 #include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
+#include "src/cli/calibrate_runs_command.h"
 #include "src/cli/command.h"
 #include "src/cli/execute_command.h"
 #include "src/cli/validate_collectives_command.h"
@@ -19,7 +20,8 @@ void AddExecute(Command app, ExecuteOptions& options);
 void AddValidate(Command app, ValidateOptions& options);
 void AddValidateCollectives(Command app, ValidateCollectivesOptions& options);
 void AddValidatePublished(Command app, ValidatePublishedOptions& options);
-// --backend is required, but not by `import`: who runs the command sees to it.
-void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options);
+// --backend is required, but not by `import` and `runs`: RunCommandLine sees to it.
+void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions& import_options,
+                  CalibrateRunsOptions& runs_options);
 
 }  // namespace stepcast::cli

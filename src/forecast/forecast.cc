@@ -15,6 +15,7 @@
 #include "src/cost/device_speed.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
+#include "src/forecast/learned.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
@@ -419,6 +420,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
       SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
   AddFlushes(run.memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
+  ApplyRuns(scenario, run.forecast);
   return run;
 }
 
@@ -489,6 +491,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   }
   AddFlushes(usage, forecast);
   FillThroughput(scenario, work->flops, forecast);
+  ApplyRuns(scenario, forecast);
   return forecast;
 }
 

@@ -17,6 +17,7 @@ std::vector<TimePart> PartsOf(const TimeBreakdown& time) {
       {"imbalance", "imbalance", time.imbalance, false},
       {"idle", "idle", time.idle},
       {"allocator flushes", "allocator_flushes", time.allocator_flushes, false},
+      {"learned from runs", "learned", time.learned, false},
   };
 }
 

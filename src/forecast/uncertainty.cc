@@ -14,10 +14,8 @@ using program::Opcode;
 constexpr std::string_view kStep = "step";
 constexpr std::string_view kSource = "source";
 constexpr std::string_view kMemory = "memory";
-// The normal distribution: its standard deviation over its median absolute deviation, and how many
-// of the one hold nine of ten.
+// The normal distribution's standard deviation over its median absolute deviation.
 constexpr double kDeviations = 1.4826;
-constexpr double kNineOfTen = 1.6449;
 
 Part PartOf(KernelKind kind) {
   switch (kind) {

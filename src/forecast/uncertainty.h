@@ -56,6 +56,9 @@ using PartTimes = std::array<Time, kParts>;
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels);
 
+// How many standard deviations around the mean hold nine of ten values of a normal distribution.
+inline constexpr double kNineOfTen = 1.6449;
+
 // Within which nine of ten measurements of a step time are expected. A part without a residual
 // counts with the largest of the other parts, unless the profile has one of whole steps, which then
 // covers it. None where the profile has neither.

@@ -30,6 +30,14 @@ struct TimeBreakdown {
   // The device stands still while the host gives cached memory back and takes new: the driver's
   // calls of allocator flushes (memory/driver_calls.h).
   Time allocator_flushes;
+  // What measured runs add to the simulated step, or take from it: of no phase. Zero without runs.
+  Time learned;
+};
+
+// How measured runs of the calibration profile have corrected a step time.
+struct RunCorrection {
+  double factor = 1;  // of the simulated time
+  double known = 0;   // 0: no run is like this one; 1: as well known as a repeated measurement
 };
 
 // Calls of one collective on one group in one step.
@@ -103,6 +111,7 @@ struct ClassForecast {
 
 struct Forecast {
   Time step_time;
+  std::optional<RunCorrection> learned{};      // none where the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;

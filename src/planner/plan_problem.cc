@@ -1,9 +1,12 @@
 #include "src/planner/plan_problem.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/learned.h"
 #include "src/lowering/host_offload.h"
 #include "src/planner/bounds.h"
 
@@ -12,19 +15,32 @@ namespace {
 
 using scenario::Scenario;
 
-// FSDP with one micro-batch has nothing to put off: it communicates at the end of the only one
-// (lowering/fsdp1.cc and fsdp2.cc, Synchronises), and a test holds the two programs to be the same.
+// FSDP with one micro-batch has nothing to put off: it communicates at the end
+// of the only one (lowering/fsdp1.cc and fsdp2.cc, Synchronises), and a test
+// holds the two programs to be the same.
 bool PutsNothingOff(const plan::Plan& plan) {
   return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
          plan.data_parallel.framework != plan::Framework::kReference;
 }
 
-// What a forecast depends on: the program and its prices, what a node's host holds, and what is the
-// same for plans that differ in settings of data parallelism alone.
+// What a forecast depends on: the program and its prices, what a node's host
+// holds, and what is the same for plans that differ in settings of data
+// parallelism alone.
 std::string ProgramId(const Scenario& scenario, const std::string& kind,
                       const std::string& digest) {
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
-  return fmt::format("{} {} {} {}", kind, host.memory.count(), host.drives.count(), digest);
+  return fmt::format("{} {} {} {} {}", kind, host.memory.count(), host.drives.count(),
+                     forecast::LearnedFactor(scenario), digest);
+}
+
+// A bound of the simulated time bounds the corrected one by the same factor. A
+// picosecond less, for the rounding of both.
+Bound Corrected(const Scenario& scenario, Bound bound) {
+  if (!scenario.calibration->runs) return bound;
+  const double time = static_cast<double>(bound.step_time.picoseconds());
+  const auto corrected = std::llround(time * forecast::LearnedFactor(scenario)) - 1;
+  bound.step_time = Picoseconds(std::max<std::int64_t>(0, corrected));
+  return bound;
 }
 
 Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
@@ -46,12 +62,12 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
   if (!closely) {
     const auto bound = bounds.OfKernels(*scenario);
     if (!bound) return refuse(bound.error());
-    screened.bound = *bound;
+    screened.bound = Corrected(*scenario, *bound);
     return screened;
   }
   const auto found = bounds.LookAtProgram(*scenario, source.kind != nullptr);
   if (!found) return refuse(found.error());
-  screened.bound = found->bound;
+  screened.bound = Corrected(*scenario, found->bound);
   if (!found->digest.empty()) {
     screened.program = ProgramId(*scenario, source.kind(plan), found->digest);
   }

@@ -39,6 +39,7 @@ Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
   time.imbalance = b.time.imbalance - a.time.imbalance;
   time.idle = b.time.idle - a.time.idle;
   time.allocator_flushes = b.time.allocator_flushes - a.time.allocator_flushes;
+  time.learned = b.time.learned - a.time.learned;
   return TimeJson(time);
 }
 

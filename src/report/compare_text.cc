@@ -92,7 +92,7 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
   const std::vector<forecast::TimePart> of_a = forecast::PartsOf(a.time);
   const std::vector<forecast::TimePart> of_b = forecast::PartsOf(b.time);
   for (std::size_t i = 0; i < of_a.size(); ++i) {
-    if (of_a[i].always || of_a[i].time > Time() || of_b[i].time > Time()) {
+    if (of_a[i].always || of_a[i].time != Time() || of_b[i].time != Time()) {
       row(of_a[i].name, of_a[i].time, of_b[i].time);
     }
   }

@@ -16,6 +16,9 @@
 namespace stepcast::report {
 namespace {
 
+// Below this what runs say changes a step by less than its figures show.
+constexpr double kLeastKnown = 0.005;
+
 std::string Cluster(const scenario::Scenario& scenario) {
   const topology::Cluster& cluster = *scenario.cluster;
   const std::string gpu = cluster.gpu().empty() ? "device" : cluster.gpu();
@@ -115,6 +118,14 @@ std::string Throughput(const forecast::Forecast& forecast) {
                                 FormatTime(forecast.step_time), Range(forecast.step_time_range),
                                 Decimal(forecast.tokens_per_second, 0),
                                 Decimal(forecast.tokens_per_second_per_gpu, 1));
+  if (const auto& learned = forecast.learned) {
+    out += learned->known < kLeastKnown
+               ? std::string("learned    nothing: no run of the calibration profile is near\n")
+               : fmt::format("learned    {} of the simulated {}, by runs like it ({} % known)\n",
+                             Decimal(learned->factor, 3),
+                             FormatTime(forecast.step_time - forecast.time.learned),
+                             Decimal(100 * learned->known, 0));
+  }
   if (forecast.has_flops) {
     out += fmt::format("MFU        {} %\nHFU        {} %\n", Decimal(100 * forecast.mfu, 1),
                        Decimal(100 * forecast.hfu, 1));
@@ -128,7 +139,7 @@ Table TimeRows(const forecast::Forecast& forecast) {
     table.AddRow({what, Milliseconds(time), Percent(time, forecast.step_time)});
   };
   for (const forecast::TimePart& part : forecast::PartsOf(forecast.time)) {
-    if (part.always || part.time > Time()) row(part.name, part.time);
+    if (part.always || part.time != Time()) row(part.name, part.time);
   }
   table.AddRule();
   row("step", forecast.step_time);

@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"imbalance", "--wait"},
     {"idle", "--idle"},
     {"allocator_flushes", "--bad"},
+    {"learned", "--copy"},
 };
 
 const char* ColourOf(std::string_view key) {
@@ -47,7 +48,8 @@ Palette BreakdownPalette(const forecast::TimeBreakdown& time) {
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step) {
   for (const forecast::TimePart& part : forecast::PartsOf(time)) {
-    if (!part.always && part.time == Time()) continue;
+    // What is learned may be less than nothing, which a bar cannot show.
+    if (!part.always && part.time <= Time()) continue;
     constexpr double kHundred = 100;
     data.Word("bar", bar);
     data.Word("part", part.name);

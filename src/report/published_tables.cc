@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -177,6 +178,45 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
   return table;
 }
 
+// What to expect of a forecast, in few lines: check rows alone.
+PublishedTable Headline(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = "In short",
+      .columns = {{"check rows", Align::kLeft},
+                  {"cases"},
+                  {"sources"},
+                  {"mean %"},
+                  {"median %"},
+                  {"bias %"},
+                  {"in range"}},
+      .rows = {},
+      .note = "Errors of step time. A run of one's own is of a source that was never fitted."};
+  const auto add = [&](std::string name, Selection selection) {
+    selection.split = Split::kCheck;
+    const AccuracyFigures figures = accuracy.StepTime(selection);
+    if (figures.cases == 0) return;
+    std::set<std::size_t> sources;
+    for (const PublishedOutcome& outcome : accuracy.outcomes) {
+      if (!outcome.simulated() || !accuracy.CaseOf(outcome).step_time) continue;
+      if (accuracy.Selected(outcome, selection)) sources.insert(outcome.source);
+    }
+    table.rows.push_back({std::move(name), fmt::format("{}", figures.cases),
+                          fmt::format("{}", sources.size()), PerCent(figures.mean),
+                          PerCent(figures.median), Signed(figures.bias),
+                          InRange(accuracy.StepTimeCoverage(selection))});
+  };
+  add("of sources that profiles were fitted to", {.fitted_source = true});
+  add("of sources that were never fitted", {.fitted_source = false});
+  constexpr int kNode = 8, kLarge = 512;
+  add("up to 8 GPUs", {.most_devices = kNode});
+  add("9 to 64 GPUs", {.least_devices = kNode + 1, .most_devices = validate::kSmall});
+  add("65 to 511 GPUs", {.least_devices = validate::kSmall + 1, .most_devices = kLarge - 1});
+  add("512 GPUs and more", {.least_devices = kLarge});
+  // Of one source all these say the same.
+  if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
+  return table;
+}
+
 // Cases by a text of theirs, counted.
 PublishedTable Counted(std::string title, std::string heading, const PublishedAccuracy& accuracy,
                        const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
@@ -301,7 +341,7 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
-  for (auto make : {StepTimes, LargeSteps, Memories, Choices, AimsTable, Residuals, Worst,
+  for (auto make : {Headline, StepTimes, LargeSteps, Memories, Choices, AimsTable, Residuals, Worst,
                     NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
     if (!table.rows.empty()) tables.push_back(std::move(table));

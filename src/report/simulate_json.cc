@@ -11,7 +11,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
                          double seconds) {
   const auto utilization = [&](double value) { return forecast.has_flops ? Json(value) : Json(); };
   const std::optional<forecast::TimeRange>& range = forecast.step_time_range;
-  const Json document{
+  Json document{
       {"stepcast", 1},
       {"scenario", scenario.name},
       {"step_time_s", JsonSeconds(forecast.step_time)},
@@ -28,8 +28,11 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"classes", ClassesJson(forecast)},
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
-      {"run", {{"seconds", seconds}}},
   };
+  if (const auto& learned = forecast.learned) {
+    document["learned"] = {{"factor", learned->factor}, {"known", learned->known}};
+  }
+  document["run"] = {{"seconds", seconds}};
   return Text(document);
 }
 

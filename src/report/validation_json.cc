@@ -22,7 +22,7 @@ Json Pair(const validate::TimePair& pair) {
 
 Json TimeOfStep(const validate::Comparison& comparison) {
   constexpr const char* kKeys[] = {"forward", "backward", "optimizer", "exposed_communication",
-                                   "idle"};
+                                   "idle",    "learned"};
   Json object = Json::object();
   for (std::size_t i = 0; i < comparison.time.size(); ++i) {
     object[kKeys[i]] = Pair(comparison.time[i]);

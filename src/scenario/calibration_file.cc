@@ -14,6 +14,7 @@
 #include "src/calibration/plausible.h"
 #include "src/scenario/curve_file.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/learned_runs_section.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -609,6 +610,9 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   }
   if (auto section = reader.ReadMapping("residuals", Need::kOptional)) {
     calibration.residuals = ReadResiduals(*section);
+  }
+  if (auto section = reader.ReadMapping("runs", Need::kOptional)) {
+    calibration.runs = ReadLearnedRuns(*section);
   }
   reader.Finish();
   ReportFaults(calibration, node, diagnostics);

@@ -1,7 +1,6 @@
 #include "src/scenario/published_file.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,23 +18,6 @@ struct Part {
   std::string stand_in, not_simulated;
 };
 using Parts = std::map<std::string, Part>;
-
-// Keys of a case, and where in the scenario their values belong.
-struct CaseKey {
-  std::string_view key, section, name;
-};
-constexpr std::array kCaseKeys = {
-    CaseKey{"nodes", "cluster", "nodes"},
-    CaseKey{"sequence_length", "training", "sequence_length"},
-    CaseKey{"micro_batch_size", "training", "micro_batch_size"},
-    CaseKey{"gradient_accumulation", "training", "gradient_accumulation"},
-    CaseKey{"global_batch_size", "training", "global_batch_size"},
-    CaseKey{"tensor", "parallelism", "tensor"},
-    CaseKey{"pipeline", "parallelism", "pipeline"},
-    CaseKey{"context", "parallelism", "context"},
-    CaseKey{"expert", "parallelism", "expert"},
-    CaseKey{"shard_group_size", "data_parallel", "shard_group_size"},
-};
 
 YamlTree MappingOf(std::string key, const YamlTree& value) {
   auto mapping = std::make_shared<YamlNode>();

@@ -38,6 +38,23 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+// Keys of a case, and where in the scenario their values belong.
+struct CaseKey {
+  std::string_view key, section, name;
+};
+inline constexpr CaseKey kCaseKeys[] = {
+    {"nodes", "cluster", "nodes"},
+    {"sequence_length", "training", "sequence_length"},
+    {"micro_batch_size", "training", "micro_batch_size"},
+    {"gradient_accumulation", "training", "gradient_accumulation"},
+    {"global_batch_size", "training", "global_batch_size"},
+    {"tensor", "parallelism", "tensor"},
+    {"pipeline", "parallelism", "pipeline"},
+    {"context", "parallelism", "context"},
+    {"expert", "parallelism", "expert"},
+    {"shard_group_size", "data_parallel", "shard_group_size"},
+};
+
 struct MeasuredMemory {
   MemoryKind kind = MemoryKind::kAllocated;
   Bytes peak;
@@ -49,9 +66,11 @@ struct PublishedCase {
   Split split = Split::kCheck;
   Quality quality = Quality::kB;
   std::optional<Time> step_time;
+  // In the place of a time, where a table of runs says this (runs_file.h).
+  std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
-  // Part of the peak, as printed where no time is. By which formula is not known, so that it is kept
-  // and not compared.
+  // Part of the peak, as printed where no time is. By which formula is not known, so that it is
+  // kept and not compared.
   std::optional<double> mfu;
   // What is simulated in the place of what ran, one sentence each.
   std::vector<std::string> stand_ins;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -19,6 +18,7 @@
 #include "src/forecast/throughput.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
+#include "src/validate/measured_runs.h"
 
 namespace stepcast::validate {
 namespace {
@@ -97,17 +97,6 @@ bool IsMistake(const Diagnostic& diagnostic) {
     if (diagnostic.code.starts_with(family)) return true;
   }
   return false;
-}
-
-// The reasons without the values of one case, so that cases can be counted by them.
-std::string ReasonOf(const Diagnostics& diagnostics) {
-  std::set<std::string> reasons;
-  for (const Diagnostic& diagnostic : diagnostics) {
-    const std::string& message = diagnostic.message;
-    const bool value_last = diagnostic.code == "plan.axis-not-supported";
-    reasons.insert(value_last ? message.substr(0, message.rfind(": ")) : message);
-  }
-  return fmt::format("{}", fmt::join(reasons, "; "));
 }
 
 // One case: what it is like, and if it is asked for what is forecast of it.
@@ -260,7 +249,15 @@ bool PublishedAccuracy::Selected(const PublishedOutcome& outcome,
   return (!selection.source || *selection.source == outcome.source) &&
          (!selection.split || *selection.split == row.split) &&
          (!selection.quality || *selection.quality == row.quality) &&
-         (!selection.large || outcome.devices > kSmall);
+         (!selection.large || outcome.devices > kSmall) &&
+         (!selection.fitted_source || *selection.fitted_source == IsFitted(outcome.source)) &&
+         outcome.devices >= selection.least_devices && outcome.devices <= selection.most_devices;
+}
+
+bool PublishedAccuracy::IsFitted(std::size_t source) const {
+  const std::vector<PublishedCase>& cases = sources[source].cases;
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const PublishedCase& row) { return row.split == Split::kFit; });
 }
 
 AccuracyFigures PublishedAccuracy::StepTime(const Selection& selection) const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,10 +84,14 @@ struct FitResidual {
 
 // Which outcomes count; what is not set is any.
 struct Selection {
-  std::optional<std::size_t> source;
-  std::optional<scenario::Split> split;
-  std::optional<scenario::Quality> quality;
+  std::optional<std::size_t> source{};
+  std::optional<scenario::Split> split{};
+  std::optional<scenario::Quality> quality{};
   bool large = false;  // only more than 64 GPUs
+  // Of sources that have rows which profiles may be fitted to, or of those that have none.
+  std::optional<bool> fitted_source{};
+  // Only so many GPUs, both included.
+  int least_devices = 0, most_devices = std::numeric_limits<int>::max();
 };
 
 enum class AimUnit : std::uint8_t { kPart, kCorrelation, kCount };
@@ -107,6 +112,8 @@ struct PublishedAccuracy {
     return sources[outcome.source].cases[outcome.index];
   }
   bool Selected(const PublishedOutcome& outcome, const Selection& selection) const;
+  // Whether profiles may be fitted to rows of this source.
+  bool IsFitted(std::size_t source) const;
 
   AccuracyFigures StepTime(const Selection& selection) const;
   // The rival's, and what is forecast of the same cases.

@@ -1,0 +1,128 @@
+#include "src/cli/calibrate_runs_command.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/text_file.h"
+#include "src/calibrate/run_fit.h"
+#include "src/calibration/learned_runs.h"
+#include "src/cli/asked_file.h"
+#include "src/report/runs_report.h"
+#include "src/scenario/data_root.h"
+#include "src/validate/measured_runs.h"
+
+namespace stepcast::cli {
+namespace {
+
+using calibration::LearnedRuns;
+using report::RunsReport;
+
+// The profile that is written anew: the file that --profile names, or that of all runs.
+tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& options,
+                                                  const RunsReport& report) {
+  if (!options.profile.empty()) {
+    if (const auto found = scenario::FindInput(options.profile, "")) return *found;
+    return tl::make_unexpected(
+        WrongInput({{"file.not-found",
+                     {fmt::format("--profile {}", options.profile), 0, 0},
+                     fmt::format("there is no such profile: {}", Quoted(options.profile)),
+                     scenario::PlacesTried(options.profile, "")}}));
+  }
+  std::map<std::string, std::size_t> profiles;
+  for (const std::size_t run : report.learned) ++profiles[report.runs[run].profile];
+  if (profiles.size() == 1 && !profiles.begin()->first.empty()) return profiles.begin()->first;
+  std::string names;
+  for (const auto& [profile, runs] : profiles) {
+    const std::string root = scenario::DataRoot() + "/";
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ",
+                         profile.empty()             ? "one inside a scenario"
+                         : profile.starts_with(root) ? profile.substr(root.size())
+                                                     : profile,
+                         runs);
+  }
+  return tl::make_unexpected(WrongInput(
+      {{"runs.profiles",
+        {options.runs, 0, 0},
+        fmt::format("runs have different profiles, and one is written: {}", names),
+        "name it with --profile; its forecasts learn from all runs, most from those on its GPU"}}));
+}
+
+RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
+  RunsReport report{.path = path,
+                    .runs = std::move(runs),
+                    .learned = {},
+                    .held_back = {},
+                    .fit = {},
+                    .written = "",
+                    .unwritten = ""};
+  std::vector<calibrate::MeasuredRun> measured;
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    const validate::SimulatedRun& run = report.runs[i];
+    if (!run.reason.empty()) continue;
+    if (run.split == scenario::Split::kCheck) {
+      report.held_back.push_back(i);
+      continue;
+    }
+    report.learned.push_back(i);
+    measured.push_back({run.settings, run.measured.seconds(), run.forecast.seconds()});
+  }
+  report.fit = calibrate::FitRuns(measured);
+  return report;
+}
+
+}  // namespace
+
+Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
+  AskedFile output;
+  if (auto failed = output.Create(options.output)) return *std::move(failed);
+  auto runs = validate::SimulateRuns(options.runs, options.scenario, options.set);
+  if (!runs) return WrongInput(runs.error());
+  RunsReport report = Learn(options.runs, *std::move(runs));
+  if (report.learned.empty()) {
+    return WrongInput({{"runs.none",
+                        {options.runs, 0, 0},
+                        "there is no run to learn from: all are held back, or not simulated",
+                        "mark runs with 'split: fit', or leave the column out"}});
+  }
+  if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
+    return WrongInput({{"runs.too-many",
+                        {options.runs, 0, 0},
+                        fmt::format("at most {} configurations are learned from: {}",
+                                    LearnedRuns::kMostRuns, report.fit.configurations.size()),
+                        "leave out runs that are least like those to be forecast"}});
+  }
+  Outcome outcome;
+  const report::RunErrors errors = ErrorsOfLearned(report);
+  const bool better = report.fit.learned && errors.learned.mean < errors.forecast.mean;
+  if (!better) {
+    outcome.status = kAnswerIsNo;
+    report.unwritten =
+        report.fit.learned
+            ? "the runs predict one another no better than the forecast does: no "
+              "profile is written"
+            : "no two configurations are similar enough to learn from: no profile is "
+              "written";
+  } else if (options.output.empty()) {
+    report.unwritten = "no profile is written: name a file with --output";
+  } else {
+    const auto profile = ProfileToWrite(options, report);
+    if (!profile) return profile.error();
+    Diagnostics diagnostics;
+    const std::optional<std::string> text = ReadTextFile(*profile, diagnostics);
+    if (!text) return WrongInput(diagnostics);
+    if (auto failed = output.Write(
+            [&] { return report::WithRuns(*text, report::LearnedRunsYaml(report)); })) {
+      return *std::move(failed);
+    }
+    report.written = fmt::format("{}: {} with {} configurations; --set calibration={} uses it",
+                                 options.output, profile->substr(profile->rfind('/') + 1),
+                                 report.fit.learned->runs().size(), options.output);
+  }
+  outcome.output = options.json ? report::RunsJson(report) : report::RunsText(report);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

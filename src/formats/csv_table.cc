@@ -1,0 +1,166 @@
+#include "src/formats/csv_table.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::formats {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
+  }
+
+  Result<CsvTable> Run() {
+    CsvTable table;
+    bool headed = false;
+    while (at_ < text_.size()) {
+      if (SkipsLine()) continue;
+      const int line = line_;
+      std::vector<CsvCell> cells = Line();
+      if (!headed) {
+        headed = true;
+        table.headings = std::move(cells);
+        CheckHeadings(table.headings);
+      } else if (cells.size() == table.headings.size()) {
+        table.rows.push_back(std::move(cells));
+      } else {
+        faults_.push_back({"csv.fields",
+                           {file_, line, 1},
+                           fmt::format("the headings have {} fields, this line has {}",
+                                       table.headings.size(), cells.size()),
+                           "put a value with commas into double quotes"});
+      }
+    }
+    if (!headed) {
+      faults_.push_back({"csv.heading",
+                         {file_, 0, 0},
+                         "the table has no headings",
+                         "write for example 'scenario,training.micro_batch_size,step_time'"});
+    }
+    if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
+    return table;
+  }
+
+ private:
+  Location Here() const { return {file_, line_, static_cast<int>(at_ - line_begin_) + 1}; }
+
+  void NextLine() {
+    ++line_;
+    line_begin_ = at_;
+  }
+
+  // A blank line or a comment.
+  bool SkipsLine() {
+    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    const std::string_view line = text_.substr(at_, end - at_);
+    const bool skips = line.starts_with('#') || line.find_first_not_of(" \t\r") == line.npos;
+    if (!skips) return false;
+    at_ = std::min(end + 1, text_.size());
+    NextLine();
+    return true;
+  }
+
+  std::vector<CsvCell> Line() {
+    std::vector<CsvCell> cells;
+    for (;;) {
+      cells.push_back(Cell());
+      if (at_ < text_.size() && text_[at_] == ',') {
+        ++at_;
+        continue;
+      }
+      if (at_ < text_.size()) ++at_;  // the line's end
+      NextLine();
+      return cells;
+    }
+  }
+
+  // Up to the comma or the line's end behind it.
+  CsvCell Cell() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+    CsvCell cell{.text = "", .location = Here()};
+    if (at_ < text_.size() && text_[at_] == '"') return Quoted(std::move(cell));
+    const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
+    cell.text = Trimmed(text_.substr(at_, end - at_));
+    at_ = end;
+    return cell;
+  }
+
+  CsvCell Quoted(CsvCell cell) {
+    ++at_;
+    for (;;) {
+      const std::size_t end = text_.find('"', at_);
+      if (end == std::string_view::npos) {
+        faults_.push_back({"csv.quote", cell.location, "a quoted field has no closing quote",
+                           "a double quote inside one is written twice"});
+        at_ = text_.size();
+        return cell;
+      }
+      for (std::size_t i = at_; i < end; ++i) {
+        if (text_[i] != '\n') continue;
+        ++line_;
+        line_begin_ = i + 1;
+      }
+      cell.text += text_.substr(at_, end - at_);
+      at_ = end + 1;
+      if (at_ >= text_.size() || text_[at_] != '"') break;
+      cell.text += '"';
+      ++at_;
+    }
+    const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
+    const std::string rest = Trimmed(text_.substr(at_, end - at_));
+    if (!rest.empty()) {
+      faults_.push_back(
+          {"csv.quote", Here(),
+           fmt::format("text stands behind a closing quote: {}", stepcast::Quoted(rest)),
+           "put the whole field into quotes"});
+    }
+    at_ = end;
+    return cell;
+  }
+
+  static std::string Trimmed(std::string_view text) {
+    while (!text.empty() && std::string_view(" \t\r").find(text.back()) != std::string_view::npos) {
+      text.remove_suffix(1);
+    }
+    return std::string(text);
+  }
+
+  void CheckHeadings(const std::vector<CsvCell>& headings) {
+    for (std::size_t i = 0; i < headings.size(); ++i) {
+      const CsvCell& heading = headings[i];
+      if (heading.text.empty()) {
+        faults_.push_back({"csv.heading", heading.location, "a heading is empty",
+                           "name the column, or take it out"});
+      }
+      const bool twice = std::any_of(headings.begin(), headings.begin() + static_cast<int>(i),
+                                     [&](const CsvCell& one) { return one.text == heading.text; });
+      if (twice && !heading.text.empty()) {
+        faults_.push_back(
+            {"csv.heading", heading.location,
+             fmt::format("two columns have this heading: {}", stepcast::Quoted(heading.text)),
+             "take one of them out"});
+      }
+    }
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  std::size_t at_ = 0;
+  std::size_t line_begin_ = 0;
+  int line_ = 1;
+  Diagnostics faults_;
+};
+
+}  // namespace
+
+Result<CsvTable> ParseCsv(std::string_view text, const std::string& file) {
+  return Parser(text, file).Run();
+}
+
+}  // namespace stepcast::formats

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+
+// Tables as spreadsheets and loggers write them: RFC 4180, with a heading line.
+namespace stepcast::formats {
+
+struct CsvCell {
+  std::string text;  // quotes resolved, blanks around it taken off where it has none
+  Location location;
+};
+
+struct CsvTable {
+  std::vector<CsvCell> headings;
+  std::vector<std::vector<CsvCell>> rows;  // as long as the headings
+};
+
+// Fields are parted by commas, lines end in LF or CRLF; a field in double quotes may hold commas,
+// line ends and doubled quotes. Blank lines, and lines that begin with '#', are left out. `file`
+// names the text in positions. Errors, all at once: csv.quote (text after a closing quote, or no
+// closing quote), csv.fields (a line has more or fewer fields than the headings), csv.heading
+// (none, an empty one, or one twice).
+Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
+
+}  // namespace stepcast::formats

@@ -1,0 +1,286 @@
+#include "src/report/runs_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/report/json_values.h"
+#include "src/report/number_text.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+using calibrate::Configuration;
+using calibration::LearnedRuns;
+using calibration::RunKind;
+using calibration::RunSize;
+using validate::AccuracyFigures;
+using validate::Pair;
+using validate::SimulatedRun;
+
+// The forecast of a run as others correct it.
+double Corrected(const SimulatedRun& run, const std::optional<LearnedRuns::Estimate>& estimate) {
+  return run.forecast.seconds() * (estimate ? std::exp(estimate->log_ratio) : 1);
+}
+
+std::vector<const SimulatedRun*> LearnedFrom(const RunsReport& report) {
+  std::vector<const SimulatedRun*> runs;
+  for (const std::size_t run : report.learned) runs.push_back(&report.runs[run]);
+  return runs;
+}
+
+// What others say of each run that is learned from, by its place in `learned`.
+std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& report) {
+  std::vector<std::optional<LearnedRuns::Estimate>> estimates(report.learned.size());
+  for (const Configuration& configuration : report.fit.configurations) {
+    for (const std::size_t member : configuration.members) {
+      estimates[member] = configuration.left_out;
+    }
+  }
+  return estimates;
+}
+
+constexpr double kHundred = 100;
+
+std::string PerCent(double part) { return Decimal(kHundred * part, 1); }
+
+// "12 % longer than forecast"
+std::string Longer(double log_ratio) {
+  const double change = std::exp(log_ratio) - 1;
+  constexpr double kNothing = 0.005;
+  if (std::abs(change) < kNothing) return "as long as forecast";
+  return fmt::format("{} % {} than forecast", Decimal(kHundred * std::abs(change), 0),
+                     change < 0 ? "shorter" : "longer");
+}
+
+void AddRows(Table& table, const RunErrors& errors, const char* learned) {
+  const auto add = [&](const char* what, const AccuracyFigures& figures) {
+    if (figures.cases == 0) return;
+    table.AddRow({what, fmt::format("{}", figures.cases), PerCent(figures.mean),
+                  PerCent(figures.median), PerCent(figures.p90),
+                  Signed(kHundred * figures.bias, 1)});
+  };
+  add("forecast", errors.forecast);
+  add("nearest run alone", errors.nearest);
+  add(learned, errors.learned);
+}
+
+Table ErrorTable(const char* heading) {
+  return Table(
+      {{heading, Align::kLeft}, {"runs"}, {"mean %"}, {"median %"}, {"p90 %"}, {"bias %"}});
+}
+
+// Names of runs of configurations that none of the others is like.
+std::vector<std::string> FarRuns(const RunsReport& report) {
+  std::vector<std::string> names;
+  for (const Configuration& configuration : report.fit.configurations) {
+    if (configuration.left_out) continue;
+    for (const std::size_t member : configuration.members) {
+      names.push_back(report.runs[report.learned[member]].name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Reasons why runs are not simulated, and which runs.
+std::map<std::string, std::vector<std::string>> NotSimulated(const RunsReport& report) {
+  std::map<std::string, std::vector<std::string>> reasons;
+  for (const SimulatedRun& run : report.runs) {
+    if (!run.reason.empty()) reasons[run.reason].push_back(run.name);
+  }
+  return reasons;
+}
+
+// "a, b, c and 12 more"
+std::string Named(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 5;
+  const std::size_t shown = std::min(names.size(), kMost);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<int>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::string MemoryText(const RunsReport& report) {
+  std::map<std::string_view, std::vector<Pair>> pairs;
+  for (const SimulatedRun& run : report.runs) {
+    for (const validate::SimulatedMemory& memory : run.memory) {
+      pairs[Name(memory.kind)].push_back({static_cast<double>(memory.measured.count()),
+                                          static_cast<double>(memory.forecast.count())});
+    }
+  }
+  if (pairs.empty()) return "";
+  Table table = ErrorTable("error of memory's peak");
+  for (const auto& [kind, of_kind] : pairs) {
+    const AccuracyFigures figures = FiguresOf(of_kind);
+    table.AddRow({std::string(kind), fmt::format("{}", figures.cases), PerCent(figures.mean),
+                  PerCent(figures.median), PerCent(figures.p90),
+                  Signed(kHundred * figures.bias, 1)});
+  }
+  return "\n" + table.ToString();
+}
+
+Json FiguresJson(const AccuracyFigures& figures) {
+  if (figures.cases == 0) return Json();
+  return Json{{"runs", figures.cases},
+              {"mean", figures.mean},
+              {"median", figures.median},
+              {"p90", figures.p90},
+              {"bias", figures.bias}};
+}
+
+Json ErrorsJson(const RunErrors& errors) {
+  return Json{{"forecast", FiguresJson(errors.forecast)},
+              {"nearest_run", FiguresJson(errors.nearest)},
+              {"learned", FiguresJson(errors.learned)}};
+}
+
+}  // namespace
+
+RunErrors ErrorsOfLearned(const RunsReport& report) {
+  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
+  const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
+  std::vector<Pair> forecast, nearest, learned;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const SimulatedRun& run = *known[i];
+    const double measured = run.measured.seconds();
+    forecast.push_back({measured, run.forecast.seconds()});
+    learned.push_back({measured, Corrected(run, estimates[i])});
+    // Repeats of the same configuration are no neighbours.
+    std::vector<const SimulatedRun*> others;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(others),
+                 [&](const SimulatedRun* other) { return other->settings != run.settings; });
+    if (const auto time = TimeByNearest(run, others)) nearest.push_back({measured, *time});
+  }
+  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+}
+
+RunErrors ErrorsOfHeldBack(const RunsReport& report) {
+  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
+  std::vector<Pair> forecast, nearest, learned;
+  for (const std::size_t held_back : report.held_back) {
+    const SimulatedRun& run = report.runs[held_back];
+    const double measured = run.measured.seconds();
+    forecast.push_back({measured, run.forecast.seconds()});
+    std::optional<LearnedRuns::Estimate> estimate;
+    if (report.fit.learned) estimate = report.fit.learned->At(run.settings);
+    learned.push_back({measured, Corrected(run, estimate)});
+    if (const auto time = TimeByNearest(run, known)) nearest.push_back({measured, *time});
+  }
+  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+}
+
+std::string RunsText(const RunsReport& report) {
+  const std::size_t simulated = report.learned.size() + report.held_back.size();
+  std::string out = fmt::format(
+      "{}: {} runs, {} of them simulated; {} are learned from, of {} configurations\n", report.path,
+      report.runs.size(), simulated, report.learned.size(), report.fit.configurations.size());
+  for (const auto& [reason, names] : NotSimulated(report)) {
+    out += fmt::format("  not simulated, {}: {}\n", reason, Named(names));
+  }
+  out += "\n";
+  Table own = ErrorTable("error of step time");
+  AddRows(own, ErrorsOfLearned(report), "learned from the other configurations");
+  out += own.ToString();
+  if (!report.held_back.empty()) {
+    Table held_back = ErrorTable("error on held-back runs");
+    AddRows(held_back, ErrorsOfHeldBack(report), "learned");
+    out += "\n" + held_back.ToString();
+  }
+  out += MemoryText(report) + "\n";
+  if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
+    out += fmt::format("{} far from all others and {} nothing: {}\n",
+                       far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
+                       far.size() == 1 ? "changes" : "change", Named(far));
+  }
+  for (const calibrate::SettingResidual& setting : report.fit.settings) {
+    out += fmt::format("steps with `{}` take {}, {} runs; the others {}\n", setting.setting,
+                       Longer(setting.with), setting.runs, Longer(setting.without));
+  }
+  if (!report.written.empty()) out += fmt::format("wrote {}\n", report.written);
+  if (!report.unwritten.empty()) out += fmt::format("{}\n", report.unwritten);
+  return out;
+}
+
+std::string RunsJson(const RunsReport& report) {
+  const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
+  std::map<std::size_t, std::optional<LearnedRuns::Estimate>> by_run;
+  for (std::size_t i = 0; i < report.learned.size(); ++i) by_run[report.learned[i]] = estimates[i];
+  for (const std::size_t run : report.held_back) {
+    if (report.fit.learned) by_run[run] = report.fit.learned->At(report.runs[run].settings);
+  }
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    const SimulatedRun& run = report.runs[i];
+    const bool simulated = run.reason.empty();
+    Json one{{"name", run.name},
+             {"split", std::string(Name(run.split))},
+             {"reason", run.reason},
+             {"measured_s", simulated ? Json(JsonSeconds(run.measured)) : Json()},
+             {"forecast_s", simulated ? Json(JsonSeconds(run.forecast)) : Json()}};
+    const auto found = by_run.find(i);
+    const bool known = found != by_run.end() && found->second;
+    one["learned_s"] = known ? Json(Corrected(run, found->second)) : Json();
+    one["known"] = known ? Json(found->second->known) : Json();
+    runs.push_back(std::move(one));
+  }
+  Json settings = Json::array();
+  for (const calibrate::SettingResidual& setting : report.fit.settings) {
+    settings.push_back({{"setting", setting.setting},
+                        {"runs", setting.runs},
+                        {"measured_over_forecast", std::exp(setting.with)},
+                        {"of_the_others", std::exp(setting.without)}});
+  }
+  return Text(Json{{"stepcast", 1},
+                   {"configurations", report.fit.configurations.size()},
+                   {"leave_one_configuration_out", ErrorsJson(ErrorsOfLearned(report))},
+                   {"held_back", ErrorsJson(ErrorsOfHeldBack(report))},
+                   {"far", FarRuns(report)},
+                   {"settings", std::move(settings)},
+                   {"runs", std::move(runs)},
+                   {"written", !report.written.empty()}});
+}
+
+std::string LearnedRunsYaml(const RunsReport& report) {
+  std::string out = fmt::format(
+      "# Written by `stepcast calibrate runs {}`: forecasts near these runs are corrected by "
+      "them.\n"
+      "runs:\n  cases:\n",
+      report.path);
+  for (const calibration::LearnedRun& run : report.fit.learned->runs()) {
+    out += fmt::format("    - {{measured_over_forecast: {:.5f}, repeats: {}",
+                       std::exp(run.log_ratio), run.repeats);
+    for (std::size_t i = 0; i < calibration::kRunSizes; ++i) {
+      out += fmt::format(", {}: {}", Name(static_cast<RunSize>(i)), run.settings.sizes[i]);
+    }
+    for (std::size_t i = 0; i < calibration::kRunKinds; ++i) {
+      out += fmt::format(", {}: \"{}\"", Name(static_cast<RunKind>(i)), run.settings.kinds[i]);
+    }
+    out += "}\n";
+  }
+  return out;
+}
+
+std::string WithRuns(const std::string& profile, const std::string& section) {
+  std::string out;
+  bool inside = false;
+  for (std::size_t begin = 0; begin < profile.size();) {
+    const std::size_t end = std::min(profile.find('\n', begin), profile.size());
+    const std::string_view line = std::string_view(profile).substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with("# Written by `stepcast calibrate runs")) continue;
+    const bool key = !line.empty() && line.front() != ' ' && line.front() != '#';
+    if (key) inside = line.starts_with("runs:");
+    if (!inside) out += fmt::format("{}\n", line);
+  }
+  return out + section;
+}
+
+}  // namespace stepcast::report

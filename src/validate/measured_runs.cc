@@ -1,0 +1,173 @@
+#include "src/validate/measured_runs.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "oneapi/tbb/blocked_range.h"
+#include "oneapi/tbb/parallel_for.h"
+#include "src/calibration/learned_runs.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/learned.h"
+#include "src/forecast/throughput.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/load.h"
+#include "src/scenario/runs_file.h"
+
+namespace stepcast::validate {
+namespace {
+
+using scenario::PublishedCase;
+using scenario::Resolved;
+
+// A rule refuses the plan: such a run cannot have been as the table says, or is not modelled.
+bool IsRefusal(const Diagnostic& diagnostic) {
+  return diagnostic.code.starts_with("plan.") || diagnostic.code.starts_with("cost.");
+}
+
+std::string ProfileOf(const scenario::Scenario& scenario, const std::string& file) {
+  const auto& keys = std::get<Resolved::Mapping>(scenario.resolved.value);
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [](const auto& entry) { return entry.first == "calibration"; });
+  if (found == keys.end()) return "";
+  const auto* path = std::get_if<std::string>(&found->second.value);
+  if (path == nullptr) return "";
+  return scenario::FindInput(*path, scenario::FolderOf(file)).value_or("");
+}
+
+void Simulate(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
+              SimulatedRun& run, Diagnostics& mistakes) {
+  run.name = row.name;
+  run.location = row.location;
+  run.split = row.split;
+  run.reason = row.not_simulated;
+  if (run.reason.empty() && !row.step_time && !row.tokens_per_second_per_gpu) {
+    run.reason = "it has no step time";
+  }
+  if (!run.reason.empty()) return;
+  const auto fail = [&](const Diagnostics& diagnostics) {
+    if (!std::all_of(diagnostics.begin(), diagnostics.end(), IsRefusal)) {
+      mistakes = diagnostics;
+      return;
+    }
+    run.reason = ReasonOf(diagnostics);
+  };
+  const auto scenario = scenario::LoadTree(row.scenario, file, cache);
+  if (!scenario) return fail(scenario.error());
+  const auto simulated = forecast::Simulate(*scenario);
+  if (!simulated) return fail(simulated.error());
+  const forecast::Forecast& forecast = simulated->forecast;
+  run.settings = forecast::SettingsOf(*scenario);
+  run.profile = ProfileOf(*scenario, file);
+  run.forecast = forecast.step_time - forecast.time.learned;
+  const plan::Training& training = scenario->plan.training;
+  const double tokens = static_cast<double>(training.global_batch_size) *
+                        static_cast<double>(training.sequence_length);
+  if (row.step_time) {
+    run.measured = *row.step_time;
+  } else {
+    constexpr double kPicoseconds = 1e12;
+    run.measured = Picoseconds(static_cast<std::int64_t>(
+        kPicoseconds * tokens / (*row.tokens_per_second_per_gpu * scenario->cluster->devices())));
+  }
+  forecast::Forecast second;
+  second.step_time = Seconds(1);
+  forecast::FillThroughput(*scenario, second);
+  if (second.has_flops) run.peak_seconds = second.mfu;
+  const forecast::MemoryForecast& memory = forecast.memory;
+  for (const scenario::MeasuredMemory& measured : row.memory) {
+    const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
+                        : measured.kind == scenario::MemoryKind::kReserved
+                            ? memory.reserved
+                            : memory.reserved + memory.outside;
+    run.memory.push_back({measured.kind, measured.peak, bytes});
+  }
+}
+
+Result<scenario::RunsTable> ReadRuns(const std::string& path, const std::string& scenario,
+                                     const std::vector<std::string>& set) {
+  const bool published = path.ends_with(".yaml") || path.ends_with(".yml");
+  if (!published) return scenario::LoadRunsTable(path, scenario, set);
+  if (!scenario.empty() || !set.empty()) {
+    return tl::make_unexpected(
+        Diagnostics{{"runs.published",
+                     {path, 0, 0},
+                     "published steps have their scenarios in their own file: --scenario, --set",
+                     "leave both out, or change the file"}});
+  }
+  auto source = scenario::LoadPublished(scenario::FindInput(path, "").value_or(path));
+  if (!source) return tl::make_unexpected(std::move(source.error()));
+  scenario::RunsTable table;
+  table.runs = std::move(source->cases);
+  for (const PublishedCase& row : table.runs) table.files.push_back(row.location.file);
+  return table;
+}
+
+// Runs of one scenario have its mistakes in common.
+void AddNew(const Diagnostics& found, Diagnostics& all) {
+  for (const Diagnostic& diagnostic : found) {
+    const bool known = std::any_of(all.begin(), all.end(), [&](const Diagnostic& other) {
+      return other.code == diagnostic.code && other.message == diagnostic.message &&
+             other.location.file == diagnostic.location.file &&
+             other.location.line == diagnostic.location.line &&
+             other.location.column == diagnostic.location.column;
+    });
+    if (!known) all.push_back(diagnostic);
+  }
+}
+
+}  // namespace
+
+std::string ReasonOf(const Diagnostics& refusals) {
+  std::set<std::string> reasons;
+  for (const Diagnostic& diagnostic : refusals) {
+    const std::string& message = diagnostic.message;
+    const bool value_last = diagnostic.code == "plan.axis-not-supported";
+    reasons.insert(value_last ? message.substr(0, message.rfind(": ")) : message);
+  }
+  return fmt::format("{}", fmt::join(reasons, "; "));
+}
+
+Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
+                                               const std::vector<std::string>& set) {
+  const auto table = ReadRuns(path, scenario, set);
+  if (!table) return tl::make_unexpected(table.error());
+  std::vector<SimulatedRun> runs(table->runs.size());
+  std::vector<Diagnostics> mistakes(runs.size());
+  scenario::InputCache cache;
+  oneapi::tbb::parallel_for(
+      oneapi::tbb::blocked_range<std::size_t>(0, runs.size(), 1),
+      [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
+        for (std::size_t i = range.begin(); i != range.end(); ++i) {
+          Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
+        }
+      },
+      oneapi::tbb::simple_partitioner());
+  Diagnostics all;
+  for (const Diagnostics& own : mistakes) AddNew(own, all);
+  if (!all.empty()) return tl::make_unexpected(std::move(all));
+  return runs;
+}
+
+std::optional<double> TimeByNearest(const SimulatedRun& run,
+                                    const std::vector<const SimulatedRun*>& known) {
+  const SimulatedRun* nearest = nullptr;
+  double most = -1;
+  for (const SimulatedRun* other : known) {
+    const bool same_gpu =
+        other->settings[calibration::RunKind::kGpu] == run.settings[calibration::RunKind::kGpu];
+    if (!same_gpu || other == &run || other->peak_seconds == 0) continue;
+    const double likeness = calibration::LearnedRuns::Likeness(run.settings, other->settings);
+    if (likeness <= most) continue;
+    most = likeness;
+    nearest = other;
+  }
+  if (nearest == nullptr || run.peak_seconds == 0) return std::nullopt;
+  return run.peak_seconds * nearest->measured.seconds() / nearest->peak_seconds;
+}
+
+}  // namespace stepcast::validate
