@@ -116,8 +116,9 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
                  WriteFor(dimension));
   }
 
-  // A product of nine quintillion and a unit of 3.6 * 10^15 stays far inside 128 bits.
-  constexpr std::size_t kMostDigits = 18;
+  // 19 digits hold every number of 63 bits; their product with a unit of 3.6 * 10^15 stays far
+  // inside 128 bits.
+  constexpr std::size_t kMostDigits = 19;
   const auto take_digits = [&rest] {
     std::size_t count = 0;
     while (count < rest.size() && IsDigit(rest[count])) ++count;

@@ -10,6 +10,13 @@
 namespace stepcast {
 namespace {
 
+// The largest size that files may hold, and the largest that can be counted.
+TEST(Quantity, LargeNumbersOfBytes) {
+  EXPECT_EQ(ParseBytes("1152921504606846976 B"), Bytes(std::int64_t{1} << 60));
+  EXPECT_EQ(ParseBytes("9223372036854775807 B"), Bytes(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_FALSE(ParseBytes("9223372036854775808 B").has_value());
+}
+
 TEST(ParseBytes, KnowsBinaryAndDecimalUnits) {
   EXPECT_EQ(ParseBytes("0 B").value(), Bytes(0));
   EXPECT_EQ(ParseBytes("25 MiB").value(), Bytes(26'214'400));  // 25 x 1,048,576
@@ -68,8 +75,8 @@ TEST(ParseBytes, SaysWhatIsWrong) {
       {"9000000000 TiB",
        "bytes need a smaller number, this one cannot be counted: '9000000000 TiB'",
        "write for example '25 MiB'"},
-      {"1234567890123456789 B",
-       "a number has at most 18 digits before and after the point: '1234567890123456789 B'",
+      {"12345678901234567890 B",
+       "a number has at most 19 digits before and after the point: '12345678901234567890 B'",
        "use a larger unit"},
   };
   for (const BadQuantity& bad : cases) {

@@ -6,8 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "src/parallel/group_layout.h"
+
 namespace stepcast::calibrate {
 namespace {
+
+using parallel::GroupLayout;
 
 int NodesOf(const std::vector<int>& group, const std::vector<int>& node_of_rank) {
   std::set<int> nodes;
@@ -59,14 +63,10 @@ std::vector<GroupShape> ShapesOf(const std::vector<int>& node_of_rank) {
 
   for (int size = 2; size < ranks; ++size) {
     if (ranks % size != 0) continue;
-    std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(ranks / size));
-    std::vector<std::vector<int>> apart(static_cast<std::size_t>(size));
-    for (int rank = 0; rank < ranks; ++rank) {
-      neighbours[static_cast<std::size_t>(rank / size)].push_back(rank);
-      apart[static_cast<std::size_t>(rank % size)].push_back(rank);
-    }
-    AddShape(std::move(neighbours), node_of_rank, shapes);
-    AddShape(std::move(apart), node_of_rank, shapes);
+    const GroupLayout neighbours(ranks, {{.stride = 1, .degree = size}});
+    const GroupLayout apart(ranks, {{.stride = size, .degree = ranks / size}});
+    AddShape(neighbours.Groups(), node_of_rank, shapes);
+    AddShape(apart.Groups(), node_of_rank, shapes);
   }
   return shapes;
 }

@@ -27,9 +27,12 @@ Outcome Collective(const CollectiveOptions& options) {
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const auto forecast = forecast::ForecastCollective(
-      *scenario, *op, {.name = options.group, .ranks = options.ranks, .nodes = options.nodes},
-      *from, *to);
+  const auto forecast = forecast::ForecastCollective(*scenario, *op,
+                                                     {.name = options.group,
+                                                      .ranks = options.ranks,
+                                                      .nodes = options.nodes,
+                                                      .siblings = options.siblings},
+                                                     *from, *to);
   if (!forecast) return WrongInput(forecast.error());
   Outcome outcome;
   outcome.output = options.json  ? report::CollectiveJson(scenario->name, *forecast)

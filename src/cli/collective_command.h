@@ -17,6 +17,7 @@ struct CollectiveOptions {
   std::string group;           // of the plan; empty: ranks and nodes
   std::optional<int> ranks;    // default: all of the nodes
   std::optional<int> nodes;    // default: all of the cluster
+  bool siblings = false;       // all groups like it at the same time
   std::string network;         // "analytic", "flow", "message"; empty: as the scenario says
   bool json = false;
   bool csv = false;

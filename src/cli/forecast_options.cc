@@ -113,7 +113,10 @@ constexpr const char* kCollectiveFooter =
     "N\n"
     "for those with parts, and algbw itself for the rest. Times are those of the collective "
     "alone,\n"
-    "without any framework.\n"
+    "without any framework, or with --siblings beside those of all other groups like it: of the\n"
+    "plan's, or of those that the other GPUs form, as many of a node and on as many nodes. A "
+    "group\n"
+    "that shares a card with others then gets its part of it.\n"
     "\n"
     "Without --group, --ranks and --nodes all ranks of the cluster take part. With --ranks and\n"
     "--nodes the first GPUs of the first nodes do, as many on each.\n"
@@ -124,6 +127,8 @@ constexpr const char* kCollectiveFooter =
     "Example:\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --op all_gather --to 1GiB\n"
     "  stepcast collective scenarios/llama3-8b-fsdp/scenario.yaml --ranks 8 --nodes 1 --csv\n"
+    "  stepcast collective scenarios/hybrid-sharding/scenario.yaml --ranks 16 --nodes 16 "
+    "--siblings\n"
     "\n";
 
 }  // namespace
@@ -133,8 +138,11 @@ void AddSimulate(Command app, SimulateOptions& options, bool& timeline_asked, bo
   AddScenario(simulate, options.scenario, options.set);
   Option json = simulate.AddFlag("--json", options.json, "Print one JSON document");
   Option trace =
-      AddOutput(simulate, "--trace", options.trace, "Also write the timeline as Chrome trace JSON");
+      AddOutput(simulate, "--trace", options.trace,
+                "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
   Option traces = AddTraceFolder(simulate, options.trace_dir);
+  AddCount(simulate, "--trace-steps", options.trace_steps, 1, 60,
+           "How many steps traces hold, the last of them the one that is forecast (1)");
   Option report = AddReport(simulate, options.report);
   Option timeline = simulate
                         .AddFlag("--timeline", timeline_asked,
@@ -200,6 +208,8 @@ void AddCollective(Command app, CollectiveOptions& options) {
       .Type("NAME")
       .Excludes(ranks)
       .Excludes(nodes);
+  command.AddFlag("--siblings", options.siblings,
+                  "All groups like it at the same time, which share cards and links");
   AddNetwork(command, options.network,
              "How closely it is followed: analytic, flow or message (as the scenario says)");
   AddJsonAndCsv(command, options.json, options.csv);

@@ -32,7 +32,7 @@ std::optional<Outcome> KeptResults::Open(
 }
 
 std::string KeptResults::HowToGoOn() const {
-  if (!store_) return "";
+  if (!store_ || store_->damaged()) return "";
   return fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
                      store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
 }

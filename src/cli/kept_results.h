@@ -25,7 +25,7 @@ class KeptResults {
   planner::ResultStore* store() const { return store_.get(); }  // null: none is asked for
 
   // "120 of 400 combinations are kept in 'F': the same command goes on from there", as a line;
-  // nothing without a store.
+  // nothing without a store, or where it is damaged.
   std::string HowToGoOn() const;
   // "120 of 400 combinations were in 'F'", as a line; nothing where `known` is 0.
   std::string WhatWasKnown(std::int64_t known) const;

@@ -35,7 +35,8 @@ extern "C" void StopAtSignal(int signal) {
 }
 
 void SetSignals() {
-  // A reader that goes away is an error of writing, with a message, and not the end at once.
+  // A reader that goes away is an error of writing, and not the end at once: what a command has
+  // begun, it finishes.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // so is a limit on file sizes
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
@@ -96,7 +97,8 @@ int Main(int count, char** words) {
   // Some file systems tell only at the end that there was no room.
   const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&
                         (outcome.output.empty() || ::close(STDOUT_FILENO) == 0);
-  if (!complete) {
+  // A reader that has seen enough (`| head`) takes nothing from the answer.
+  if (!complete && errno != EPIPE) {
     WriteAll(STDERR_FILENO,
              fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));
     outcome.status = kFailed;

@@ -20,6 +20,7 @@
 #include "src/cli/stopwatch.h"
 #include "src/cli/varied.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/memory_summary.h"
 #include "src/planner/answers.h"
 #include "src/planner/evaluations.h"
 #include "src/planner/per_thread.h"
@@ -95,12 +96,13 @@ void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
     return;
   }
   const auto size = ParseBytes(text);
-  if (size && *size > Bytes(0)) {
-    goal.headroom = *size;
+  if (text == "0" || (size && *size >= Bytes(0))) {
+    goal.headroom = size ? *size : Bytes(0);
   } else {
-    faults.push_back(Fault(
-        "--headroom", text,
-        size ? fmt::format("must be more than 0: {}", Quoted(text)) : size.error().message, kHint));
+    faults.push_back(
+        Fault("--headroom", text,
+              size ? fmt::format("must not be negative: {}", Quoted(text)) : size.error().message,
+              kHint));
   }
 }
 
@@ -238,6 +240,15 @@ class PlanSearch {
           "give less than that, or a part of it: '5%'"));
     }
     if (!faults.empty()) return WrongInput(faults);
+    // By default as much stays free as the forecast may be off.
+    if (options_.headroom.empty()) {
+      std::vector<plan::Framework> frameworks = space_options.frameworks;
+      if (frameworks.empty()) frameworks.push_back(base_->plan.data_parallel.framework);
+      for (const plan::Framework framework : frameworks) {
+        goal_.headroom_part =
+            std::max(goal_.headroom_part, forecast::MemoryErrorOf(*base_, framework));
+      }
+    }
     auto space = PlanSpace::Around(*base_, space_options);
     if (!space) return WrongInput(space.error());
     space_ = std::move(*space);
@@ -327,6 +338,7 @@ class PlanSearch {
       report.sensitivity = std::move(*sensitivity);
     }
     report.notes = space_->notes();
+    NoteFrameworksWithoutPlans(result, report.notes);
     report.seconds = stopwatch_.Seconds();
     if (auto failed = page.Write([&] {
           const auto name = [&](std::int64_t plan) { return NameOf(plan); };
@@ -340,7 +352,10 @@ class PlanSearch {
     outcome.output = options_.json  ? report::PlanJson(report)
                      : options_.csv ? report::PlanCsv(report)
                                     : report::PlanText(report);
-    for (const std::string& note : report.notes) outcome.messages += note + "\n";
+    // The text has them at its head.
+    if (options_.json || options_.csv) {
+      for (const std::string& note : report.notes) outcome.messages += note + "\n";
+    }
     outcome.messages += Warnings(*base_);
     if (!options_.emit.folder.empty()) {
       if (auto failure = EmitBest(result, outcome.messages)) return *std::move(failure);
@@ -363,6 +378,37 @@ class PlanSearch {
 
   // What a store knows a plan by.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+
+  // Frameworks of which no plan can exist, and why the first of their plans cannot.
+  void NoteFrameworksWithoutPlans(const planner::SearchResult& result,
+                                  std::vector<std::string>& notes) {
+    struct Plans {
+      std::int64_t first = 0, legal = 0;
+    };
+    std::vector<std::pair<std::string, Plans>> frameworks;
+    for (const planner::PlanPart& part : space_->parts()) {
+      std::int64_t legal = 0;
+      for (std::int64_t plan = part.first; plan < part.first + part.plans; ++plan) {
+        const planner::Fate fate = result.fates[static_cast<std::size_t>(plan)];
+        legal += fate == planner::Fate::kIllegal ? 0 : 1;
+      }
+      const std::string name = plan::Name(part.framework);
+      auto known = std::find_if(frameworks.begin(), frameworks.end(),
+                                [&](const auto& entry) { return entry.first == name; });
+      if (known == frameworks.end()) {
+        known = frameworks.insert(frameworks.end(), {name, {part.first, 0}});
+      }
+      known->second.legal += legal;
+    }
+    if (frameworks.size() < 2) return;
+    for (const auto& [name, plans] : frameworks) {
+      if (plans.legal > 0) continue;
+      const auto scenario = LoadPlan(plans.first);
+      notes.push_back(
+          fmt::format("{}: no plan can exist{}", name,
+                      scenario ? "" : fmt::format(": {}", scenario.error().front().message)));
+    }
+  }
 
   // Which settings differ between the plan and those that are as good.
   void NameAsGood(const planner::SearchResult& result, report::PlanRow& row) const {

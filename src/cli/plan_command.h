@@ -21,7 +21,8 @@ struct PlanOptions {
   std::string deadline;         // "30 d"; empty: none
   std::string tokens;           // "300e9"; empty: not said
   std::optional<double> price;  // of a GPU hour
-  std::string headroom;         // memory that must stay free: "4 GiB", "5%"; empty: none
+  std::string headroom;         // memory that must stay free: "4 GiB", "5%", "0";
+                                // empty: the stated error of memory
   bool fewer_nodes = false;
   bool no_front = false;  // leave out the Pareto front
   int best = 5;

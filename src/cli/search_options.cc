@@ -133,9 +133,10 @@ void AddPlan(Command app, PlanOptions& plan) {
   command.AddOption("--price", plan.price, "What a GPU costs in an hour, in any currency")
       .Type("MONEY");
   command
-      .AddOption("--headroom", plan.headroom,
-                 "Memory that must stay free on each device, beside what the plan needs (none): "
-                 "'4 GiB', '5%'")
+      .AddOption(
+          "--headroom", plan.headroom,
+          "Memory that must stay free on each device, beside what the plan needs (the error of "
+          "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0")
       .Type("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");

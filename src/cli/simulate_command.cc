@@ -69,10 +69,11 @@ Outcome Simulate(const SimulateOptions& options) {
 
   const int rank = run->forecast.memory.rank;
   const int ranks = scenario->cluster->devices();
-  if (auto failed = trace.Write(*run, {scenario->name, rank, ranks})) return *failed;
-  if (auto failed =
-          traces.Write({report::ForecastProcess(*run, rank, fmt::format("rank {}", rank))},
-                       scenario->name, ranks)) {
+  if (auto failed = trace.Write(*run, {scenario->name, rank, ranks}, options.trace_steps))
+    return *failed;
+  if (auto failed = traces.Write(
+          {report::ForecastProcess(*run, rank, fmt::format("rank {}", rank), options.trace_steps)},
+          scenario->name, ranks)) {
     return *failed;
   }
   if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {

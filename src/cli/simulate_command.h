@@ -16,6 +16,7 @@ struct SimulateOptions {
   std::string network;           // "analytic", "flow", "message"; empty: as the scenario says
   bool json = false;
   std::string trace;      // file to write; empty: none
+  int trace_steps = 1;    // that traces hold
   std::string trace_dir;  // folder for a trace that analysers of ranks read; empty: none
   std::optional<report::TerminalStyle> timeline;  // draw the step below the forecast
   std::string report;                             // HTML page to write; empty: none

@@ -103,7 +103,7 @@ class Run {
     for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
     const auto scenario = worker.variants.Load(worker.overrides);
     if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
-    auto forecast = worker.forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures);
+    auto forecast = worker.forecaster.Evaluate(**scenario);
     if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
     return forecast;
   }

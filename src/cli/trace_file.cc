@@ -13,10 +13,10 @@ std::optional<Outcome> TraceFile::Write(std::span<const report::TraceProcess> pr
 }
 
 std::optional<Outcome> TraceFile::Write(const forecast::Run& run,
-                                        const report::TraceSubject& subject) {
+                                        const report::TraceSubject& subject, int steps) {
   return file_.WriteBy([&](report::OutputFile& file) {
-    return report::WriteTrace(run, subject,
-                              [&](std::string_view bytes) { return file.Write(bytes); });
+    return report::WriteTrace(
+        run, subject, [&](std::string_view bytes) { return file.Write(bytes); }, steps);
   });
 }
 

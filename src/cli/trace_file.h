@@ -18,7 +18,8 @@ class TraceFile {
   std::optional<Outcome> Write(std::span<const report::TraceProcess> processes,
                                const report::TraceSubject& subject);
   // The trace of a forecast.
-  std::optional<Outcome> Write(const forecast::Run& run, const report::TraceSubject& subject);
+  std::optional<Outcome> Write(const forecast::Run& run, const report::TraceSubject& subject,
+                               int steps);
 
  private:
   AskedFile file_;

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cost/link_loads.h"
 #include "src/network/analytic.h"
 #include "src/network/cluster_network.h"
 #include "src/network/flow.h"
@@ -24,10 +25,6 @@ namespace {
 using network::Carriage;
 using network::Traffic;
 using program::Index;
-
-// A flow's links carry a collective's bytes in proportion to its size: known from one size on, so
-// large that rounding does not show.
-constexpr Bytes kReference = GiB(4);
 
 // How closely the pace of messages is found.
 constexpr int kHalvings = 24;
@@ -81,6 +78,7 @@ class Carrier {
     }
     carriage_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
     steps_.emplace(*scenario_.cluster, *carriage_.cluster);
+    link_loads_.emplace(*scenario_.cluster, *carriage_.cluster);
     for (std::size_t c = 0; c < groups.size(); ++c) {
       if (c > 0 && groups[c] == groups[c - 1]) {
         carriage_.numbers.push_back(carriage_.numbers.back());
@@ -162,32 +160,18 @@ class Carrier {
     return number;
   }
 
-  // What a collective of kReference keeps each link busy.
-  struct Load {
-    double transfer = 0;  // seconds: the links together, stage by stage
-    std::vector<std::pair<std::uint32_t, double>> busy;  // [..]: link, seconds
-  };
-  tl::expected<const Load*, network::Fault> LoadOf(const std::vector<int>& ranks, int group,
-                                                   const char* algorithm, CollectiveKind kind) {
-    const auto [found, added] = loads_.try_emplace({group, algorithm, kind});
-    Load& load = found->second;
-    if (!added) return &load;
-    const network::PlacedSteps placed = steps_->Make(ranks, algorithm, kind, kReference);
-    const network::Network& links = carriage_.cluster->network;
-    const auto traffic = Traffic::Make(*placed.list, links, placed.places);
-    if (!traffic) return tl::unexpected(traffic.error());
-    load.transfer = traffic->transfer().seconds();
-    for (const Traffic::Load& of_link : traffic->loads()) {
-      const Bandwidth bandwidth = links.link(of_link.link).bandwidth;
-      load.busy.emplace_back(static_cast<std::uint32_t>(of_link.link),
-                             of_link.bytes / static_cast<double>(bandwidth.bytes_per_second()));
-    }
-    return &load;
+  tl::expected<const LinkLoads::Load*, network::Fault> LoadOf(const std::vector<int>& ranks,
+                                                              int group, const char* algorithm,
+                                                              CollectiveKind kind) {
+    const auto found = loads_.find({group, algorithm, kind});
+    if (found != loads_.end()) return &found->second;
+    auto load = link_loads_->Of(ranks, algorithm, kind);
+    if (!load) return tl::unexpected(load.error());
+    return &loads_.emplace(std::tuple(group, algorithm, kind), *std::move(load)).first->second;
   }
 
-  static network::FlowDemand FlowOf(const Load& load, Bytes bytes, const Demand& price) {
-    const double scale =
-        static_cast<double>(bytes.count()) / static_cast<double>(kReference.count());
+  static network::FlowDemand FlowOf(const LinkLoads::Load& load, Bytes bytes, const Demand& price) {
+    const auto scale = static_cast<double>(bytes.count());
     const auto needed =
         Time::FromPicoseconds(static_cast<std::int64_t>(load.transfer * scale * 1e12));
     network::FlowDemand flow;
@@ -240,11 +224,12 @@ class Carrier {
   const Prices& prices_;
   Carriage carriage_;
   std::optional<network::GroupSteps> steps_;
+  std::optional<LinkLoads> link_loads_;
   std::vector<std::int64_t> times_;  // [collective]: how often it runs
   std::map<std::vector<int>, int> group_ids_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]
-  std::map<std::tuple<int, std::string_view, CollectiveKind>, Load> loads_;
+  std::map<std::tuple<int, std::string_view, CollectiveKind>, LinkLoads::Load> loads_;
   std::int64_t messages_ = 0;
 };
 

@@ -21,9 +21,6 @@ class KernelMemo {
   // The kernel must not be there yet.
   std::uint32_t Add(const Kernel& kernel, const Demand& demand);
 
-  bool IsOf(std::uint32_t entry, const Kernel& kernel) const {
-    return entries_[entry].key == KeyOf(kernel);
-  }
   const Demand& DemandOf(std::uint32_t entry) const { return entries_[entry].demand; }
   std::size_t size() const { return entries_.size(); }
 

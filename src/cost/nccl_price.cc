@@ -16,6 +16,7 @@
 #include "src/cost/exact_time.h"
 #include "src/cost/nccl_communicators.h"
 #include "src/cost/nccl_node.h"
+#include "src/nccl/link_bandwidth.h"
 #include "src/nccl/path_type.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/work_channels.h"
@@ -113,8 +114,23 @@ bool Alike(Bandwidth a, Bandwidth b) {
   return std::abs(x - y) <= kTolerance * std::max(x, y);
 }
 
-// All NVLinks of the first GPU to other GPUs or switches, one direction.
-Bandwidth NvlinkOfAGpu(const topology::NodeType& node) {
+double Ratio(Bandwidth a, Bandwidth b) {
+  return static_cast<double>(a.bytes_per_second()) / static_cast<double>(b.bytes_per_second());
+}
+
+Bandwidth Faster(Bandwidth bandwidth, double factor) {
+  if (factor == 1) return bandwidth;
+  return Bandwidth::BytesPerSecond(
+      std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
+}
+
+// All NVLinks of the first GPU to other GPUs or switches.
+struct Nvlinks {
+  int count = 0;
+  Bandwidth bandwidth;  // one direction
+};
+Nvlinks NvlinksOfAGpu(const topology::NodeType& node) {
+  Nvlinks nvlinks;
   std::int64_t sum = 0;
   for (const topology::LinkRule& rule : node.links) {
     const bool to_processor =
@@ -123,10 +139,30 @@ Bandwidth NvlinkOfAGpu(const topology::NodeType& node) {
     for (const auto& [from, to] : topology::PairsOf(rule)) {
       const bool begins = rule.from.kind == topology::DeviceKind::kGpu && from == 0;
       const bool ends = rule.to.kind == topology::DeviceKind::kGpu && to == 0;
-      if (begins || ends) sum += rule.count * rule.link.bandwidth.bytes_per_second();
+      if (!begins && !ends) continue;
+      nvlinks.count += rule.count;
+      sum += rule.count * rule.link.bandwidth.bytes_per_second();
     }
   }
-  return Bandwidth::BytesPerSecond(sum);
+  nvlinks.bandwidth = Bandwidth::BytesPerSecond(sum);
+  return nvlinks;
+}
+
+// What NVLinks `speed` times as fast as NCCL takes them to be change. Across nodes rings and trees
+// have settled on what the cards carry, which faster NVLinks do not change.
+nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
+  nccl::Graphs& graphs = communicator.graphs;
+  for (nccl::Graph* graph :
+       {&graphs.ring, &graphs.tree, &graphs.collnet_chain, &graphs.collnet_direct, &graphs.nvls}) {
+    if (graph->type_intra > nccl::PathType::kNvlinkBridge) continue;
+    if (communicator.nodes == 1) {
+      graph->bw_intra *= speed;
+      graph->bw_inter *= speed;
+    } else {
+      graph->bw_intra *= graph == &graphs.nvls ? speed : std::min(speed, 1.0);
+    }
+  }
+  return communicator;
 }
 
 int LocalRanks(const CollectiveCurve& curve) { return curve.ranks / curve.nodes; }
@@ -177,38 +213,50 @@ NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
   STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
                      setting_.links != nullptr && setting_.law != nullptr,
                  "NCCL needs a machine and its costs");
-  nvlink_ = NvlinkOfAGpu(*setting_.cluster->node_type());
+  const Nvlinks nvlinks = NvlinksOfAGpu(*setting_.cluster->node_type());
+  nvlink_ = nvlinks.bandwidth;
+  if (nvlinks.count > 0) {
+    own_.nvlink = nvlink_.gigabytes_per_second() /
+                  (nvlinks.count * nccl::NvlinkRate(setting_.gpu->compute_capability));
+  }
 }
 
-nccl::Node NcclPricer::NodeOf(const GroupShape& shape) const {
+nccl::Node NcclPricer::NodeOf(const Machine& machine) const {
+  const auto& [shape, speeds] = machine;
   const topology::Fabric* fabric = setting_.cluster->fabric();
-  const Bandwidth port =
-      fabric != nullptr && shape.nodes > 1 ? fabric->link.bandwidth : Bandwidth();
+  const Bandwidth port = fabric != nullptr && shape.nodes > 1
+                             ? Faster(fabric->link.bandwidth, speeds.network)
+                             : Bandwidth();
   nccl::Node node =
       NcclNode(*setting_.cluster->node_type(), setting_.gpu->compute_capability, port, shape.gpus);
   for (nccl::Nic& nic : node.nics) nic.reduces = setting_.collnet && fabric->sharp;
   return node;
 }
 
-const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const GroupShape& shape) {
-  const auto found = communicators_.find(shape);
+const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const Machine& machine) {
+  const auto found = communicators_.find(machine);
   if (found != communicators_.end()) return found->second;
-  nccl::Communicator communicator = FindCommunicator(NodeOf(shape), shape.nodes, setting_.version);
+  const auto& [shape, speeds] = machine;
+  nccl::Communicator communicator =
+      FindCommunicator(NodeOf(machine), shape.nodes, setting_.version);
   communicator.ranks = shape.ranks;  // nodes may hold fewer than the fullest
   if (!setting_.multicast) communicator.nvls_channels = 0;
   return communicators_
-      .emplace(shape,
+      .emplace(machine,
                Communicator{nccl::CommunicatorModel(communicator, setting_.overrides),
+                            nccl::CommunicatorModel(OverNvlinks(communicator, speeds.nvlink),
+                                                    setting_.overrides),
                             communicator.graphs.ring.type_intra, communicator.compute_channels})
       .first->second;
 }
 
-const nccl::ExchangeModel& NcclPricer::ExchangeOf(const GroupShape& shape) {
-  const auto found = exchanges_.find(shape);
+const nccl::ExchangeModel& NcclPricer::ExchangeOf(const Machine& machine) {
+  const auto found = exchanges_.find(machine);
   if (found != exchanges_.end()) return found->second;
   return exchanges_
-      .emplace(shape, nccl::ExchangeModel(NodeOf(shape), shape.nodes,
-                                          CommunicatorOf(shape).compute_channels, setting_.version))
+      .emplace(machine, nccl::ExchangeModel(NodeOf(machine), machine.first.nodes,
+                                            CommunicatorOf(machine).compute_channels,
+                                            setting_.version, machine.second.nvlink))
       .first->second;
 }
 
@@ -223,8 +271,8 @@ CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const Group
 }
 
 NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes bytes,
-                                                  const GroupShape& shape) {
-  const nccl::ExchangeTime time = ExchangeOf(shape).Price(ExchangeOfKind(kind), bytes);
+                                                  const Machine& machine) {
+  const nccl::ExchangeTime time = ExchangeOf(machine).Price(ExchangeOfKind(kind), bytes);
   const calibration::CollectiveLaw& law = *setting_.law;
   const calibration::CollectiveLaw::Ramp& ramp =
       law.Of(time.protocol == nccl::Protocol::kLl ? WireClass::kLl : WireClass::kSimple);
@@ -241,9 +289,10 @@ NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes byt
 }
 
 std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
-                                                           const GroupShape& shape) {
-  if (IsExchange(kind)) return EstimateExchange(kind, bytes, shape);
-  const nccl::CommunicatorModel& model = CommunicatorOf(shape).model;
+                                                           const Machine& machine) {
+  if (IsExchange(kind)) return EstimateExchange(kind, bytes, machine);
+  const Communicator& communicator = CommunicatorOf(machine);
+  const nccl::CommunicatorModel& model = communicator.model;
   const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
   const std::optional<nccl::Choice> choice = model.Choose(collective);
   if (!choice) return std::nullopt;
@@ -252,17 +301,19 @@ std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, 
   estimate.tuned = choice->algorithm;
   estimate.protocol = choice->protocol;
   estimate.channels = nccl::ChannelsUsed(collective, choice->algorithm, choice->protocol,
-                                         shape.ranks, choice->channels, setting_.version);
+                                         machine.first.ranks, choice->channels, setting_.version);
+  const double time =
+      communicator.timing.PredictedTime(collective, choice->algorithm, choice->protocol)
+          .value_or(choice->predicted_time);
   const calibration::CollectiveLaw& law = *setting_.law;
   const calibration::CollectiveLaw::Ramp& ramp =
       law.Of(ClassOf(choice->algorithm, choice->protocol));
   estimate.launch = law.launch.microseconds();
   estimate.latency =
-      std::min(model.latency(collective.function, choice->algorithm, choice->protocol),
-               choice->predicted_time);
+      std::min(model.latency(collective.function, choice->algorithm, choice->protocol), time);
   estimate.stretch =
       ramp.StretchOf(static_cast<double>(bytes.count()) / std::max(1, choice->channels));
-  estimate.transfer = (choice->predicted_time - estimate.latency) / ramp.efficiency;
+  estimate.transfer = (time - estimate.latency) / ramp.efficiency;
   return estimate;
 }
 
@@ -275,45 +326,74 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
       IsExchange(kind) ? std::string() : ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   if (!forced) return group;
   if (setting_.collnet && shape.nodes > 1) return group;
-  const int local = static_cast<int>(shape.gpus.size());
   // Groups whose nodes hold different numbers of ranks are nobody's shape.
-  if (local * shape.nodes != shape.ranks) return group;
+  if (static_cast<int>(shape.gpus.size()) * shape.nodes != shape.ranks) return group;
+  FindCurves(kind, path, shape, /*like_these=*/true, group);
+  if (group.empty()) FindCurves(kind, path, shape, /*like_these=*/false, group);
+  return group;
+}
+
+void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
+                            const GroupShape& shape, bool like_these, Group& group) {
+  const std::string forced =
+      IsExchange(kind) ? std::string() : *ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
+  const int local = static_cast<int>(shape.gpus.size());
   const std::optional<CollectiveKind> twin = TwinOf(kind);
+  // What a file states of its network is that of all cards of a node.
+  const bool whole_nodes = local == setting_.cluster->gpus_per_node();
+  // None where a file's data passed through other kinds of links.
+  const auto speeds_of = [&](const calibration::CurveFile& file) -> std::optional<LinkSpeeds> {
+    LinkSpeeds speeds = own_;
+    if (path.ranks_per_node > 1) {
+      if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
+      if (file.nvlink && !Alike(file.inside, nvlink_)) {
+        // As many links, of the speed that they were built with.
+        if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
+        speeds.nvlink = 1;
+      }
+    }
+    if (path.nodes > 1 && !Alike(file.network, path.inter_bandwidth)) {
+      if (!whole_nodes || file.network == Bandwidth()) return std::nullopt;
+      speeds.network = Ratio(file.network, path.inter_bandwidth);
+    }
+    return speeds;
+  };
   const auto consider = [&](CollectiveKind wanted, auto use) {
     for (const auto& file : setting_.curves) {
-      if (path.ranks_per_node > 1 && file->nvlink != path.intra_is_nvlink) continue;
-      if (path.ranks_per_node > 1 && file->nvlink && !Alike(file->inside, nvlink_)) continue;
-      if (path.nodes > 1 && !Alike(file->network, path.inter_bandwidth)) continue;
+      const std::optional<LinkSpeeds> speeds = speeds_of(*file);
+      if (!speeds || (*speeds == own_) != like_these) continue;
       for (const CollectiveCurve& curve : file->curves) {
-        if (curve.collective != wanted || curve.algorithm != *forced || curve.fit.empty()) continue;
-        use(curve);
+        if (curve.collective != wanted || curve.algorithm != forced || curve.fit.empty()) continue;
+        use(curve, *speeds);
       }
     }
   };
-  const auto exact_of = [&](CollectiveKind wanted) {
-    const CollectiveCurve* found = nullptr;
-    consider(wanted, [&](const CollectiveCurve& curve) {
-      if (found == nullptr && curve.ranks == shape.ranks && curve.nodes == shape.nodes) {
-        found = &curve;
+  const auto find_exact = [&](CollectiveKind wanted) {
+    consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
+      if (group.exact.curve != nullptr || curve.ranks != shape.ranks ||
+          curve.nodes != shape.nodes) {
+        return;
       }
+      group.exact.curve = &curve;
+      group.exact.speeds = speeds;
     });
-    return found;
   };
-  group.exact.curve = exact_of(kind);
+  find_exact(kind);
   if (group.exact.curve == nullptr && twin) {
-    group.exact.curve = exact_of(*twin);
+    find_exact(*twin);
     group.is_twin = group.exact.curve != nullptr;
   }
   if (group.exact.curve != nullptr) {
     group.exact.shape = shape;
     for (const auto& [size, time] : group.exact.curve->fit) {
-      group.exact.law.push_back(OnLinks(kind, size, path, shape)->total());
+      group.exact.law.push_back(
+          OnLinks(kind, size, path, Machine(shape, group.exact.speeds))->total());
     }
-    return group;
+    return;
   }
   const nccl::PathType ring_type = CommunicatorOf(shape).ring_type;
   const auto neighbours_of = [&](CollectiveKind wanted) {
-    consider(wanted, [&](const CollectiveCurve& curve) {
+    consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
       if ((curve.nodes > 1) != (shape.nodes > 1)) return;
       if (shape.nodes > 1 && LocalRanks(curve) != local) return;
       if (curve.ranks == shape.ranks) return;
@@ -322,26 +402,31 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
           std::abs(nearest.curve->ranks - shape.ranks) <= std::abs(curve.ranks - shape.ranks)) {
         return;
       }
-      std::optional<Anchor> anchor = AnchorOf(curve);
-      if (!anchor || CommunicatorOf(anchor->shape).ring_type != ring_type) return;
+      std::optional<Anchor> anchor = AnchorOf(curve, speeds);
+      if (!anchor ||
+          CommunicatorOf(Machine(anchor->shape, anchor->speeds)).ring_type != ring_type) {
+        return;
+      }
       nearest = *std::move(anchor);
     });
   };
   neighbours_of(kind);
   if (group.below.curve == nullptr && group.above.curve == nullptr && twin) neighbours_of(*twin);
-  return group;
 }
 
-std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& curve) {
+std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& curve,
+                                                       const LinkSpeeds& speeds) {
   const int local = LocalRanks(curve);
   if (local > setting_.cluster->gpus_per_node()) return std::nullopt;
   Anchor anchor{.curve = &curve,
                 .shape = {.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}},
+                .speeds = speeds,
                 .law = {}};
   anchor.shape.gpus.resize(static_cast<std::size_t>(local));
   std::iota(anchor.shape.gpus.begin(), anchor.shape.gpus.end(), 0);
   for (const auto& [size, time] : curve.fit) {
-    const std::optional<Estimate> law = EstimateOf(curve.collective, size, anchor.shape);
+    const std::optional<Estimate> law =
+        EstimateOf(curve.collective, size, Machine(anchor.shape, speeds));
     if (!law) return std::nullopt;
     anchor.law.push_back(law->total());
   }
@@ -353,17 +438,24 @@ std::optional<double> NcclPricer::CorrectionBy(const Anchor& anchor, Bytes bytes
   if (anchor.curve == nullptr) return std::nullopt;
   const auto& fit = anchor.curve->fit;
   const Bytes inside = std::clamp(bytes, fit.front().first, fit.back().first);
-  const std::optional<Estimate> there = EstimateOf(anchor.curve->collective, inside, anchor.shape);
+  const std::optional<Estimate> there =
+      EstimateOf(anchor.curve->collective, inside, Machine(anchor.shape, anchor.speeds));
   if (!there || there->in_switch() != estimate.in_switch()) return std::nullopt;
   return FactorOnCurve(fit, anchor.law, static_cast<double>(bytes.count())).factor;
 }
 
 std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Bytes bytes,
                                                         const CommunicationPath& path,
-                                                        const GroupShape& shape) {
-  std::optional<Estimate> estimate = EstimateOf(kind, bytes, shape);
+                                                        const Machine& machine) {
+  std::optional<Estimate> estimate = EstimateOf(kind, bytes, machine);
   if (!estimate) return std::nullopt;
-  const LinkTimes links = estimate->Fastest(kind, bytes, path);
+  const LinkSpeeds& speeds = machine.second;
+  CommunicationPath there = path;
+  if (path.intra_is_nvlink) {
+    there.intra_bandwidth = Faster(path.intra_bandwidth, speeds.nvlink / own_.nvlink);
+  }
+  there.inter_bandwidth = Faster(path.inter_bandwidth, speeds.network);
+  const LinkTimes links = estimate->Fastest(kind, bytes, there);
   // What the fabric does to a transfer, whether or not NCCL knows.
   const calibration::LinkCosts& costs = *setting_.links;
   const double transfer =
@@ -404,7 +496,7 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
                                                      const CommunicationPath& path,
                                                      const GroupShape& shape, bool use_curves) {
   STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group talks to somebody");
-  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, shape);
+  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_));
   if (!estimate) return std::nullopt;
   const LinkTimes links = estimate->Fastest(kind, bytes, path);
 
@@ -416,7 +508,8 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
       const CurveFactor measured = FactorOnCurve(group.exact.curve->fit, group.exact.law,
                                                  static_cast<double>(bytes.count()));
       time *= measured.factor;
-      provenance = group.is_twin ? Provenance::kTransferred : measured.provenance;
+      provenance = group.is_twin || group.exact.speeds != own_ ? Provenance::kTransferred
+                                                               : measured.provenance;
     } else {
       const std::optional<double> below = CorrectionBy(group.below, bytes, *estimate);
       const std::optional<double> above = CorrectionBy(group.above, bytes, *estimate);
@@ -464,7 +557,7 @@ std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes
 
 void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
                            const GroupShape& shape, CollectivePrice& price) {
-  if (const auto estimate = EstimateOf(kind, bytes, shape)) {
+  if (const auto estimate = EstimateOf(kind, bytes, Machine(shape, own_))) {
     SetShares(kind, bytes, LinksOf(path, shape), *estimate, price);
     price.protocol = "";  // whatever ran is in the table
   }

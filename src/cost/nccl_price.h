@@ -43,9 +43,15 @@
 //      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
 //                                                                                modelled
 //
+// NCCL chooses by constants of its own for NVLinks of a GPU's generation; how long the choice takes
+// follows from the links that are there. So where they are faster the choice is the same, and its
+// transfers over NVLink are shorter in proportion.
+//
 // A curve counts where the user lets NCCL choose as when it was measured (none was measured with
-// reduction in the network), GPUs of a node meet over the same kind of link, and a GPU's NVLinks
-// and the network between nodes are within 10 % of those of its machine.
+// reduction in the network), and GPUs of a node meet over the same kind of link. Those of machines
+// with a GPU's NVLinks and the network between nodes within 10 % of these come first. Where there
+// are none, a curve of other links says how well the law knows its own machine, and the law's time
+// here times that factor is the price                                               transferred
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
 // transfers count at least what the links take at the profile's efficiencies, so that a network
@@ -108,10 +114,19 @@ class NcclPricer {
 
  private:
   struct Estimate;
-  // A measured curve beside the law's times for its sizes.
+  // How fast a machine's links are: its NVLinks over those that NCCL's figure stands for, and its
+  // network over this cluster's.
+  struct LinkSpeeds {
+    double nvlink = 1;
+    double network = 1;
+    friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
+  };
+  using Machine = std::pair<GroupShape, LinkSpeeds>;
+  // A measured curve beside the law's times for its sizes on the machine that it was measured on.
   struct Anchor {
     const calibration::CollectiveCurve* curve = nullptr;  // null: there is none
     GroupShape shape;                                     // that the curve is of
+    LinkSpeeds speeds;                                    // of its machine
     std::vector<double> law;                              // us, of curve->fit
   };
   // The curves that speak for a group.
@@ -119,33 +134,45 @@ class NcclPricer {
     Anchor exact;  // of the collective or its twin
     bool is_twin = false;
     Anchor below, above;  // of other numbers of ranks, the nearest
+    bool empty() const {
+      return exact.curve == nullptr && below.curve == nullptr && above.curve == nullptr;
+    }
   };
 
   // A group's tuner.
   struct Communicator {
-    nccl::CommunicatorModel model;
-    nccl::PathType ring_type;  // what rings pass through inside the node
+    nccl::CommunicatorModel model;   // as NCCL sees it: what it chooses by
+    nccl::CommunicatorModel timing;  // the same channels over NVLinks of the speed that they have
+    nccl::PathType ring_type;        // what rings pass through inside the node
     int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
 
-  nccl::Node NodeOf(const GroupShape& shape) const;
-  const Communicator& CommunicatorOf(const GroupShape& shape);
-  const nccl::ExchangeModel& ExchangeOf(const GroupShape& shape);
+  nccl::Node NodeOf(const Machine& machine) const;
+  const Communicator& CommunicatorOf(const Machine& machine);
+  const Communicator& CommunicatorOf(const GroupShape& shape) {
+    return CommunicatorOf(Machine(shape, own_));
+  }
+  const nccl::ExchangeModel& ExchangeOf(const Machine& machine);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
                                       const GroupShape& shape);
-  std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
-  Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const GroupShape& shape);
+  std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const Machine& machine);
+  Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine);
   const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                        const GroupShape& shape);
+  // Finds those of the curves whose machine's links are like these, or of all others.
+  void FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
+                  const GroupShape& shape, bool like_these, Group& group);
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
                                            const topology::CommunicationPath& path,
                                            const GroupShape& shape, bool use_curves);
-  // The law on a group's links: an estimate that is not faster than they are.
+  // The law on a group's links: an estimate that is not faster than they are. `path` is that of
+  // the cluster's own links.
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
-                                  const topology::CommunicationPath& path, const GroupShape& shape);
+                                  const topology::CommunicationPath& path, const Machine& machine);
   // None where the topology has no such group, or the settings exclude what was measured.
-  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve);
+  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve,
+                                 const LinkSpeeds& speeds);
   // By how much the law is wrong at a size, by a curve of other ranks; none where that curve's data
   // pass through a switch that reduces, and these do not, or the other way round.
   std::optional<double> CorrectionBy(const Anchor& anchor, Bytes bytes, const Estimate& estimate);
@@ -154,8 +181,9 @@ class NcclPricer {
 
   NcclSetting setting_;
   Bandwidth nvlink_;  // of a GPU
-  std::map<GroupShape, Communicator> communicators_;
-  std::map<GroupShape, nccl::ExchangeModel> exchanges_;
+  LinkSpeeds own_;
+  std::map<Machine, Communicator> communicators_;
+  std::map<Machine, nccl::ExchangeModel> exchanges_;
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };
 

@@ -298,5 +298,69 @@ RC_GTEST_PROP(NcclPrice, IsNeverFasterThanItsLinks, ()) {
   }
 }
 
+// An H100 node of `gpus`, with NVLinks and ports of any speed.
+std::string WithLinks(double nvlink, double port) {
+  return fmt::format(
+      "{{name: any, node: {{gpu: h100-sxm, processor: intel-sapphire-rapids, "
+      "devices: {{gpu: 8, nvswitch: 1, pcie_switch: 4, cpu: 1, nic: 8}}, links: ["
+      "{{kind: nvlink, from: gpu, to: nvswitch, join: all-to-all, count: 18, latency: 250 ns, "
+      "bandwidth: {:.3f} GB/s}}, "
+      "{{kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}}, "
+      "{{kind: pcie, from: nic, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}}, "
+      "{{kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: 64 GB/s}}]}}, "
+      "fabric: {{kind: one-switch, link: {{latency: 600 ns, bandwidth: {:.3f} GB/s}}}}}}",
+      nvlink, port);
+}
+
+// NCCL chooses as if NVLinks had their generation's speed; the time follows from the links. What
+// was measured over links of 25 GB/s is scaled by the law.
+TEST(NcclPrice, FasterNvlinksMakeTransfersShorter) {
+  const auto time = [](CollectiveKind kind, Bytes bytes, double nvlink) {
+    const auto scenario = On(WithLinks(nvlink, 50), 1);
+    return PriceOf(scenario, kind, bytes, Everybody(scenario)).demand.alone().microseconds();
+  };
+  const double as_shipped = time(CollectiveKind::kAllGather, GiB(1), 25);
+  double before = as_shipped;
+  for (const double nvlink : {31.25, 37.5, 50.0, 100.0}) {
+    const double now = time(CollectiveKind::kAllGather, GiB(1), nvlink);
+    EXPECT_NEAR(now, as_shipped * 25 / nvlink, 0.1 * as_shipped) << nvlink;
+    EXPECT_LT(now, before) << nvlink;
+    before = now;
+  }
+  EXPECT_LT(time(CollectiveKind::kAllGather, MiB(64), 50),
+            0.8 * time(CollectiveKind::kAllGather, MiB(64), 25));
+  const auto scenario = On(WithLinks(50, 50), 1);
+  const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));
+  EXPECT_EQ(price.demand.provenance, Provenance::kTransferred);
+}
+
+RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
+  const auto kind = *rc::gen::elementOf(
+      std::vector<CollectiveKind>(std::begin(kCollectiveKinds), std::end(kCollectiveKinds)));
+  const Bytes bytes(std::int64_t{1} << *rc::gen::inRange(10, 33));
+  const int nodes = *rc::gen::element(1, 1, 2, 4);
+  double nvlink = *rc::gen::inRange(8, 100);
+  double port = *rc::gen::inRange(2, 100);
+  const auto slow = On(WithLinks(nvlink, port), nodes);
+  const bool nvlinks = nodes == 1 || *rc::gen::arbitrary<bool>();
+  (nvlinks ? nvlink : port) *= 1 + *rc::gen::inRange(1, 300) / 100.0;
+  const auto fast = On(WithLinks(nvlink, port), nodes);
+  const auto before = PriceOf(slow, kind, bytes, Everybody(slow));
+  const auto after = PriceOf(fast, kind, bytes, Everybody(fast));
+  const bool same = std::string_view(before.algorithm) == after.algorithm &&
+                    std::string_view(before.protocol) == after.protocol &&
+                    before.channels == after.channels;
+  RC_LOG() << Name(kind) << " " << bytes.count() << " B on " << nodes
+           << " nodes: " << before.algorithm << " " << before.protocol << " "
+           << before.demand.alone().microseconds() << " us, with NVLinks of " << nvlink
+           << " and ports of " << port << " GB/s " << after.algorithm << " " << after.protocol
+           << " " << after.demand.alone().microseconds() << " us\n";
+  RC_CLASSIFY(same);
+  if (nvlinks) RC_ASSERT(same);  // NCCL does not know of them
+  if (same) {
+    RC_ASSERT(after.demand.alone().picoseconds() <= before.demand.alone().picoseconds() + 10);
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::cost

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -22,7 +23,9 @@
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
+#include "src/cost/sibling_links.h"
 #include "src/cost/slowest_device.h"
+#include "src/parallel/group_layout.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::cost {
@@ -71,8 +74,10 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
 struct PriceCache::Machine {
   struct Group {
     std::vector<int> ranks;
+    parallel::GroupLayout layout;
     CommunicationPath path;
-    GroupShape shape;  // where NCCL is modelled
+    GroupShape shape;                        // where NCCL is modelled
+    std::unique_ptr<SiblingLinks> siblings;  // null: the network sees to links that are shared
   };
   struct CollectiveKey {
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -98,6 +103,7 @@ struct PriceCache::Machine {
         nccl_algo(scenario.nccl_algo),
         nccl_proto(scenario.nccl_proto),
         collnet(scenario.nccl_collnet),
+        analytic(scenario.network == scenario::Fidelity::kAnalytic),
         version(scenario.plan.software.nccl),
         driver(scenario.plan.software.driver) {
     auto setting = NcclSettingOf(scenario);
@@ -110,17 +116,23 @@ struct PriceCache::Machine {
     return cluster == scenario.cluster && calibration == scenario.calibration &&
            algorithm == scenario.algorithm && nccl_algo == scenario.nccl_algo &&
            nccl_proto == scenario.nccl_proto && collnet == scenario.nccl_collnet &&
+           analytic == (scenario.network == scenario::Fidelity::kAnalytic) &&
            version == scenario.plan.software.nccl && driver == scenario.plan.software.driver;
   }
 
-  const Group& GroupOf(const std::vector<int>& ranks) {
+  const Group& GroupOf(const program::ProcessGroup& wanted) {
     // A handful; most differ in size.
     for (const auto& group : groups) {
-      if (group->ranks == ranks) return *group;
+      if (group->ranks == wanted.ranks && group->layout == wanted.layout) return *group;
     }
+    const std::vector<int>& ranks = wanted.ranks;
     groups.push_back(std::make_unique<const Group>(
-        Group{ranks, cluster->PathOf(ranks),
-              nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape()}));
+        Group{.ranks = ranks,
+              .layout = wanted.layout,
+              .path = cluster->PathOf(ranks),
+              .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
+              .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout)
+                                   : nullptr}));
     return *groups.back();
   }
 
@@ -152,6 +164,7 @@ struct PriceCache::Machine {
   const scenario::CollectiveAlgorithm algorithm;
   const std::string nccl_algo, nccl_proto;
   const bool collnet;
+  const bool analytic;
   const plan::Version version, driver;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
@@ -166,9 +179,8 @@ struct PriceCache::Device {
     return scenario.plan.data_parallel.framework == plan::Framework::kReference;
   }
 
-  Device(const Scenario& scenario, std::uint64_t number)
-      : number(number),
-        calibration(scenario.calibration),
+  explicit Device(const Scenario& scenario)
+      : calibration(scenario.calibration),
         gpu(scenario.gpu),
         textbook(IsTextbook(scenario)) {}
 
@@ -177,7 +189,6 @@ struct PriceCache::Device {
            gpu == scenario.gpu;
   }
 
-  const std::uint64_t number;  // from 1; never that of another one of the same cache
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;
   const bool textbook;
@@ -189,15 +200,13 @@ namespace {
 class Pricer {
  public:
   Pricer(const Program& program, const Scenario& scenario, PriceCache::Machine& machine,
-         PriceCache::Device& device, KeptPrices& kept)
+         PriceCache::Device& device)
       : program_(program),
         scenario_(scenario),
         reference_(device.textbook),
         machine_(machine),
         device_(device),
-        nccl_(machine.nccl),
-        kept_(kept),
-        prices_(kept.prices) {
+        nccl_(machine.nccl) {
     if (scenario.calibration != nullptr) {
       profile_ = scenario.calibration->location;
       if (scenario.calibration->links) links_ = &*scenario.calibration->links;
@@ -209,19 +218,9 @@ class Pricer {
     }
   }
 
-  Result<void> Run(const std::vector<Index>* changed) {
-    const bool kept = std::exchange(kept_.device, 0) == device_.number;
-    if (!kept) {
-      kept_.kernels.assign(program_.kernels.size(), KernelMemo::kNone);
-      prices_.kernels.resize(program_.kernels.size());
-    } else if (kept_.slowest != slowest_) {
-      Rescale();
-    }
-    if (kept && changed != nullptr) {
-      for (const Index kernel : *changed) PriceOneKernel(kernel);
-    } else {
-      for (Index i = 0; i < program_.kernels.size(); ++i) PriceOneKernel(i);
-    }
+  Result<Prices> Run() {
+    prices_.kernels.reserve(program_.kernels.size());
+    for (const Kernel& kernel : program_.kernels) prices_.kernels.push_back(PriceOneKernel(kernel));
     PriceCollectives();
     PriceCopies();
     const bool issues = kernels_ != nullptr && !reference_;
@@ -230,9 +229,7 @@ class Pricer {
     prices_.issue_copy = issues ? kernels_->launch : Time();
     prices_.issue_collective = issues ? kernels_->collective_launch : Time();
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
-    kept_.device = device_.number;
-    kept_.slowest = slowest_;
-    return {};
+    return std::move(prices_);
   }
 
  private:
@@ -283,41 +280,22 @@ class Pricer {
     return true;
   }
 
-  // The kept prices of arithmetic, for another slowest device.
-  void Rescale() {
-    for (Index i = 0; i < kept_.kernels.size(); ++i) {
-      const Kernel& kernel = program_.kernels[i];
-      const std::uint32_t entry = kept_.kernels[i];
-      if (!IsArithmetic(kernel.kind) || entry == KernelMemo::kNone) continue;
-      if (device_.kernels.IsOf(entry, kernel)) SetFromMemo(i);
+  Demand PriceOneKernel(const Kernel& kernel) {
+    if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+    if (kernels_ != nullptr) {
+      const std::uint32_t entry = EntryOf(kernel);
+      if (entry == KernelMemo::kNone) return {};
+      // A kernel on the slowest of all devices.
+      Demand demand = device_.kernels.DemandOf(entry);
+      if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
+      if (Endless(demand)) ReportEndless(kernel.name);
+      return demand;
     }
-  }
-
-  // It may have its price already.
-  void PriceOneKernel(Index index) {
-    const Kernel& kernel = program_.kernels[index];
-    std::uint32_t& entry = kept_.kernels[index];
-    if (entry != KernelMemo::kNone && device_.kernels.IsOf(entry, kernel)) return;
-    entry = KernelMemo::kNone;
-    prices_.kernels[index] = {};
-    if (kernel.kind == KernelKind::kGiven) {
-      prices_.kernels[index] = PriceGivenKernel(kernel);
-    } else if (kernels_ != nullptr) {
-      entry = EntryOf(kernel);
-      if (entry != KernelMemo::kNone) SetFromMemo(index);
-    } else if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
+    if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
       unpriceable_ = true;
       RefuseKernel(kernel);
     }
-  }
-
-  // A kernel on the slowest of all devices.
-  void SetFromMemo(std::uint32_t index) {
-    const Kernel& kernel = program_.kernels[index];
-    Demand& demand = prices_.kernels[index];
-    demand = device_.kernels.DemandOf(kept_.kernels[index]);
-    if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
-    if (Endless(demand)) ReportEndless(kernel.name);
+    return {};
   }
 
   // The memo's, where the kernel has a price.
@@ -385,7 +363,7 @@ class Pricer {
     if (groups_.empty()) groups_.resize(program_.groups.size());
     const Index group = program_.communicators[communicator].group;
     if (groups_[group] == nullptr) {
-      groups_[group] = &machine_.GroupOf(program_.groups[group].ranks);
+      groups_[group] = &machine_.GroupOf(program_.groups[group]);
     }
     return *groups_[group];
   }
@@ -400,13 +378,47 @@ class Pricer {
         prices_.collectives.push_back(*known);
         continue;
       }
-      const CollectivePrice price = PriceOneCollective(collective, group.path);
+      CollectivePrice price = PriceOneCollective(collective, group.path);
+      if (group.siblings != nullptr && group.siblings->shared()) {
+        CountSiblings(collective, *group.siblings, price);
+      }
       prices_.collectives.push_back(price);
       if (Endless(price.demand)) {
         ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
       }
       if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
+  }
+
+  // Siblings run the collective at the same time: it takes as long as the links need for all of
+  // them, where that is longer.
+  void CountSiblings(const program::Collective& collective, SiblingLinks& siblings,
+                     CollectivePrice& price) {
+    if (price.demand.work == Time()) return;
+    const auto busy = siblings.Of(price.algorithm, collective.kind);
+    if (!busy) {
+      Report("cost.no-network", scenario_.cluster_location,
+             fmt::format("collectives have no links to go over: {}", busy.error().message),
+             busy.error().hint);
+      return;
+    }
+    const auto bytes = static_cast<double>(collective.bytes.count());
+    Demand& demand = price.demand;
+    const double needed = busy->longest() * bytes;  // seconds
+    // Rounding alone does not make the links decide.
+    if (needed > demand.work.seconds() * (1 + 1e-6)) {
+      const double part = demand.work.seconds() / needed;
+      for (double& share : demand.share) share *= part;
+      constexpr double kLongest = 8.64e4;  // a day: what comes near it is reported
+      demand.work =
+          Picoseconds(static_cast<std::int64_t>(std::ceil(std::min(needed, kLongest) * 1e12)));
+      demand.provenance = Provenance::kModelled;
+    }
+    const auto use = [&](Resource resource, double seconds) {
+      double& share = demand.share[static_cast<std::size_t>(resource)];
+      share = std::clamp(seconds * bytes / demand.work.seconds(), share, 1.0);
+    };
+    use(Resource::kNetwork, busy->network);
   }
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,
@@ -559,8 +571,7 @@ class Pricer {
   std::optional<HostLink> host_link_;
   bool unpriceable_ = false;  // a kernel was refused
   Diagnostics diagnostics_;
-  KeptPrices& kept_;
-  Prices& prices_;  // the kept ones
+  Prices prices_;
 };
 
 }  // namespace
@@ -588,20 +599,11 @@ PriceCache::Device& PriceCache::DeviceOf(const Scenario& scenario) {
   if (found != devices_.end() && (*found)->kernels.size() < kMostKernels) return **found;
   if (found != devices_.end()) devices_.erase(found);
   if (devices_.size() == kMostDevices) devices_.clear();
-  return *devices_.emplace_back(std::make_unique<Device>(scenario, ++devices_made_));
+  return *devices_.emplace_back(std::make_unique<Device>(scenario));
 }
 
 Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenario) {
-  KeptPrices kept;
-  if (auto priced = Price(program, scenario, nullptr, kept); !priced) {
-    return tl::unexpected(std::move(priced.error()));
-  }
-  return std::move(kept.prices);
-}
-
-Result<void> PriceCache::Price(const Program& program, const Scenario& scenario,
-                               const std::vector<Index>* changed, KeptPrices& kept) {
-  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario), kept).Run(changed);
+  return Pricer(program, scenario, MachineOf(scenario), DeviceOf(scenario)).Run();
 }
 
 }  // namespace stepcast::cost

@@ -49,15 +49,6 @@ namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
-// A program's prices, kept for when it comes again with other numbers of ranks.
-struct KeptPrices {
-  Prices prices;
-  // How the prices of kernels came about, for the PriceCache that made them.
-  std::uint64_t device = 0;            // 0: nothing is kept
-  double slowest = 1;                  // see slowest_device.h
-  std::vector<std::uint32_t> kernels;  // entries of the device's memo
-};
-
 // What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
 // scenarios that come next. Not to be used by two threads at once.
 class PriceCache {
@@ -66,12 +57,6 @@ class PriceCache {
   ~PriceCache();
 
   Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
-
-  // The same, into `kept`: what this cache made of the same instructions, or nothing yet. Kernels
-  // that are as they were then keep their prices; the others are among `changed` (null: any may
-  // be).
-  Result<void> Price(const program::Program& program, const scenario::Scenario& scenario,
-                     const std::vector<program::Index>* changed, KeptPrices& kept);
 
   struct Machine;
   struct Device;
@@ -86,7 +71,6 @@ class PriceCache {
 
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::uint64_t devices_made_ = 0;
 };
 
 }  // namespace stepcast::cost

@@ -72,15 +72,9 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   }
   root.emplace_back("communication_data_type", Text(Name(training.reduce_dtype)));
   root.emplace_back("zero_optimization", Zero(data_parallel));
-  if (training.optimizer == plan::Optimizer::kAdamW) {
-    Mapping parameters;
-    if (training.optimizer_implementation == plan::OptimizerImplementation::kForeach) {
-      parameters.emplace_back("torch_adam", Resolved{true});
-    }
-    root.emplace_back("optimizer", Resolved{Mapping{{"type", Text("AdamW")},
-                                                    {"params", Resolved{std::move(parameters)}}}});
-  } else {
-    // torch.optim.SGD, made by the training script: its learning rate has no default everywhere.
+  // No "optimizer": DeepSpeed would make it with its own learning rate, betas and weight decay,
+  // which are the trainer's. README.md says which optimizer the plan has.
+  if (training.optimizer == plan::Optimizer::kSgd) {
     root.emplace_back("zero_allow_untested_optimizer", Resolved{true});
   }
   if (training.activation_offload) {

@@ -15,6 +15,7 @@
 #include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/memory_document.h"
+#include "src/scenario/model_constants.h"
 #include "src/scenario/plan_file.h"
 
 namespace stepcast::emit {
@@ -122,7 +123,19 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
   return notes;
 }
 
-// What the emitted files cannot say, and somebody must know.
+// deepspeed/runtime/engine.py, _configure_basic_optimizer: what "type": "AdamW" makes.
+const char* DeepSpeedOptimizer(const plan::Training& training,
+                               const plan::DataParallel& data_parallel) {
+  if (training.optimizer == plan::Optimizer::kSgd) return "torch.optim.SGD with momentum";
+  if (data_parallel.deepspeed.offload_optimizer != plan::OffloadDevice::kNone) {
+    return "deepspeed.ops.adam.DeepSpeedCPUAdam";
+  }
+  return training.optimizer_implementation == plan::OptimizerImplementation::kForeach
+             ? "torch.optim.AdamW"
+             : "deepspeed.ops.adam.FusedAdam";
+}
+
+// What the emitted files cannot say, and the trainer must know.
 std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   std::vector<std::string> notes;
   const plan::Training& training = scenario.plan.training;
@@ -170,11 +183,11 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
           "deepspeed.checkpointing.checkpoint; its copies are not beside kernels, as the plan has "
           "them");
     }
-    if (training.optimizer == plan::Optimizer::kSgd) {
-      note(
-          "the training script makes the optimizer, torch.optim.SGD with momentum, and gives it "
-          "to deepspeed.initialize");
-    }
+    note(
+        fmt::format("the training script makes the optimizer, {}, with a learning rate of its own, "
+                    "and gives it "
+                    "to deepspeed.initialize",
+                    DeepSpeedOptimizer(training, data_parallel)));
     if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
         data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
       note("nvme_path in deepspeed.json must name a folder on each node's drives");
@@ -223,6 +236,8 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force) {
+  const auto constants = scenario::ModelConstantsOf(scenario, source);
+  if (!constants) return tl::unexpected(FolderFailure{constants.error(), ""});
   Emission emission;
   std::vector<File> files;
   files.push_back({"plan.json", JsonText(scenario::PlanOf(scenario.resolved))});
@@ -238,10 +253,10 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
   };
   add("deepspeed.json", DeepSpeedConfig(scenario), false);
   add(settings, PytorchSettings(scenario), false);
-  add("torchtitan.toml", TorchtitanConfig(scenario), false);
-  add("megatron.args", MegatronArguments(scenario), false);
-  add("launch.sh", LaunchScript(scenario), true);
-  add("job.sbatch", BatchScript(scenario), true);
+  add("torchtitan.toml", TorchtitanConfig(scenario, *constants), false);
+  add("megatron.args", MegatronArguments(scenario, *constants), false);
+  add("launch.sh", LaunchScript(scenario, *constants), true);
+  add("job.sbatch", BatchScript(scenario, *constants), true);
 
   auto inputs = Inputs(scenario, source);
   if (!inputs) return tl::unexpected(std::move(inputs.error()));

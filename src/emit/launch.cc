@@ -32,18 +32,22 @@ std::string Environment(const scenario::Scenario& scenario) {
   return text;
 }
 
+// Every device of a flat cluster is a node.
+int Nodes(const scenario::Scenario& scenario) {
+  return scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes();
+}
+
 int RanksPerNode(const scenario::Scenario& scenario) {
-  // Every device of a flat cluster is a node.
   return scenario.cluster->flat() ? 1 : scenario.cluster->gpus_per_node();
 }
 
 // What torchrun starts.
-Target Program(const scenario::Scenario& scenario) {
+Target Program(const scenario::Scenario& scenario, const model::NumericalConstants& constants) {
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kDdp:
     case plan::Framework::kFsdp1:
     case plan::Framework::kFsdp2:
-      if (TorchtitanConfig(scenario)) {
+      if (TorchtitanConfig(scenario, constants)) {
         return "if [ -n \"${TRAIN:-}\" ]; then\n"
                "  set -- \"$TRAIN\" \"$@\"\n"
                "else  # torchtitan must be installed, or be the working directory\n"
@@ -58,7 +62,7 @@ Target Program(const scenario::Scenario& scenario) {
              "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
              "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
     case plan::Framework::kMegatron:
-      if (const Target arguments = MegatronArguments(scenario); !arguments) {
+      if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
         return CannotRun(arguments.error());
       }
       return "# Data, tokenizer and learning rate are yours: give them as arguments. Without any "
@@ -82,19 +86,22 @@ Target Program(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-Target LaunchScript(const scenario::Scenario& scenario) {
-  Target program = Program(scenario);
+Target LaunchScript(const scenario::Scenario& scenario,
+                    const model::NumericalConstants& constants) {
+  Target program = Program(scenario, constants);
   if (!program) return program;
+  const int nodes = Nodes(scenario);
   std::string text = fmt::format(
       "#!/bin/sh\n"
-      "# Starts the ranks of this node; to be run on each of {} {}. Written by `stepcast`.\n"
-      "#   NODE_RANK    this node's number, from 0 (SLURM_NODEID, else 0)\n"
-      "#   MASTER_ADDR  a name of node 0 (localhost)\n"
-      "#   MASTER_PORT  a free port there (29500)\n"
+      "# Starts the ranks of this node; to be run on each of {} {}. Written by `stepcast`.\n",
+      nodes, nodes == 1 ? "node" : "nodes");
+  text += nodes == 1 ? "#   MASTER_PORT  a free port (29500)\n"
+                     : "#   NODE_RANK    this node's number, from 0 (SLURM_NODEID)\n"
+                       "#   MASTER_ADDR  a name of node 0 that every node reaches\n"
+                       "#   MASTER_PORT  a free port there (29500)\n";
+  text +=
       "set -eu\n"
-      "here=$(cd \"$(dirname \"$0\")\" && pwd)\n",
-      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
-      scenario.cluster->devices() == 1 ? "node" : "nodes");
+      "here=$(cd \"$(dirname \"$0\")\" && pwd)\n";
   text += Environment(scenario);
   if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
       architecture != nullptr &&
@@ -103,19 +110,20 @@ Target LaunchScript(const scenario::Scenario& scenario) {
     text += fmt::format("VOCABULARY={}\n", architecture->vocabulary - 1);
   }
   text += *program;
+  // Each of several nodes that took itself for the first would wait for the others in vain.
   text += fmt::format(
       "exec torchrun --nnodes={} --nproc-per-node={} \\\n"
-      "  --node-rank=\"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" \\\n"
-      "  --master-addr=\"${{MASTER_ADDR:-localhost}}\" --master-port=\"${{MASTER_PORT:-29500}}\" "
-      "\\\n"
+      "  --node-rank=\"{}\" \\\n"
+      "  --master-addr=\"{}\" --master-port=\"${{MASTER_PORT:-29500}}\" \\\n"
       "  \"$@\"\n",
-      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
-      RanksPerNode(scenario));
+      nodes, RanksPerNode(scenario),
+      nodes == 1 ? "0" : "${NODE_RANK:-${SLURM_NODEID:?set NODE_RANK to the number of this node}}",
+      nodes == 1 ? "localhost" : "${MASTER_ADDR:?set MASTER_ADDR to a name of node 0}");
   return text;
 }
 
-Target BatchScript(const scenario::Scenario& scenario) {
-  if (Target program = Program(scenario); !program) return program;
+Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants) {
+  if (Target program = Program(scenario, constants); !program) return program;
   return fmt::format(
       "#!/bin/sh\n"
       "#SBATCH --job-name=stepcast-plan\n"
@@ -128,8 +136,7 @@ Target BatchScript(const scenario::Scenario& scenario) {
       "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
       "export MASTER_ADDR\n"
       "srun sh \"$SLURM_SUBMIT_DIR/launch.sh\" \"$@\"\n",
-      scenario.cluster->flat() ? scenario.cluster->devices() : scenario.cluster->nodes(),
-      RanksPerNode(scenario));
+      Nodes(scenario), RanksPerNode(scenario));
 }
 
 }  // namespace stepcast::emit

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "fmt/format.h"
@@ -22,7 +23,8 @@ class Arguments {
 };
 
 // Why Megatron-LM cannot train so; empty when it can.
-std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture) {
+std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
+                     const model::NumericalConstants& constants) {
   const plan::Training& training = plan.training;
   if (plan.data_parallel.framework != plan::Framework::kMegatron) {
     return "the plan's framework is not megatron";
@@ -40,6 +42,19 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
       !training.checkpointed_blocks.all()) {
     return "of a part of the blocks it recomputes the first ones: training.checkpointed_blocks";
   }
+  // --use-rope-scaling: apply_rope_scaling of megatron/core/models/common/embeddings/
+  // rotary_pos_embedding.py has the other three figures of Llama 3.1's rule built in.
+  if (const auto& scaling = constants.rotary_scaling) {
+    model::RotaryScaling known;
+    known.factor = scaling->factor;
+    if (*scaling != known) {
+      return "it scales rotary positions by the rule of Llama 3.1 alone: rope_scaling";
+    }
+  }
+  if (architecture->position == model::Position::kRotary &&
+      constants.rotary_base != std::floor(constants.rotary_base)) {
+    return "its --rotary-base is a whole number: rope_theta";
+  }
   // megatron/core/transformer/transformer_config.py refuses both together.
   if (training.activation_offload &&
       training.activation_checkpointing != model::Checkpointing::kNone) {
@@ -50,8 +65,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   return "";
 }
 
-void AddModel(const model::Architecture& model, const plan::Training& training,
-              Arguments& arguments) {
+void AddModel(const model::Architecture& model, const model::NumericalConstants& constants,
+              const plan::Training& training, Arguments& arguments) {
   arguments.Add("num-layers", model.layers);
   arguments.Add("hidden-size", model.hidden);
   arguments.Add("ffn-hidden-size", model.feed_forward);
@@ -65,12 +80,20 @@ void AddModel(const model::Architecture& model, const plan::Training& training,
   }
   const bool learned = model.position == model::Position::kLearned;
   arguments.Add("position-embedding-type", learned ? "learned_absolute" : "rope");
+  if (!learned) {
+    arguments.Add("rotary-base", std::llround(constants.rotary_base));
+    if (constants.rotary_scaling) {
+      arguments.Flag("use-rope-scaling");
+      arguments.Add("rope-scaling-factor", constants.rotary_scaling->factor);
+    }
+  }
   arguments.Add("seq-length", training.sequence_length);
   arguments.Add(
       "max-position-embeddings",
       learned ? model.max_positions : std::max(model.max_positions, training.sequence_length));
   arguments.Add("normalization",
                 model.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
+  arguments.Add("norm-epsilon", constants.norm_epsilon);
   if (model.activator == model::Activator::kSwiGlu) arguments.Flag("swiglu");
   if (!model.feed_forward_bias) arguments.Flag("disable-bias-linear");
   if (model.attention_bias && !model.feed_forward_bias) arguments.Flag("add-qkv-bias");
@@ -161,13 +184,14 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
 
 }  // namespace
 
-Target MegatronArguments(const scenario::Scenario& scenario) {
+Target MegatronArguments(const scenario::Scenario& scenario,
+                         const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
-  if (std::string obstacle = Obstacle(scenario.plan, architecture); !obstacle.empty()) {
+  if (std::string obstacle = Obstacle(scenario.plan, architecture, constants); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
   Arguments arguments;
-  AddModel(*architecture, scenario.plan.training, arguments);
+  AddModel(*architecture, constants, scenario.plan.training, arguments);
   AddTraining(scenario.plan.training, arguments);
   if (scenario.plan.training.activation_offload && architecture->layers > 1) {
     // The last block's stay on the device, in Transformer Engine as in the forecast.

@@ -79,6 +79,12 @@ std::string Training(const scenario::Scenario& scenario) {
   return text;
 }
 
+std::string AccumulateUnsharded(const plan::DataParallel& data_parallel) {
+  return data_parallel.accumulate_unsharded
+             ? "ACCUMULATE_UNSHARDED = True  # gradients are reduced once a step\n\n\n"
+             : "ACCUMULATE_UNSHARDED = False  # gradients are reduced in every micro-batch\n\n\n";
+}
+
 // The functions that every module has for the plan's settings of the loop and of the blocks.
 std::string Functions(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
@@ -293,8 +299,7 @@ Target Fsdp1(const scenario::Scenario& scenario) {
   text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
                       TorchType(plan::ComputeType(plan.training.precision)),
                       TorchType(plan.training.reduce_dtype));
-  text += fmt::format("ACCUMULATE_UNSHARDED = {}  # gradients are reduced once a step\n\n\n",
-                      Boolean(data_parallel.accumulate_unsharded));
+  text += AccumulateUnsharded(data_parallel);
   text += layers ? "def parallelize(model, block_classes, embedding, head):\n"
                    "    \"\"\"The model with a unit for each block of these classes, for the "
                    "embedding and for the\n"
@@ -382,8 +387,7 @@ Target Fsdp2(const scenario::Scenario& scenario) {
                       TorchType(plan.training.reduce_dtype));
   text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is what fully_shard does itself\n",
                       data_parallel.prefetch);
-  text += fmt::format("ACCUMULATE_UNSHARDED = {}  # gradients are reduced once a step\n\n\n",
-                      Boolean(data_parallel.accumulate_unsharded));
+  text += AccumulateUnsharded(data_parallel);
   // `torch.distributed.fsdp` has fully_shard since torch 2.6.
   const char* module = plan.software.torch >= plan::Version{2, 6}
                            ? "torch.distributed.fsdp"

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "src/model/numerical_constants.h"
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
@@ -29,15 +30,17 @@ Target PytorchSettings(const scenario::Scenario& scenario);
 
 // torchtitan's job configuration, keys of pytorch/torchtitan@000204a4
 // torchtitan/config/job_config.py.
-Target TorchtitanConfig(const scenario::Scenario& scenario);
+Target TorchtitanConfig(const scenario::Scenario& scenario,
+                        const model::NumericalConstants& constants);
 
 // Arguments of Megatron-LM's pretrain_gpt.py, one option with its value a line; names of
 // NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
-Target MegatronArguments(const scenario::Scenario& scenario);
+Target MegatronArguments(const scenario::Scenario& scenario,
+                         const model::NumericalConstants& constants);
 
 // A shell script that starts the ranks of one node with torchrun, and the batch script that runs it
 // on all nodes under Slurm.
-Target LaunchScript(const scenario::Scenario& scenario);
-Target BatchScript(const scenario::Scenario& scenario);
+Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
+Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
 }  // namespace stepcast::emit

@@ -1,5 +1,5 @@
 #include <array>
-#include <optional>
+#include <cstdint>
 
 #include "fmt/format.h"
 #include "src/emit/target.h"
@@ -8,27 +8,54 @@ namespace stepcast::emit {
 namespace {
 
 // The models that torchtitan knows by name (pytorch/torchtitan@000204a4
-// torchtitan/models/llama3/__init__.py).
+// torchtitan/models/llama3/__init__.py; the feed-forward width is 2/3 of four times the hidden
+// size, times a factor, rounded up, in model.py). All have Llama 3's vocabulary, rotary base and
+// epsilon.
 struct Flavor {
   const char* name;
-  std::int64_t layers, hidden, heads, kv_heads;
+  std::int64_t layers, hidden, heads, kv_heads, feed_forward;
 };
-constexpr std::array<Flavor, 3> kFlavors = {
-    {{"8B", 32, 4096, 32, 8}, {"70B", 80, 8192, 64, 8}, {"405B", 126, 16384, 128, 8}}};
+constexpr std::array<Flavor, 3> kFlavors = {{{"8B", 32, 4096, 32, 8, 14336},
+                                             {"70B", 80, 8192, 64, 8, 28672},
+                                             {"405B", 126, 16384, 128, 8, 53248}}};
+constexpr std::int64_t kVocabulary = 128'256;
+constexpr double kRotaryBase = 500'000;
+constexpr double kNormEpsilon = 1e-5;
 
-std::optional<std::string> FlavorOf(const model::Model& model) {
+// The flavour's name, or why none is this model.
+Target FlavorOf(const model::Model& model, const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&model.source);
-  if (architecture == nullptr || architecture->family != model::Family::kLlama ||
-      architecture->attention_bias || architecture->tie_embeddings) {
-    return std::nullopt;
+  if (architecture == nullptr) return CannotRun("a layer list has no dimensions");
+  const model::Architecture& a = *architecture;
+  if (a.family != model::Family::kLlama || a.attention_bias || a.projection_bias ||
+      a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
+    return CannotRun("its model llama3 has no biases, no tied embeddings and no dropout");
   }
   for (const Flavor& flavor : kFlavors) {
-    if (architecture->layers == flavor.layers && architecture->hidden == flavor.hidden &&
-        architecture->heads == flavor.heads && architecture->kv_heads == flavor.kv_heads) {
-      return flavor.name;
+    if (a.layers != flavor.layers || a.hidden != flavor.hidden || a.heads != flavor.heads ||
+        a.kv_heads != flavor.kv_heads || a.head_size * a.heads != a.hidden) {
+      continue;
     }
+    const auto differs = [&](const char* what, auto its, auto planned) {
+      return CannotRun(fmt::format("its llama3 {} has {} {}, the plan's model {}", flavor.name,
+                                   what, its, planned));
+    };
+    if (a.feed_forward != flavor.feed_forward) {
+      return differs("a feed-forward width of", flavor.feed_forward, a.feed_forward);
+    }
+    if (a.vocabulary != kVocabulary) return differs("a vocabulary of", kVocabulary, a.vocabulary);
+    if (constants.rotary_base != kRotaryBase) {
+      return differs("a rotary base of", kRotaryBase, constants.rotary_base);
+    }
+    if (constants.norm_epsilon != kNormEpsilon) {
+      return differs("a norm epsilon of", kNormEpsilon, constants.norm_epsilon);
+    }
+    if (constants.rotary_scaling && *constants.rotary_scaling != model::RotaryScaling()) {
+      return CannotRun("it scales rotary positions as Llama 3.1 does, or not at all: rope_scaling");
+    }
+    return std::string(flavor.name);
   }
-  return std::nullopt;
+  return CannotRun("it has no model of these dimensions");
 }
 
 // Why torchtitan cannot train so; empty when it can.
@@ -88,15 +115,16 @@ const char* Implementation(plan::OptimizerImplementation implementation) {
 
 }  // namespace
 
-Target TorchtitanConfig(const scenario::Scenario& scenario) {
+Target TorchtitanConfig(const scenario::Scenario& scenario,
+                        const model::NumericalConstants& constants) {
   const plan::Plan& plan = scenario.plan;
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (std::string obstacle = Obstacle(plan); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
-  const std::optional<std::string> flavor = FlavorOf(*scenario.model);
-  if (!flavor) return CannotRun("it has no model of these dimensions");
+  const Target flavor = FlavorOf(*scenario.model, constants);
+  if (!flavor) return CannotRun(flavor.error());
   std::string text =
       "# torchtitan's job configuration; keys of pytorch/torchtitan@000204a4.\n"
       "# Written by `stepcast`; plan.json beside it is the whole plan.\n\n[model]\n";

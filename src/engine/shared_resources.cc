@@ -45,27 +45,15 @@ double SharedResources::rate(Activity activity) const {
   return std::ldexp(static_cast<double>(activities_[activity].rate), -kRateBits);
 }
 
-// They are stopped by the resource that both together use most of.
-std::uint64_t SharedResources::RateOfTwo(std::span<const Use> one, std::span<const Use> other) {
-  std::uint64_t most = kWhole;
-  for (const Use& a : one) {
-    for (const Use& b : other) {
-      if (a.resource == b.resource) most = std::max(most, std::uint64_t{a.share} + b.share);
-    }
-  }
-  return most == kWhole ? kFullRate : kCapacity / most;
-}
-
-void SharedResources::Start(Activity activity, Time now, Time work, std::span<const Use> uses,
+void SharedResources::Start(Activity activity, Time now, Work left, std::span<const Use> uses,
                             std::uint32_t first_resource) {
   Running& started = activities_[activity];
   STEPCAST_CHECK(!started.running, "an activity finishes before it starts again");
-  STEPCAST_CHECK(work >= Time(), "work is not negative");
   started.running = true;
   started.rate = kFullRate;
-  started.remaining = static_cast<Work>(work.picoseconds()) << kRateBits;
+  started.remaining = left;
   started.since = now;
-  started.end = now + work;
+  started.end = now + TimeFor(left, kFullRate);
   started.uses = uses;
   started.first_resource = first_resource;
   if (!started.started) started_.push_back(activity);

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/base/time.h"
 
 namespace stepcast::engine {
@@ -58,6 +59,11 @@ class SharedResources {
  public:
   using Activity = std::uint32_t;
 
+  // Rates are in units of 2^-38, and work in units of 2^-38 ps (64 bits would hold 67 us).
+  __extension__ using Work = unsigned __int128;
+  static constexpr int kRateBits = 38;
+  static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
+
   // The part of a resource that an activity uses at rate 1.
   struct Use {
     std::uint32_t resource = 0;
@@ -78,6 +84,12 @@ class SharedResources {
   // must stay as they are until it finishes; they count resources from `first_resource`. Times
   // given to Start and Settle never decrease.
   void Start(Activity activity, Time now, Time work, std::span<const Use> uses,
+             std::uint32_t first_resource = 0) {
+    STEPCAST_CHECK(work >= Time(), "work is not negative");
+    Start(activity, now, Done(work, kFullRate), uses, first_resource);
+  }
+  // The same for one that has so much left to do.
+  void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
   // `activity` is over: it has reached its end, or is given up before.
@@ -104,11 +116,6 @@ class SharedResources {
   // Its present rate. Settled.
   double rate(Activity activity) const;
 
-  // For owners who work out by themselves what becomes of activities while others come and go:
-  // rates in units of 2^-38, and work in units of 2^-38 ps (64 bits would hold 67 us).
-  __extension__ using Work = unsigned __int128;
-  static constexpr int kRateBits = 38;
-  static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
   // `time` is not negative.
   static Work Done(Time time, std::uint64_t rate) {
     return static_cast<Work>(rate) * static_cast<std::uint64_t>(time.picoseconds());
@@ -121,9 +128,12 @@ class SharedResources {
   }
   // Settled.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  // Both rates of two activities that run side by side: only what both use can be used up, so
-  // neither is stopped without the other. For those who ask about many pairs.
-  static std::uint64_t RateOfTwo(std::span<const Use> one, std::span<const Use> other);
+  // What is left to do at `now`, which is not before the last Settle.
+  Work Remaining(Activity activity, Time now) const {
+    const Running& running = activities_[activity];
+    const Work done = Done(now - running.since, running.rate);
+    return running.remaining - (done < running.remaining ? done : running.remaining);
+  }
 
   // The activities that Settle found started, and the others whose end it changed.
   std::span<const Activity> moved() const { return moved_; }

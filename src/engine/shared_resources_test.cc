@@ -292,30 +292,6 @@ RC_GTEST_PROP(SharedResourcesTest, RatesAreFairAndWorkIsConserved, ()) {
   }
 }
 
-std::vector<SharedResources::Use> AnyUses() {
-  std::vector<SharedResources::Use> uses;
-  constexpr std::uint32_t kWhole = SharedResources::kWhole;
-  for (std::uint32_t r = 0; r < 5; ++r) {
-    if (*rc::gen::arbitrary<bool>()) continue;
-    uses.push_back({r, *rc::gen::oneOf(rc::gen::inRange<std::uint32_t>(0, kWhole + 1),
-                                       rc::gen::element<std::uint32_t>(0, 1, kWhole / 2, kWhole / 3,
-                                                                       kWhole - 1, kWhole))});
-  }
-  return uses;
-}
-
-// What is said of two at once is what comes out when they are started.
-RC_GTEST_PROP(SharedResourcesTest, TwoRunAtOneRate, ()) {
-  const auto one = AnyUses(), other = AnyUses();
-  SharedResources resources(5, 2);
-  resources.Start(0, Time(), Seconds(1), one);
-  resources.Start(1, Time(), Seconds(1), other);
-  resources.Settle(Time());
-  const std::uint64_t rate = SharedResources::RateOfTwo(one, other);
-  RC_ASSERT(resources.rate_units(0) == rate);
-  RC_ASSERT(resources.rate_units(1) == rate);
-}
-
 // moved() is what was started, and exactly those of the others whose end differs after a call.
 RC_GTEST_PROP(SharedResourcesTest, MovedListsEveryEndThatChanged, ()) {
   auto plans = *rc::gen::container<std::vector<Plan>>(AnyPlan());

@@ -8,18 +8,23 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
 #include "src/base/nccl_tests_convention.h"
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/lowering/process_groups.h"
 #include "src/network/carriage.h"
 #include "src/network/message.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/program.h"
+#include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::forecast {
 namespace {
 
+using parallel::GroupLayout;
 using scenario::Scenario;
 
 // In small letters, as the output has its words.
@@ -36,28 +41,29 @@ tl::unexpected<Diagnostics> BadGroup(std::string option, std::string message, st
       {"command.bad-group", {std::move(option), 0, 0}, std::move(message), std::move(hint)}});
 }
 
-Result<std::vector<int>> RanksByName(const Scenario& scenario, const std::string& name) {
+Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::string& name) {
   const lowering::ProcessGroups groups = lowering::ProcessGroupsOf(scenario.plan, 0);
-  const std::vector<int>* ranks = name == "data"      ? &groups.data
-                                  : name == "shard"   ? &groups.shard
-                                  : name == "replica" ? &groups.replica
-                                                      : nullptr;
+  const GroupLayout* layout = name == "data"      ? &groups.data
+                              : name == "shard"   ? &groups.shard
+                              : name == "replica" ? &groups.replica
+                                                  : nullptr;
   const std::string option = "--group " + name;
-  if (ranks == nullptr) {
+  if (layout == nullptr) {
     return BadGroup(option, fmt::format("there is no such group: {}", Quoted(name)),
                     "there are data, shard and replica; or give --ranks and --nodes");
   }
-  if (ranks->size() < 2) {
+  if (layout->size() < 2) {
     return BadGroup(option,
                     fmt::format("the plan's group has a single rank, which has nobody to "
                                 "communicate with: {}",
                                 Quoted(name)),
                     "name a group of several ranks, or give --ranks and --nodes");
   }
-  return *ranks;
+  return program::ProcessGroup{.name = name, .ranks = layout->Ranks(0), .layout = *layout};
 }
 
-Result<std::vector<int>> RanksByNumber(const Scenario& scenario, const CollectiveGroup& group) {
+Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
+                                            const CollectiveGroup& group) {
   const topology::Cluster& cluster = *scenario.cluster;
   const int per_node = cluster.gpus_per_node();
   const int nodes = group.nodes   ? *group.nodes
@@ -85,12 +91,24 @@ Result<std::vector<int>> RanksByNumber(const Scenario& scenario, const Collectiv
                                 ranks, nodes, per_node, ranks),
                     "give a multiple of --nodes, at most all their GPUs");
   }
-  std::vector<int> members;
-  members.reserve(static_cast<std::size_t>(ranks));
-  for (int node = 0; node < nodes; ++node) {
-    for (int gpu = 0; gpu < ranks / nodes; ++gpu) members.push_back(node * per_node + gpu);
+  const int local = ranks / nodes;
+  if (group.siblings && (per_node % local != 0 || cluster.nodes() % nodes != 0)) {
+    return BadGroup("--siblings",
+                    fmt::format("the cluster's {} nodes of {} GPUs are not divided evenly into "
+                                "groups of {} ranks on {}: {}",
+                                cluster.nodes(), per_node, ranks,
+                                nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes), ranks),
+                    "give --ranks and --nodes so that the groups hold all GPUs");
   }
-  return members;
+  program::ProcessGroup own{.name = ranks == cluster.devices() ? "all" : "part"};
+  for (int node = 0; node < nodes; ++node) {
+    for (int gpu = 0; gpu < local; ++gpu) own.ranks.push_back(node * per_node + gpu);
+  }
+  if (group.siblings) {
+    own.layout = GroupLayout(
+        cluster.devices(), {{.stride = 1, .degree = local}, {.stride = per_node, .degree = nodes}});
+  }
+  return own;
 }
 
 int NodesOf(const topology::Cluster& cluster, const std::vector<int>& ranks) {
@@ -125,6 +143,47 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   return times;
 }
 
+// How long each of them takes when all groups of the layout run it at the same time.
+Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Program& program,
+                                     const cost::Prices& prices) {
+  std::vector<std::vector<program::ProcessGroup>> groups;
+  for (const std::vector<int>& ranks : program.groups.front().layout.Groups()) {
+    groups.push_back({{.name = program.groups.front().name, .ranks = ranks}});
+  }
+  program::Program one = program;
+  one.streams.push_back({.name = "nccl"});
+  one.step.push_back({.opcode = program::Opcode::kCollective, .operand = 0});
+  cost::Prices own = prices;
+  own.issue_collective = Time();
+  std::vector<Time> times;
+  for (program::Index i = 0; i < program.collectives.size(); ++i) {
+    one.collectives = {program.collectives[i]};
+    own.collectives = {prices.collectives[i]};
+    std::vector<simulate::RankClass> classes;
+    std::vector<const std::vector<program::ProcessGroup>*> groups_of;  // [class]
+    for (const std::vector<program::ProcessGroup>& group : groups) {
+      for (const int rank : group.front().ranks) {
+        classes.push_back({.program = &one,
+                           .prices = &own,
+                           .representative = rank,
+                           .groups = &group,
+                           .records = false});
+        groups_of.push_back(&group);
+      }
+    }
+    const auto carriage = cost::Carry(scenario, one, own, groups_of, 1);
+    if (!carriage) return tl::unexpected(carriage.error());
+    const auto timelines = simulate::Simulate(classes, {.carriage = &*carriage});
+    STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");
+    Time last;
+    for (const program::Timeline& timeline : *timelines) {
+      last = std::max(last, timeline.step_ends.front());
+    }
+    times.push_back(last);
+  }
+  return times;
+}
+
 }  // namespace
 
 double CollectiveForecast::AlgorithmBandwidth(const CollectiveRow& row) const {
@@ -139,21 +198,21 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  auto members =
-      group.name.empty() ? RanksByNumber(scenario, group) : RanksByName(scenario, group.name);
-  if (!members) return tl::unexpected(std::move(members.error()));
+  auto own =
+      group.name.empty() ? GroupByNumber(scenario, group) : GroupByName(scenario, group.name);
+  if (!own) return tl::unexpected(std::move(own.error()));
+  if (!group.siblings) own->layout = {};
 
   CollectiveForecast forecast;
   forecast.op = op;
-  forecast.ranks = static_cast<int>(members->size());
-  forecast.nodes = NodesOf(*scenario.cluster, *members);
-  forecast.group = !group.name.empty()                             ? group.name
-                   : forecast.ranks == scenario.cluster->devices() ? "all"
-                                                                   : "part";
+  forecast.ranks = static_cast<int>(own->ranks.size());
+  forecast.nodes = NodesOf(*scenario.cluster, own->ranks);
+  forecast.group = own->name;
+  if (group.siblings) forecast.groups = own->layout.groups();
 
   // A program that consists of the collectives alone has the prices of a step's.
   program::Program program;
-  program.groups.push_back({.name = forecast.group, .ranks = *std::move(members)});
+  program.groups.push_back(*std::move(own));
   program.communicators.push_back({.name = forecast.group, .group = 0});
   for (Bytes asked = from; asked <= to; asked = Bytes(asked.count() * 2)) {
     program.collectives.push_back({.kind = op,
@@ -163,7 +222,9 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
   }
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
-  const auto times = TimesAlone(scenario, program, *prices);
+  const auto times = group.siblings && scenario.network != scenario::Fidelity::kAnalytic
+                         ? TimesOfAll(scenario, program, *prices)
+                         : TimesAlone(scenario, program, *prices);
   if (!times) return tl::unexpected(times.error());
   forecast.network = scenario.network;
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {

@@ -11,13 +11,14 @@
 #include "src/cost/demand.h"
 #include "src/scenario/scenario.h"
 
-// One collective alone on a scenario's cluster over a range of sizes: what nccl-tests would print
-// there. No framework is involved: no launch, no copies, nothing beside it.
+// One collective on a scenario's cluster over a range of sizes: what nccl-tests would print there
+// (for all groups of a layout at once: with NCCL_TESTS_SPLIT). No framework is involved: no launch,
+// no copies.
 namespace stepcast::forecast {
 
 struct CollectiveRow {
-  Bytes size;  // as nccl-tests counts it (base/nccl_tests_convention.h)
-  Time time;
+  Bytes size;                           // as nccl-tests counts it (base/nccl_tests_convention.h)
+  Time time;                            // of the group that ends last
   std::string algorithm;                // "ring", "tree", "table", ...
   std::optional<std::string> protocol;  // "simple", ...; none where a cost model has no protocols
   std::optional<int> channels;          // likewise
@@ -28,6 +29,7 @@ struct CollectiveForecast {
   CollectiveKind op = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
+  int groups = 1;     // of so many ranks, at the same time
   std::string group;  // "all", "data", ...: which ranks they are
   scenario::Fidelity network = scenario::Fidelity::kAnalytic;
   std::vector<CollectiveRow> rows;
@@ -41,9 +43,13 @@ struct CollectiveGroup {
   std::string name;          // "data", "shard" or "replica" of rank 0; empty: by number
   std::optional<int> ranks;  // default: all GPUs of the nodes
   std::optional<int> nodes;  // default: as few as hold the ranks; all, if neither is given
+  // All groups of the same layout, too, at the same time: those of the plan, or, by number, those
+  // of the cluster's other GPUs, as many of a node and on as many nodes.
+  bool siblings = false;
 };
 
-// Alone on the cluster: by its price, or on the cluster's links as the scenario's network says.
+// By its price, or on the cluster's links as the scenario's network says; alone on the cluster, or
+// beside the group's siblings.
 // Rows for `from`, 2 `from`, ... up to and including `to`. Requires 0 < from <= to. Besides what
 // pricing reports (cost/price.h): command.bad-group, when the cluster has no such ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,

@@ -8,7 +8,7 @@
 #include "src/forecast/critical_path.h"
 #include "src/forecast/exposed_communication.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/memory_timeline.h"
+#include "src/memory/account.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -228,7 +228,7 @@ struct ByNumber {
 void ExplainMemory(const Run& run, Explanation& explanation) {
   std::map<std::pair<std::string, program::Category>, PeakContent> contents;
   std::map<std::string, Bytes, ByNumber> layers;
-  for (const program::Index index : BuffersAtPeak(run.program, run.timeline)) {
+  for (const program::Index index : memory::BuffersAtPeak(run.program, run.memory)) {
     const program::Buffer& buffer = run.program.buffers[index];
     if (buffer.size == Bytes(0)) continue;
     PeakContent& content = contents[{Pattern(buffer.name), buffer.category}];
@@ -259,6 +259,12 @@ Result<Explanation> Explain(const scenario::Scenario& scenario) {
   }
   explanation.path = shares.Take();
   explanation.path_length = end - start;
+  if (const Time flushes = run->forecast.time.allocator_flushes; flushes > Time()) {
+    explanation.path.push_back({"allocator flushes", "the driver's calls", flushes, Time()});
+    std::stable_sort(explanation.path.begin(), explanation.path.end(),
+                     [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
+    explanation.path_length += flushes;
+  }
   explanation.exposed = Exposed(*run);
   const auto speed = SpeedThatHides(scenario, *run, kHiddenPart);
   if (!speed) return tl::unexpected(speed.error());

@@ -115,15 +115,11 @@ TEST(Fidelity, AgreesOnTwoLevelsThatDoNotMeet) {
   ExpectAgreement(kFatTree, {});
 }
 
-// With four NICs below a leaf and the capacity of one above it, the four groups of replicas share
-// what analytic prices give to each of them.
+// Four NICs below a leaf with the capacity of one above it: the four groups of replicas share that.
 TEST(Fidelity, NarrowSpineSlowsGroupsThatShareIt) {
   const std::vector<std::string> narrow = {"cluster.topology.fabric.oversubscription=4"};
-  const double analytic = StepTime(kFatTree, "analytic", narrow);
-  EXPECT_DOUBLE_EQ(analytic, StepTime(kFatTree, "analytic"));
-  const double flow = StepTime(kFatTree, "flow", narrow);
-  EXPECT_GT(flow, 1.5 * analytic);
-  EXPECT_NEAR(StepTime(kFatTree, "message", narrow) / flow, 1, 0.02);
+  ExpectAgreement(kFatTree, narrow);
+  EXPECT_GT(StepTime(kFatTree, "analytic", narrow), 1.5 * StepTime(kFatTree, "analytic"));
 }
 
 TEST(Fidelity, SlowLinkSlowsTheStep) {
@@ -225,7 +221,7 @@ TEST(Fidelity, GroupsAreThoseOfEachRanksProgram) {
     const program::Program program = lowering::Lower(scenario);
     for (int rank = 0; rank < 8; ++rank) {
       const program::Program own = lowering::Lower(scenario, {.rank = rank});
-      const auto groups = lowering::GroupsOf(scenario, program, rank);
+      const auto groups = lowering::GroupsOf(program, rank);
       ASSERT_EQ(groups.size(), own.groups.size());
       for (std::size_t i = 0; i < groups.size(); ++i) {
         EXPECT_EQ(groups[i].name, own.groups[i].name);

@@ -14,16 +14,15 @@
 #include "src/cost/carry.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
-#include "src/forecast/memory_timeline.h"
-#include "src/forecast/memory_times.h"
-#include "src/forecast/pool_courses.h"
-#include "src/forecast/prepared_programs.h"
+#include "src/forecast/memory_summary.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/forecast/uncertainty.h"
-#include "src/lowering/host_offload.h"
+#include "src/forecast/work_cache.h"
 #include "src/lowering/lowering.h"
+#include "src/memory/deferred_frees.h"
+#include "src/memory/replay.h"
 #include "src/network/carriage.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
@@ -81,7 +80,7 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   ranks.classes.clear();
   std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
   for (int rank = 0; rank < count; ++rank) {
-    std::vector<program::ProcessGroup> own = lowering::GroupsOf(scenario, program, rank);
+    std::vector<program::ProcessGroup> own = lowering::GroupsOf(program, rank);
     const bool as_before =
         !ranks.groups.empty() &&
         std::equal(own.begin(), own.end(), ranks.groups.back().begin(), ranks.groups.back().end(),
@@ -103,23 +102,32 @@ Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program
   return ranks;
 }
 
-// `run` gives the timeline of so many steps, which stays until its next call.
-template <typename RunSteps>
-std::pair<const Timeline*, SteadyState> RunToSteadyState(RunSteps run, bool barrier) {
-  // Between barriers every step after the first is alike.
-  if (barrier) return {run(FirstSteps(true)), {.last = 1, .count = 1}};
-  for (int steps = FirstSteps(false);; steps *= 2) {
-    const Timeline* timeline = run(steps);
+// Runs the ranks until their steps repeat. The timelines stay as they are until the simulator's
+// next run. With `until_repetition`, no more is run than it takes to know what repeats.
+SteadyState RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks, bool barrier,
+                             simulate::Recording recording, bool until_repetition,
+                             const Timeline*& timeline) {
+  for (int steps = FirstSteps(barrier);; steps *= 2) {
+    const auto timelines = simulator.Run(
+        ranks.classes, {.steps = steps,
+                        .barrier = barrier,
+                        .recording = recording,
+                        .until_repetition = until_repetition,
+                        .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
+    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+    timeline = &timelines->front();
+    // Between barriers every step after the first is alike.
+    if (barrier) return {.last = 1, .count = 1};
+    if (const simulate::Repetition* repetition = simulator.repetition()) {
+      return {.last = static_cast<std::uint32_t>(repetition->step),
+              .count = 1,
+              .start = repetition->start};
+    }
     const auto last = static_cast<std::uint32_t>(steps - 2);
-    if (Settled(*timeline)) return {timeline, {.last = last, .count = 1}};
+    if (Settled(*timeline)) return {.last = last, .count = 1};
     // A cycle of several steps: its mean.
-    if (steps >= kMostSteps) return {timeline, {.last = last, .count = last / 2}};
+    if (steps >= kMostSteps) return {.last = last, .count = last / 2};
   }
-}
-
-simulate::Options OptionsOf(const Ranks& ranks, int steps, bool barrier) {
-  return {
-      .steps = steps, .barrier = barrier, .carriage = ranks.carriage ? &*ranks.carriage : nullptr};
 }
 
 // The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
@@ -167,7 +175,6 @@ struct Simulated {
   const cost::Prices& prices;
   const Timeline& timeline;
   SteadyState steady;
-  KernelRows rows{};
 };
 
 Time StartOf(const Timeline& timeline, const SteadyState& steady) {
@@ -183,12 +190,12 @@ void SummariseTime(const Simulated& run, bool barrier,
   const SteadyState& steady = run.steady;
   const Time start = StartOf(run.timeline, steady);
   const Time end = run.timeline.step_ends[steady.last];
-  const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, run.rows, start, end);
+  const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, start, end);
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
       run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
       host.empty() ? kernels
-                   : KernelSpansOf(run.program, run.timeline, run.rows, start, end, host));
+                   : KernelSpansOf(run.program, run.timeline, start, end, host));
   forecast.step_time = StepTimeOf(run.timeline, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -199,46 +206,21 @@ void SummariseTime(const Simulated& run, bool barrier,
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
   PartTimes exposed =
-      ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels, run.rows);
+      ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
 
-// Textbook data parallelism has no allocator and no context.
-bool IsTextbook(const scenario::Scenario& scenario) {
-  return scenario.plan.data_parallel.framework == plan::Framework::kReference;
-}
-
-// `peak_of` gives the peak within a capacity.
-template <typename PeakOfCapacity>
-void SummariseMemory(const Program& program, const scenario::Scenario& scenario,
-                     PeakOfCapacity peak_of, Forecast& forecast) {
-  MemoryForecast& memory = forecast.memory;
-  if (const auto& costs = scenario.calibration->memory; costs && !IsTextbook(scenario)) {
-    memory.outside = costs->context;
-    for (std::size_t i = 0; i < program.communicators.size(); ++i) {
-      memory.outside += i == 0 ? costs->first_communicator : costs->next_communicator;
-    }
-  }
-  memory.capacity = scenario.cluster->device_memory();
-  const MemoryPeak peak = peak_of(std::max(Bytes(0), memory.capacity - memory.outside));
-  memory.at_peak = peak.by_category;
-  memory.peak = peak.total;
-  memory.padding = peak.padding;
-  memory.reserved = peak.reserved;
-  memory.fits = peak.fits;
-  memory.allocator_flushes = peak.flushes;
-  memory.peak_range = MemoryRange(memory.peak, scenario.calibration->residuals);
-  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
-  memory.host = host.memory;
-  memory.drives = host.drives;
-  if (!memory.offloads()) return;
-  const topology::Host& node = *scenario.cluster->node_type()->host;
-  memory.host_capacity = node.memory;
-  memory.drives_capacity = node.nvme;
-  memory.fits = memory.fits && memory.fits_host();
+// The step stands still at allocator flushes.
+void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
+  const Time time = memory::LeastTimeOf(usage.step_calls);
+  forecast.step_time += time;
+  forecast.time.allocator_flushes = time;
+  if (!forecast.step_time_range) return;
+  forecast.step_time_range->low += time;
+  forecast.step_time_range->high += time;
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
@@ -278,13 +260,11 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   const auto ranks = RanksOf(scenario, run.program, run.prices);
   if (!ranks) return tl::unexpected(ranks.error());
   const bool barrier = scenario.plan.training.step_barrier;
-  const auto run_steps = [&](int steps) {
-    auto timelines = simulate::Simulate(ranks->classes, OptionsOf(*ranks, steps, barrier));
-    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-    run.timeline = std::move(timelines->front());
-    return &run.timeline;
-  };
-  const SteadyState steady = RunToSteadyState(run_steps, barrier).second;
+  simulate::Simulator simulator;
+  const Timeline* timeline = nullptr;
+  const SteadyState steady = RunToSteadyState(simulator, *ranks, barrier,
+                                              simulate::Recording::kAll, false, timeline);
+  run.timeline = *timeline;
   run.first_step = steady.last;
   run.host_waits =
       barrier ? LastIssue(run.timeline, steady.last) : run.timeline.step_ends[steady.last];
@@ -292,23 +272,20 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   SummariseTime(simulated, barrier, scenario.calibration->residuals, run.forecast);
   run.forecast.collectives =
       SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
-  const auto peak_of = [&](Bytes capacity) {
-    return IsTextbook(scenario) ? PeakHandedOut(run.program, run.timeline, capacity)
-                                : PeakOf(run.program, run.timeline, capacity,
-                                         scenario.plan.software.expandable_segments);
-  };
-  SummariseMemory(run.program, scenario, peak_of, run.forecast);
+  run.memory = memory::Record(run.program, run.timeline, DeviceOf(scenario, run.program),
+                              {.described = steady.last});
+  run.forecast.memory = SummariseMemory(scenario, run.program, run.memory.usage);
+  AddFlushes(run.memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   return run;
 }
 
 struct Forecaster::Workspace {
-  PoolCourses courses;  // outlives the plans of `programs`
-  PreparedPrograms programs;
+  WorkCache works;
+  program::Program program;  // the last one: its memory is used again
   cost::PriceCache prices;
   simulate::Simulator simulator;
-  UntimedPeaks peaks;
-  MemoryTimes memory_times;
+  memory::Replayer memory;
 };
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
@@ -316,134 +293,57 @@ Forecaster::~Forecaster() = default;
 Forecaster::Forecaster(Forecaster&&) noexcept = default;
 Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
-Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Wanted wanted) {
-  PreparedProgram& prepared = workspace_->programs.Of(scenario);
-  const Program& program = prepared.program;
-  auto priced = workspace_->prices.Price(program, scenario, nullptr, prepared.prices);
-  if (!priced) return tl::unexpected(std::move(priced.error()));
-  const cost::Prices* const prices = &prepared.prices.prices;
-  if (auto checked = CheckClock(scenario, program, *prices, prepared.counts); !checked) {
+Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
+  const auto work = workspace_->works.Of(scenario);
+  Program spent = std::move(workspace_->program);
+  workspace_->program =
+      lowering::Lower(scenario, {.works = &work->layers, .bare = true, .spent = &spent});
+  const Program& program = workspace_->program;
+  const auto prices = workspace_->prices.Price(program, scenario);
+  if (!prices) return tl::unexpected(prices.error());
+  if (auto checked = CheckClock(scenario, program, *prices, StepCounts(program)); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
   auto ranks = RanksOf(scenario, program, *prices);
   if (!ranks) return tl::unexpected(ranks.error());
-  if (!ranks->carriage) {
-    prepared.schedule.Build(program, *prices);
-    ranks->classes.front().schedule = &prepared.schedule;
+
+  // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
+  const memory::DeferredFrees deferred(program);
+  std::vector<bool> marked;
+  if (deferred.any()) {
+    marked.resize(program.step.size());
+    for (Index i = 0; i < program.step.size(); ++i) {
+      marked[i] = deferred.NumberOf(i) != program::kNone;
+    }
+    ranks->classes.front().marked = &marked;
   }
+  const auto recording =
+      deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
   const bool barrier = scenario.plan.training.step_barrier;
-  const bool timed = prepared.timed;
-  const simulate::Simulator& simulator = workspace_->simulator;
-  const bool figures = wanted == Wanted::kFigures;
-  const bool rows = !figures && !barrier && !prepared.kernels_delay;
-  const auto records = [&] {
-    if (prepared.kernels_delay) return simulate::Records::kAll;
-    if (!figures) return simulate::Records::kRowsOfKernels;
-    return timed ? simulate::Records::kEnds : simulate::Records::kStepEnds;
+  simulate::Simulator& simulator = workspace_->simulator;
+  const Timeline* timeline = nullptr;
+  const auto run = [&](bool until_repetition) {
+    return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition, timeline);
   };
-  // Where one rank runs by itself, a few times tell when memory changes.
-  const bool alone = ranks->classes.size() == 1 && !ranks->carriage && !barrier;
-  const auto run_once = [&](int steps, bool until_repetition) {
-    simulate::Options options = OptionsOf(*ranks, steps, barrier);
-    // Where it takes time to issue something, no step is like the first: no figure but memory looks
-    // at that one.
-    const bool first_counts = timed || prices->issue_kernel == Time();
-    options.first_recorded_step = first_counts || barrier ? 0 : 1;
-    options.cut_last_step = !timed && !barrier;
-    options.records = records();
-    options.memory = timed && !alone;
-    options.until_repetition = until_repetition && !barrier;
-    const auto timelines = workspace_->simulator.Run(ranks->classes, options);
-    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-    return &timelines->front();
-  };
-  MemoryTimes& memory_times = workspace_->memory_times;
-  const auto find_memory_times = [&](const Timeline& timeline) {
-    const simulate::Repetition* repetition = simulator.repetition();
-    memory_times.schedule = &prepared.schedule;
-    memory_times.delayed = &*prepared.delayed;
-    memory_times.steps = static_cast<std::uint32_t>(
-        repetition != nullptr ? static_cast<std::size_t>(repetition->step) + 1
-                              : timeline.step_ends.size());
-    memory_times.segments = simulator.segment_begins();
-    memory_times.step_ends = timeline.step_ends;
-    if (records() == simulate::Records::kEnds) {
-      memory_times.SetEnds(simulator.ends());
-    } else {
-      memory_times.SetEnds(std::span(timeline.operations));
-    }
-  };
-  const auto run_steps = [&](int steps) {
-    const Timeline* timeline = run_once(steps, true);
-    if (!timed || !alone) return timeline;
-    const simulate::Repetition* repetition = simulator.repetition();
-    if (repetition == nullptr || repetition->host) find_memory_times(*timeline);
-    // The step that all later ones repeat must show when the last of them changes memory, though
-    // nothing comes after that: nothing of the next step begins before the last change is over.
-    if (repetition == nullptr ||
-        (repetition->host && memory_times.OverAt(repetition->next_begins))) {
-      return timeline;
-    }
-    timeline = run_once(steps, false);
-    find_memory_times(*timeline);
-    return timeline;
-  };
-  auto [timeline, steady] = RunToSteadyState(run_steps, barrier);
-  KnownRun known{.delayed = timed ? &*prepared.delayed : nullptr};
-  if (const simulate::Repetition* repetition = simulator.repetition()) {
-    // The step that was run stands for the one that is described.
-    known.repeated = static_cast<std::uint32_t>(repetition->step);
-    steady = {.last = *known.repeated, .count = 1, .start = repetition->start};
+  SteadyState steady = run(true);
+  // A host that runs ahead further in each step changes memory at other times in each.
+  if (deferred.any() && simulator.repetition() != nullptr && !simulator.repetition()->host) {
+    steady = run(false);
   }
-  const Simulated simulated{
-      program, *prices, *timeline, steady, {.simulator = rows ? &simulator : nullptr}};
+  const simulate::Repetition* const repetition = simulator.repetition();
+  memory::Steps steps{.described = steady.last};
+  if (repetition != nullptr) {
+    steps.repeated = static_cast<std::uint32_t>(repetition->step);
+    steps.described = static_cast<std::uint32_t>(timeline->step_ends.size()) - 2;
+  }
+
   Forecast forecast;
-  if (figures) {
-    forecast.step_time = StepTimeOf(*timeline, steady);
-  } else {
-    SummariseTime(simulated, barrier, scenario.calibration->residuals, forecast);
-    forecast.collectives =
-        SummariseCollectives(program, *prices, prepared.counts, *timeline, steady.last);
-  }
-  const int steps = static_cast<int>(timeline->step_ends.size());
-  const bool expandable = scenario.plan.software.expandable_segments;
-  const auto plan_of_memory = [&]() -> MemoryPlan& {
-    if (!prepared.memory) {
-      prepared.memory.emplace(program, workspace_->courses, std::vector<std::uint64_t>());
-    }
-    return *prepared.memory;
-  };
-  const auto untimed_peak = [&](Bytes capacity) {
-    MemoryPlan& plan = plan_of_memory();
-    std::optional<MemoryPeak> peak;
-    if (IsTextbook(scenario)) {
-      peak = plan.HandedOut(program, capacity);
-      if (!peak) peak = UntimedPeaks::HandedOut(program, steps, capacity);
-    } else {
-      if (!expandable) peak = plan.Of(program, steps, capacity);
-      if (!peak) peak = workspace_->peaks.Of(program, steps, capacity, expandable);
-    }
-    return *peak;
-  };
-  const auto peak_of = [&, run = timeline](Bytes capacity) {
-    if (!timed) return untimed_peak(capacity);
-    const bool textbook = IsTextbook(scenario);
-    if (alone && textbook) {
-      if (const auto peak = plan_of_memory().HandedOut(program, memory_times, capacity)) {
-        return *peak;
-      }
-    }
-    Timeline changes;
-    if (alone) {
-      changes = memory_times.Changes();
-      known.ends = memory_times.ends;
-    }
-    const Timeline& replayed = alone ? changes : *run;
-    return textbook ? PeakHandedOut(program, replayed, capacity, known)
-                    : PeakOf(program, replayed, capacity, expandable, known);
-  };
-  SummariseMemory(program, scenario, peak_of, forecast);
-  FillThroughput(scenario, FlopsOf(scenario, *prepared.works), forecast);
+  forecast.step_time = StepTimeOf(*timeline, steady);
+  const memory::Usage usage =
+      workspace_->memory.Figures(program, *timeline, DeviceOf(scenario, program), steps);
+  forecast.memory = SummariseMemory(scenario, program, usage);
+  AddFlushes(usage, forecast);
+  FillThroughput(scenario, work->flops, forecast);
   return forecast;
 }
 

@@ -7,6 +7,7 @@
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/values.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
@@ -20,7 +21,8 @@ struct Run {
   Forecast forecast;
   program::Program program;
   program::Timeline timeline;
-  cost::Prices prices;  // of the program's tables: the trace says where each time comes from
+  memory::Account memory;  // behind forecast.memory
+  cost::Prices prices;     // of the program's tables: the trace says where each time comes from
   std::uint32_t first_step = 0;  // the step whose interval the forecast describes is
                                  // [step_ends[first_step - 1], step_ends[first_step]]
   Time host_waits;  // from here to the interval's end the host waits at a barrier; the end without
@@ -34,26 +36,19 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, program::Program program,
                        cost::Prices prices);
 
-// Forecasts one scenario after another, for sweeps: the figures that Simulate gives, to the
-// picosecond and the byte, for less. It runs in the same memory again and again, keeps no records
-// that no figure needs, knows the memory peaks that it has found before, and leaves out the
-// validation of programs: a row that is simulated by itself has it. Not to be used by two threads
-// at once.
+// Forecasts one scenario after another, for sweeps and searches: step time, throughput and memory as
+// Simulate gives them, to the picosecond and the byte. Where the time goes, its range and the
+// collectives stay empty. It goes the same way as Simulate, in the same memory again and again; it
+// keeps works, prices and replays by value, records no more than these figures need, and leaves out
+// the validation of programs. Not to be used by two threads at once.
 class Forecaster {
  public:
-  enum class Wanted : std::uint8_t {
-    kAll,
-    // Step time, throughput and memory, as a row of a sweep shows them; where the time goes, its
-    // range and the collectives stay empty.
-    kFigures,
-  };
-
   Forecaster();
   ~Forecaster();
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  Result<Forecast> Evaluate(const scenario::Scenario& scenario, Wanted wanted = Wanted::kAll);
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario);
 
  private:
   struct Workspace;

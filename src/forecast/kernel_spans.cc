@@ -6,12 +6,11 @@
 namespace stepcast::forecast {
 
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
-                          const KernelRows& rows, Time start, Time end,
-                          const std::vector<bool>& without) {
+                          Time start, Time end, const std::vector<bool>& without) {
   KernelSpans result;
   std::vector<KernelSpan>& spans = result.spans;
-  spans.reserve(rows.rows().size() + timeline.operations.size());
-  // Both are in the order of ends, which is nearly that of starts.
+  spans.reserve(timeline.operations.size());
+  // They are in the order of ends, which is nearly that of starts.
   const auto add = [&](const KernelSpan& span) {
     if (span.end <= span.start || (!without.empty() && without[span.stream])) return;
     spans.push_back(span);
@@ -19,28 +18,15 @@ KernelSpans KernelSpansOf(const program::Program& program, const program::Timeli
       std::swap(spans[i], spans[i - 1]);
     }
   };
-  auto row = rows.rows().begin();
-  const auto add_rows_until = [&](Time time) {
-    for (; row != rows.rows().end() && row->end <= time; ++row) {
-      add({.start = std::max(row->start, start),
-           .end = std::min(row->end, end),
-           .stream = row->stream,
-           .phase = row->phase,
-           .whole = row->start >= start && row->end <= end,
-           .row = &*row});
-    }
-  };
   for (const program::OperationRecord& record : timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode != program::Opcode::kKernel) continue;
-    add_rows_until(record.end);
     add({.start = std::max(record.start, start),
          .end = std::min(record.end, end),
          .stream = instruction.stream,
          .phase = instruction.phase,
          .instruction = record.instruction});
   }
-  add_rows_until(Time::Max());
 
   Time covered = start;
   for (std::size_t i = 0; i < spans.size(); ++i) {

@@ -2,35 +2,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "src/base/time.h"
 #include "src/forecast/intervals.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
-#include "src/simulate/simulate.h"
 
 // When kernels run, on any stream, in an interval of a timeline. Mostly one runs at a time: then an
 // instant is its, and nobody has to be asked who comes first.
 namespace stepcast::forecast {
 
-// Kernels that are not in a timeline: rows of the simulator's last run; or none.
-struct KernelRows {
-  const simulate::Simulator* simulator = nullptr;
-  std::span<const simulate::KernelRow> rows() const {
-    if (simulator == nullptr) return {};
-    return simulator->rows();
-  }
-};
-
 struct KernelSpan {
   Time start, end;  // within the interval
   std::uint16_t stream = 0;
   program::Phase phase = program::Phase::kForward;
-  bool whole = true;                            // nothing of it is outside the interval
-  program::Index instruction = program::kNone;  // of a record
-  const simulate::KernelRow* row = nullptr;     // else
+  program::Index instruction = program::kNone;
 };
 
 // Spans [first, last) that overlap each other, or one alone.
@@ -48,8 +35,7 @@ struct KernelSpans {
 
 // In [start, end). `without`: streams that do not count; empty: all do.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
-                          const KernelRows& rows, Time start, Time end,
-                          const std::vector<bool>& without = {});
+                          Time start, Time end, const std::vector<bool>& without = {});
 
 // Which streams stand for the host's own work beside the device's: loading data, writing a
 // checkpoint, drives. What runs there is no phase of the device's. Empty: none.

@@ -71,7 +71,7 @@ int OwnerOf(const Case& any, std::int64_t instant) {
 RC_GTEST_PROP(KernelSpansProperty, EveryInstantIsThePhasesThatHoldsItFirst, ()) {
   const Case any = AnyCase();
   const KernelSpans kernels =
-      KernelSpansOf(any.program, any.timeline, {}, Picoseconds(kStart), Picoseconds(kEnd));
+      KernelSpansOf(any.program, any.timeline, Picoseconds(kStart), Picoseconds(kEnd));
   const Breakdown result = BreakDown(any.program, any.timeline, Picoseconds(kStart),
                                      Picoseconds(kEnd), Picoseconds(kEnd), kernels);
   std::int64_t phases[program::kPhases] = {}, nobody = 0;
@@ -90,7 +90,7 @@ RC_GTEST_PROP(KernelSpansProperty, EveryInstantIsThePhasesThatHoldsItFirst, ()) 
 RC_GTEST_PROP(KernelSpansProperty, ClustersAndGapsFillTheInterval, ()) {
   const Case any = AnyCase();
   const KernelSpans kernels =
-      KernelSpansOf(any.program, any.timeline, {}, Picoseconds(kStart), Picoseconds(kEnd));
+      KernelSpansOf(any.program, any.timeline, Picoseconds(kStart), Picoseconds(kEnd));
   std::size_t next = 0;
   Time covered = Length(kernels.gaps);
   Time last = Picoseconds(kStart);

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/forecast/forecast.h"
 #include "src/lowering/lowering.h"
+#include "src/memory/host_order.h"
 #include "src/plan/legality.h"
 
 namespace stepcast::forecast {
@@ -29,25 +30,6 @@ std::int64_t LargestLegal(const plan::Training& training) {
 
 }  // namespace
 
-Bytes LeastMemory(const program::Program& program) {
-  Bytes held, most;
-  const auto run = [&](const std::vector<program::Instruction>& instructions) {
-    for (const program::Instruction& instruction : instructions) {
-      if (instruction.opcode == program::Opcode::kAllocate) {
-        held += program.buffers[instruction.operand].size;
-        most = std::max(most, held);
-      } else if (instruction.opcode == program::Opcode::kRelease) {
-        held -= program.buffers[instruction.operand].size;
-      }
-    }
-  };
-  run(program.prologue);
-  // What a step leaves to the next one is there from the second on.
-  run(program.step);
-  run(program.step);
-  return most;
-}
-
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) {
   STEPCAST_CHECK(!scenario.model->is_layer_list(), "a layer list's activations are given");
   Forecaster forecaster;
@@ -61,10 +43,10 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   if (!one) return tl::unexpected(std::move(one.error()));
   const Bytes room = one->capacity - one->outside;
   const auto may_fit = [&](std::int64_t size) {
-    return LeastMemory(lowering::Lower(At(scenario, size))) <= room;
+    return memory::PeakInHostOrder(lowering::Lower(At(scenario, size))) <= room;
   };
 
-  // The first size that cannot fit, by doubling and halving: LeastMemory never falls.
+  // The first size that cannot fit, by doubling and halving: this bound never falls.
   const std::int64_t largest_legal = LargestLegal(scenario.plan.training);
   std::int64_t fitting = 0;
   std::int64_t too_large = 1;

@@ -5,17 +5,10 @@
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/values.h"
-#include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
 // The largest micro-batch that fits in memory.
 namespace stepcast::forecast {
-
-// Most bytes that the program has allocated at once in its host order, every release taking effect
-// where it stands. No run needs less: what other streams still use, and what the allocator caches
-// or loses in pieces, only comes on top. Lowering writes the same instructions for micro-batches of
-// any size, with buffers that do not shrink as they grow, so this never falls with the micro-batch.
-Bytes LeastMemory(const program::Program& program);
 
 struct MicroBatchLimit {
   // Sequences; 0: not even one fits.
@@ -29,7 +22,9 @@ struct MicroBatchLimit {
 };
 
 // The scenario's own micro-batch size does not matter, its number of micro-batches stays. Exact:
-// every micro-batch above `largest` needs more than there is, if only by LeastMemory. Requires a
+// every micro-batch above `largest` needs more than there is, if only by memory::PeakInHostOrder:
+// lowering writes the same instructions for micro-batches of any size, with buffers that do not
+// shrink as they grow, so this bound never falls with the micro-batch. Requires a
 // model whose activations grow with the micro-batch (no layer list). Errors: those of forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 

@@ -42,7 +42,7 @@ std::vector<std::string> AnyPlan() {
 }
 
 // The two laws that the search rests on.
-RC_GTEST_PROP(LeastMemory, IsBelowThePeakAndNeverFalls, ()) {
+RC_GTEST_PROP(PeakInHostOrder, IsBelowThePeakAndNeverFalls, ()) {
   scenario::InputCache cache;
   const std::vector<std::string> set = AnyPlan();
   Bytes before;
@@ -53,7 +53,7 @@ RC_GTEST_PROP(LeastMemory, IsBelowThePeakAndNeverFalls, ()) {
     all.push_back(fmt::format("training.micro_batch_size={}", size));
     const auto scenario = Load(all, cache);
     RC_ASSERT(scenario.has_value());
-    const Bytes least = LeastMemory(lowering::Lower(*scenario));
+    const Bytes least = memory::PeakInHostOrder(lowering::Lower(*scenario));
     RC_ASSERT(least >= before);
     before = least;
     Forecaster forecaster;

@@ -41,7 +41,7 @@ void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBre
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits) {
   return BreakDown(program, timeline, start, end, host_waits,
-                   KernelSpansOf(program, timeline, {}, start, end, HostStreams(program)));
+                   KernelSpansOf(program, timeline, start, end, HostStreams(program)));
 }
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,

@@ -69,44 +69,26 @@ std::string_view ResidualOf(Part part) {
 }
 
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels,
-                       const KernelRows& rows) {
+                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels) {
   PartTimes times{};
   const auto part_of = [&](program::Index instruction) {
     return static_cast<std::size_t>(
         PartOf(program.kernels[program.step[instruction].operand].kind));
   };
-  std::vector<simulate::KernelRun> expanded;
   // Kernels before collectives, as in the breakdown of a step; nothing else is exposed while one
   // computes. Where several do:
   constexpr Part kOrder[] = {Part::kGiven, Part::kGemm, Part::kAttention, Part::kOptimizer,
                              Part::kMemoryBound};
-  std::vector<Time> by_kernel(program.kernels.size());
   for (const KernelCluster& cluster : kernels.clusters) {
     if (cluster.alone()) {
       const KernelSpan& only = kernels.spans[cluster.first];
-      if (only.row == nullptr) {
-        times[part_of(only.instruction)] += only.end - only.start;
-        continue;
-      }
-      if (only.whole) {
-        rows.simulator->AddDurations(*only.row, by_kernel);
-        continue;
-      }
+      times[part_of(only.instruction)] += only.end - only.start;
+      continue;
     }
     std::array<Intervals, kParts> busy;
     for (std::size_t i = cluster.first; i < cluster.last; ++i) {
       const KernelSpan& span = kernels.spans[i];
-      expanded.clear();
-      if (span.row != nullptr) {
-        rows.simulator->Expand(*span.row, expanded);
-      } else {
-        expanded.push_back({span.instruction, span.start, span.end});
-      }
-      for (const simulate::KernelRun& kernel : expanded) {
-        Append({std::max(kernel.start, start), std::min(kernel.end, end)},
-               busy[part_of(kernel.instruction)]);
-      }
+      Append({span.start, span.end}, busy[part_of(span.instruction)]);
     }
     Intervals left{{cluster.start, cluster.end}};
     for (const Part part : kOrder) {
@@ -116,9 +98,6 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
       times[index] += Length(Intersection(left, own));
       left = Difference(left, own);
     }
-  }
-  for (std::size_t k = 0; k < by_kernel.size(); ++k) {
-    times[static_cast<std::size_t>(PartOf(program.kernels[k].kind))] += by_kernel[k];
   }
 
   std::array<Intervals, kParts> busy;
@@ -171,6 +150,12 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
   if (!deviation) return std::nullopt;
   const Bytes half(std::llround(kNineOfTen * *deviation * static_cast<double>(peak.count())));
   return BytesRange{std::max(Bytes(), peak - half), peak + half};
+}
+
+double MemoryError(const std::vector<calibration::Residual>& residuals) {
+  constexpr double kOfPublishedPeaks = 0.032;
+  const std::optional<double> deviation = DeviationOf(kMemory, residuals);
+  return deviation ? kNineOfTen * *deviation : kOfPublishedPeaks;
 }
 
 }  // namespace stepcast::forecast

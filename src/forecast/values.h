@@ -10,20 +10,24 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/memory/bytes_by_category.h"
 #include "src/program/program.h"
 
 // What a forecast says: values, all units stated, that reports print.
 namespace stepcast::forecast {
 
-using BytesByCategory = std::array<Bytes, program::kCategories>;
+using memory::BytesByCategory;
 
-// Where one step's time goes on the critical rank; the five add up to the step time exactly.
+// Where one step's time goes on the critical rank; the parts add up to the step time exactly.
 // Each instant belongs to the phase of the kernel computing then; else to exposed communication if
 // a stream or the host waits while a collective is under way; else to idle.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // forward, backward, optimizer
   Time exposed_communication;
   Time idle;
+  // The device stands still while the host gives cached memory back and takes new: the driver's
+  // calls of allocator flushes (memory/driver_calls.h).
+  Time allocator_flushes;
 };
 
 // Calls of one collective on one group in one step.
@@ -48,6 +52,14 @@ struct BytesRange {
   Bytes low, high;
 };
 
+enum class MemoryVerdict : std::uint8_t {
+  kFits,
+  // By the forecast it fits, but it leaves less free than the forecast may be off, or fits only
+  // after the allocator has given cached segments back.
+  kFitsWithinError,
+  kDoesNotFit,
+};
+
 struct MemoryForecast {
   int rank = 0;
   BytesByCategory at_peak{};  // what is alive at the peak; adds up to peak
@@ -62,10 +74,20 @@ struct MemoryForecast {
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // Times that the allocator gave its cached segments back to make room; see MemoryPeak.
+  // Times that the allocator gave its cached segments back to make room; see memory::Usage.
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};
+  // By so much `reserved` may be above the forecast (uncertainty.h, MemoryError); zero in textbook
+  // data parallelism.
+  Bytes error;
+
+  Bytes left() const { return capacity - reserved - outside; }
+  MemoryVerdict verdict() const {
+    if (!fits) return MemoryVerdict::kDoesNotFit;
+    return left() < error || allocator_flushes > 0 ? MemoryVerdict::kFitsWithinError
+                                                   : MemoryVerdict::kFits;
+  }
 };
 
 struct Forecast {

@@ -250,6 +250,39 @@ Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
+// `rope_scaling`, or since transformers 5 `rope_parameters`, which holds the base as well. Rules
+// that are not known here are taken for none.
+std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader) {
+  for (const std::string section : {"rope_parameters.", "rope_scaling."}) {
+    const std::string type = reader.Text(section + "rope_type", reader.Text(section + "type", ""));
+    for (const model::RotaryRule rule : model::kRotaryRules) {
+      if (type != Name(rule)) continue;
+      model::RotaryScaling scaling{.rule = rule, .factor = reader.Number(section + "factor", 1)};
+      scaling.low_frequency_factor = reader.Number(section + "low_freq_factor", 1);
+      scaling.high_frequency_factor = reader.Number(section + "high_freq_factor", 4);
+      scaling.original_positions =
+          reader.OptionalDimension(section + "original_max_position_embeddings")
+              .value_or(scaling.original_positions);
+      return scaling;
+    }
+  }
+  return std::nullopt;
+}
+
+// What transformers' configurations fill in: 1e-5 for layer norms, 1e-6 for RMS norms, a base of
+// 10,000.
+model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
+  model::NumericalConstants constants;
+  constants.norm_epsilon = architecture.normalization == model::Normalization::kLayerNorm
+                               ? reader.Number("layer_norm_epsilon", 1e-5)
+                               : reader.Number("rms_norm_eps", 1e-6);
+  if (architecture.position != model::Position::kRotary) return constants;
+  constants.rotary_base = reader.Number("rope_parameters.rope_theta",
+                                        reader.Number("rope_theta", constants.rotary_base));
+  constants.rotary_scaling = ReadRotaryScaling(reader);
+  return constants;
+}
+
 constexpr std::array<std::string_view, 5> kModelTypes = {"gpt2", "llama", "mistral", "mpt",
                                                          "qwen2"};
 
@@ -293,13 +326,12 @@ Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const st
   } else if (type->text == "mpt") {
     config.architecture = ReadMpt(reader, keys);
   } else {
-    const std::string_view nearest =
-        NearestWord(type->text, {kModelTypes.begin(), kModelTypes.end()});
+    // A program wrote the word: one that is nearly another is not a typing mistake (mixtral).
     mistakes.push_back({"model.unknown-type", type->location,
-                        "models of this type are not modelled: " + Quoted(type->text),
-                        nearest.empty() ? known : fmt::format("did you mean '{}'?", nearest)});
+                        "models of this type are not modelled: " + Quoted(type->text), known});
   }
   config.name = reader.Text("_name_or_path", "");
+  config.constants = ReadConstants(config.architecture, reader);
   if (mistakes.empty()) {
     for (model::ArchitectureFault& fault : Check(config.architecture)) {
       const auto key = keys.find(fault.field);

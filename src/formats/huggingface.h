@@ -5,6 +5,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/model/architecture.h"
+#include "src/model/numerical_constants.h"
 
 // The config.json of a Hugging Face model repository, unchanged. `model_type` decides how the rest
 // is read: gpt2, llama, mistral, qwen2 or mpt (as transformers has it, and as llm-foundry writes
@@ -16,6 +17,7 @@ namespace stepcast::formats {
 struct HuggingFaceConfig {
   std::string name;  // "_name_or_path", if it is there; else empty
   model::Architecture architecture;
+  model::NumericalConstants constants{};
 };
 
 // `file` names the text in positions.

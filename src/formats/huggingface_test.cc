@@ -73,6 +73,34 @@ TEST(HuggingFaceTest, Llama31) {
   EXPECT_EQ(a.head_size, 128);
   EXPECT_FALSE(a.attention_bias);
   EXPECT_FALSE(a.dropout);
+  const model::NumericalConstants constants = ConfigOf(TextOf("llama3.1-8b")).constants;
+  EXPECT_EQ(constants.norm_epsilon, 1e-5);
+  EXPECT_EQ(constants.rotary_base, 500'000);
+  ASSERT_TRUE(constants.rotary_scaling.has_value());
+  EXPECT_EQ(*constants.rotary_scaling, model::RotaryScaling());
+}
+
+// Absent keys mean what transformers fills in: 10,000 and 1e-6.
+TEST(HuggingFaceTest, ConstantsForOtherPrograms) {
+  const std::string text = TextOf("llama2-7b");
+  const auto constants = [&](const std::string& from, const std::string& to) {
+    return ConfigOf(With(text, from, to)).constants;
+  };
+  EXPECT_EQ(ConfigOf(text).constants.rotary_base, 10'000);
+  EXPECT_FALSE(ConfigOf(text).constants.rotary_scaling.has_value());
+  const model::NumericalConstants linear = constants(
+      "\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}");
+  ASSERT_TRUE(linear.rotary_scaling.has_value());
+  EXPECT_EQ(linear.rotary_scaling->rule, model::RotaryRule::kLinear);
+  EXPECT_EQ(linear.rotary_scaling->factor, 2);
+  // As transformers 5 writes it.
+  const model::NumericalConstants parameters =
+      constants("\"rope_scaling\": null",
+                "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}");
+  EXPECT_EQ(parameters.rotary_base, 1'000'000);
+  EXPECT_FALSE(parameters.rotary_scaling.has_value());
+  EXPECT_EQ(constants("\"rms_norm_eps\": 1e-05,", "").norm_epsilon, 1e-6);
+  EXPECT_EQ(ConfigOf(TextOf("gpt2")).constants.norm_epsilon, 1e-5);
 }
 
 TEST(HuggingFaceTest, LlamaOptions) {
@@ -182,7 +210,10 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_EQ(mistakes[0].hint, "did you mean 'llama'?");
+  EXPECT_EQ(mistakes[0].hint, "known are gpt2, llama, mistral, mpt, qwen2");
+  // Mixtral has experts, and is no typing mistake for Mistral.
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
+            "known are gpt2, llama, mistral, mpt, qwen2");
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -129,13 +129,13 @@ class Stage3 final : public Technique {
     communicator_ = builder_.AddCommunicator("data", groups_.data);
     if (HasSecondary()) {
       secondary_communicator_ =
-          builder_.AddCommunicator("hpz", Neighbours(groups_.rank, settings_.hpz_partition_size));
+          builder_.AddCommunicator("hpz", groups_.Near(settings_.hpz_partition_size));
       kept_ = builder_.AddEvent("secondary part kept");
     }
     if (ExchangesQuantised()) {
       const std::int64_t ranks = RanksOfNode();
-      node_communicator_ = builder_.AddCommunicator("node", Neighbours(groups_.rank, ranks));
-      rail_communicator_ = builder_.AddCommunicator("rail", Strided(groups_.rank, ranks, ranks_));
+      node_communicator_ = builder_.AddCommunicator("node", groups_.Near(ranks));
+      rail_communicator_ = builder_.AddCommunicator("rail", groups_.Far(ranks));
     }
     AllocateFrameworkWorkspaces(step_, {compute});
     launched_ = builder_.AddEvent("gather asked for");

@@ -213,11 +213,11 @@ class Fsdp1 final : public Technique {
   bool CastsParameters() const { return plan_.training.parameter_dtype != compute_type_; }
   bool CastsGradients() const { return reduce_type() != compute_type_; }
   bool CastsReduced() const { return reduce_type() != plan_.training.parameter_dtype; }
-  std::int64_t ranks() const { return static_cast<std::int64_t>(groups_.shard.size()); }
+  std::int64_t ranks() const { return groups_.shard.size(); }
 
-  Channel AddChannel(const char* name, const std::vector<int>& ranks) {
+  Channel AddChannel(const char* name, const parallel::GroupLayout& layout) {
     Channel channel;
-    channel.communicator = builder_.AddCommunicator(name, ranks);
+    channel.communicator = builder_.AddCommunicator(name, layout);
     if (channel.communicator == kNone || plan_.software.torch >= Version{2, 8}) return channel;
     channel.own_stream = builder_.AddStream(std::string("nccl ") + name);
     channel.issued = builder_.AddEvent(std::string("nccl ") + name + " issued");

@@ -100,7 +100,7 @@ class Fsdp2 final : public Technique {
     post_reduce_stream_ = reduce_stream_;
     if (replica_communicator_ != kNone) post_reduce_stream_ = builder_.AddStream("all-reduce");
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*ranks));
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     clipping_.WritePrologue(communicator_);

@@ -143,7 +143,7 @@ class InternEvo final : public Technique {
 
   void AssignOwners() {
     const std::size_t count = step_.model().tensors.size();
-    owners_.resize(groups_.shard.size());
+    owners_.resize(static_cast<std::size_t>(groups_.shard.size()));
     places_.resize(count);
     std::vector<int> order(count);
     std::iota(order.begin(), order.end(), 0);

@@ -10,7 +10,6 @@
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
-#include "src/lowering/process_groups.h"
 #include "src/lowering/reference.h"
 
 namespace stepcast::lowering {
@@ -46,27 +45,9 @@ program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& o
   return {};
 }
 
-std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
-                                            const program::Program& program, int rank) {
-  const ProcessGroups of_rank = ProcessGroupsOf(scenario.plan, rank);
+std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank) {
   std::vector<program::ProcessGroup> groups = program.groups;
-  for (program::ProcessGroup& group : groups) {
-    if (group.name == "data") {
-      group.ranks = of_rank.data;
-    } else if (group.name == "shard") {
-      group.ranks = of_rank.shard;
-    } else if (group.name == "replica") {
-      group.ranks = of_rank.replica;
-    } else if (group.name == "rail") {
-      const auto nodes = static_cast<std::int64_t>(group.ranks.size());
-      const std::int64_t all = scenario.plan.parallelism.data;
-      group.ranks = Strided(rank, all / nodes, all);
-    } else {
-      STEPCAST_CHECK(group.name == "reshard" || group.name == "hpz" || group.name == "node",
-                     "no other group is lowered");
-      group.ranks = Neighbours(rank, static_cast<std::int64_t>(group.ranks.size()));
-    }
-  }
+  for (program::ProcessGroup& group : groups) group.ranks = group.layout.Ranks(rank);
   return groups;
 }
 

@@ -20,7 +20,6 @@ bool DescribesValues(const plan::Plan& plan);
 
 // The process groups of the program of `rank`, in the order of `program`, which is that of any
 // rank: all that is different between ranks' programs without data flow.
-std::vector<program::ProcessGroup> GroupsOf(const scenario::Scenario& scenario,
-                                            const program::Program& program, int rank);
+std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank);
 
 }  // namespace stepcast::lowering

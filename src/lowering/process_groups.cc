@@ -1,32 +1,27 @@
 #include "src/lowering/process_groups.h"
 
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
+
 namespace stepcast::lowering {
-namespace {
 
-std::vector<int> Ranks(std::int64_t first, std::int64_t count, std::int64_t stride) {
-  std::vector<int> ranks;
-  ranks.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) ranks.push_back(static_cast<int>(first + i * stride));
-  return ranks;
+using parallel::GroupLayout;
+
+GroupLayout ProcessGroups::Near(std::int64_t count) const {
+  return GroupLayout(data.ranks(), {{.stride = 1, .degree = static_cast<int>(count)}});
 }
 
-}  // namespace
-
-std::vector<int> Neighbours(int rank, std::int64_t count) {
-  return Ranks(rank / count * count, count, 1);
-}
-
-std::vector<int> Strided(int rank, std::int64_t stride, std::int64_t all) {
-  return Ranks(rank % stride, all / stride, stride);
+GroupLayout ProcessGroups::Far(std::int64_t count) const {
+  const auto stride = static_cast<int>(count);
+  return GroupLayout(data.ranks(), {{.stride = stride, .degree = data.ranks() / stride}});
 }
 
 ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank) {
-  const std::int64_t data = plan.parallelism.data;
-  const std::int64_t shard = plan.data_parallel.shard_group_size;
+  const parallel::RankGrid grid = plan::GridOf(plan);
   return {.rank = rank,
-          .data = Ranks(0, data, 1),
-          .shard = Neighbours(rank, shard),
-          .replica = Ranks(rank % shard, data / shard, shard)};
+          .data = grid.Layout(parallel::kData),
+          .shard = grid.Layout(parallel::kShard),
+          .replica = grid.Layout(parallel::Axis::kReplica)};
 }
 
 }  // namespace stepcast::lowering

@@ -32,7 +32,7 @@ Index Distinct(std::vector<T>& table, const T& entry, Same same) {
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const LowerOptions& options)
-    : describes_data_flow_(options.data_flow), names_(!options.bare) {
+    : rank_(options.rank), describes_data_flow_(options.data_flow), names_(!options.bare) {
   STEPCAST_CHECK(!describes_data_flow_ || names_, "a data flow needs all uses");
   if (options.spent != nullptr) Reuse(*options.spent);
 }
@@ -80,9 +80,10 @@ StreamId ProgramBuilder::AddStream(std::string name) {
   return static_cast<StreamId>(Append(program_.streams, {.name = std::move(name)}));
 }
 
-Index ProgramBuilder::AddCommunicator(std::string name, std::vector<int> ranks) {
-  if (ranks.size() <= 1) return program::kNone;
-  const Index group = Append(program_.groups, {.name = name, .ranks = std::move(ranks)});
+Index ProgramBuilder::AddCommunicator(std::string name, const parallel::GroupLayout& layout) {
+  if (layout.size() == 1) return program::kNone;
+  const Index group =
+      Append(program_.groups, {.name = name, .ranks = layout.Ranks(rank_), .layout = layout});
   return Append(program_.communicators, {.name = std::move(name), .group = group});
 }
 

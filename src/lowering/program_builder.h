@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/lowering/lower_options.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
 // Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
@@ -30,8 +31,8 @@ class ProgramBuilder {
 
   StreamId AddStream(std::string name);
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
-  // A group of one rank needs no communicator: returns program::kNone for it.
-  Index AddCommunicator(std::string name, std::vector<int> ranks);
+  // Of the rank's group. One of a single rank needs no communicator: returns program::kNone for it.
+  Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
   Index AddEvent(std::string_view name);
   Index AddBuffer(std::string_view name, Bytes size, program::Category category,
                   Bytes padding = {});
@@ -119,6 +120,7 @@ class ProgramBuilder {
     return names_ ? std::string(name) : std::string();
   }
 
+  const int rank_;
   const bool describes_data_flow_;
   const bool names_;
   program::Program program_;

@@ -384,8 +384,7 @@ class Reference final : public Technique {
     units_ = UnitPerLayer(model);
     const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
     if (kept_ranks) {
-      kept_communicator_ =
-          builder_.AddCommunicator("reshard", Neighbours(groups_.rank, *kept_ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*kept_ranks));
     }
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());

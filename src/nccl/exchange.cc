@@ -19,7 +19,8 @@ std::size_t Index(Exchange exchange) { return static_cast<std::size_t>(exchange)
 // What the links of a node carry, in parts of S.
 class Loads {
  public:
-  explicit Loads(const Fabric& fabric) : fabric_(fabric), parts_(fabric.links.size()) {}
+  Loads(const Fabric& fabric, double nvlink_speed)
+      : fabric_(fabric), nvlink_speed_(nvlink_speed), parts_(fabric.links.size()) {}
 
   void Add(const Path& path, double part) {
     for (int link : path.links) {
@@ -44,19 +45,23 @@ class Loads {
     double busiest = 0;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (parts_[i] == 0) continue;
-      busiest = std::max(busiest, parts_[i] / static_cast<double>(fabric_.links[i].bandwidth));
+      const double speed = fabric_.links[i].nvlink ? nvlink_speed_ : 1;
+      busiest =
+          std::max(busiest, parts_[i] / (static_cast<double>(fabric_.links[i].bandwidth) * speed));
     }
     return busiest;
   }
 
  private:
   const Fabric& fabric_;
+  double nvlink_speed_;
   std::vector<double> parts_;
 };
 
 }  // namespace
 
-ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, Version version)
+ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
+                             double nvlink_speed)
     : nodes_(nodes),
       local_(static_cast<int>(node.gpus.size())),
       channels_(MakePointToPointChannels(node, nodes, compute_channels, version)) {
@@ -93,7 +98,8 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
     }
   }
 
-  Loads all(fabric), scatter(fabric), gather(fabric), shift(fabric);
+  const Loads idle(fabric, nvlink_speed);
+  Loads all = idle, scatter = idle, gather = idle, shift = idle;
   for (std::size_t a = 0; a < gpus; ++a) {
     for (std::size_t b = 0; b < gpus; ++b) {
       if (a != b) all.Add(fabric.gpu_to_gpu[a][b], 1 / n);

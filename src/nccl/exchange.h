@@ -31,7 +31,8 @@ struct ExchangeTime {
   bool through_rails = false;             // messages go to the peer's rail first (PXN)
 };
 
-// `nodes` such machines. Made once for a communicator.
+// `nodes` such machines. Made once for a communicator. `nvlink_speed`: the rate of the machine's
+// NVLinks over that which NCCL's figure stands for (NvlinkRate).
 //
 // Links: what a message crosses inside the sender's and the receiver's node is added up, link by
 // link; the busiest one takes the transfer. Between nodes a message leaves by the card of the GPU
@@ -44,7 +45,8 @@ struct ExchangeTime {
 // on a channel: a channel's next batch waits for the last one.
 class ExchangeModel {
  public:
-  ExchangeModel(const Node& node, int nodes, int compute_channels, Version version);
+  ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
+                double nvlink_speed = 1);
 
   // Requires two ranks at least.
   ExchangeTime Price(Exchange exchange, Bytes size) const;

@@ -18,7 +18,7 @@ class Builder {
   Builder(const Node& node, bool with_network) : node_(node) {
     if (with_network) nics_ = node.nics.size();
     AddPcie();
-    AddNvlink();
+    AddNvlinks();
   }
 
   Fabric Build() && {
@@ -96,7 +96,14 @@ class Builder {
            static_cast<std::size_t>(b);
   }
 
-  void AddNvlink() {
+  int AddNvlink(double bandwidth) {
+    const int link = AddLink(bandwidth, false);
+    fabric_.links[static_cast<std::size_t>(link)].nvlink = true;
+    fabric_.links[static_cast<std::size_t>(Back(link))].nvlink = true;
+    return link;
+  }
+
+  void AddNvlinks() {
     const std::size_t gpus = node_.gpus.size();
     nvlink_.assign(gpus * gpus, -1);
     for (const NvlinkBundle& bundle : node_.nvlinks) {
@@ -105,14 +112,14 @@ class Builder {
       STEPCAST_CHECK(a < gpus && b < gpus && a != b, "NVLinks join two GPUs of the node");
       const int capability =
           std::min(node_.gpus[a].compute_capability, node_.gpus[b].compute_capability);
-      const int link = AddLink(bundle.links * NvlinkBandwidth(capability), false);
+      const int link = AddNvlink(bundle.links * NvlinkBandwidth(capability));
       nvlink_[a * gpus + b] = link;
       nvlink_[b * gpus + a] = Back(link);
     }
     if (!UsesNvswitch()) return;
     for (const Gpu& gpu : node_.gpus) {
       to_nvswitch_.push_back(
-          AddLink(gpu.nvswitch_links * NvlinkBandwidth(gpu.compute_capability), false));
+          AddNvlink(gpu.nvswitch_links * NvlinkBandwidth(gpu.compute_capability)));
     }
   }
 

@@ -14,6 +14,7 @@ struct Link {
   std::int64_t bandwidth =
       0;  // MB/s: whole numbers, so that taking and giving back leaves no trace
   bool pcie = false;
+  bool nvlink = false;
   bool slow_receiver = false;  // into a GPU before Ampere: what the network writes there costs an
                                // eighth of it in the other direction
 };

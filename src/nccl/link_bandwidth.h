@@ -16,6 +16,16 @@ constexpr double NvlinkBandwidth(int compute_capability) {
   return 20.0;
 }
 
+// What such a link carries raw in hardware as NVIDIA ships it: NVLink 1 20 GB/s in each direction,
+// 2 to 4 25, 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure stands for
+// this one: it cannot know of others.
+constexpr double NvlinkRate(int compute_capability) {
+  if (compute_capability >= 100) return 50;
+  if (compute_capability == 86) return 14.0625;
+  if (compute_capability >= 70) return 25;
+  return 20;
+}
+
 // `transfers`: the speed of a lane in GT/s, 8 (generation 3), 16 or 32. NCCL counts 7.5 units per
 // GT/s and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }

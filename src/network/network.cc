@@ -95,6 +95,11 @@ tl::expected<Network, std::vector<Fault>> Network::Make(Description description)
   return network;
 }
 
+bool Network::IsInsideNode(int id) const {
+  const int node = description_.devices_[At(link(id).from)].node;
+  return node >= 0 && node == description_.devices_[At(link(id).to)].node;
+}
+
 std::string Network::LinkName(int id) const {
   return fmt::format("{} to {}", description_.devices_[At(link(id).from)].name,
                      description_.devices_[At(link(id).to)].name);

@@ -84,6 +84,8 @@ class Network {
   int places() const { return static_cast<int>(description_.places_.size()); }
   int links() const { return static_cast<int>(description_.links_.size()); }
   const Link& link(int id) const { return description_.links_[static_cast<std::size_t>(id)]; }
+  // Both ends belong to the same node: not to the fabric.
+  bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
   bool Forwards(int place) const;  // on devices that forward: not a rank's

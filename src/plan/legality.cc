@@ -599,6 +599,33 @@ std::vector<Violation> Check(const Request& request, const Facts& facts) {
   return Checker(request, facts).Run();
 }
 
+std::vector<std::string> TypesNotOfFramework(const Request& request) {
+  Request types;
+  types.framework = request.framework;
+  types.zero_stage = request.zero_stage;
+  types.precision = request.precision;
+  types.parameter_dtype = request.parameter_dtype;
+  types.gradient_dtype = request.gradient_dtype;
+  types.reduce_dtype = request.reduce_dtype;
+  const std::pair<const char*, std::optional<DataType>*> keys[] = {
+      {"training.parameter_dtype", &types.parameter_dtype},
+      {"training.gradient_dtype", &types.gradient_dtype},
+      {"training.reduce_dtype", &types.reduce_dtype}};
+  std::vector<std::string> left_out;
+  // Parameters first: what gradients may be follows from them.
+  for (const auto& [key, type] : keys) {
+    const std::vector<Violation> violations = Check(types, Facts());
+    const bool wrong =
+        std::any_of(violations.begin(), violations.end(), [&](const Violation& violation) {
+          return violation.code == "plan.dtype-not-of-framework" && violation.key == key;
+        });
+    if (!wrong) continue;
+    type->reset();
+    left_out.emplace_back(key);
+  }
+  return left_out;
+}
+
 std::vector<std::string> KeysWithoutEffect(const Request& request) {
   std::vector<std::string> sentences;
   const auto add = [&](bool given, DataParallelKey key) {

@@ -53,6 +53,11 @@ struct Violation {
 // are missing from the request are the reader's business, not violations.
 std::vector<Violation> Check(const Request& request, const Facts& facts);
 
+// The types of a request ("training.parameter_dtype") that its framework and stage cannot have
+// beside its precision, in the order in which they must be left out until the rest is legal: a
+// recipe of another framework's, to be completed by this one's defaults. Empty: all may stay.
+std::vector<std::string> TypesNotOfFramework(const Request& request);
+
 // Sentences about what was requested and does nothing. The request must be legal.
 std::vector<std::string> KeysWithoutEffect(const Request& request);
 

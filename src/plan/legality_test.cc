@@ -512,5 +512,30 @@ TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
                 "data_parallel.first_bucket_size has no effect without bucket_size"}));
 }
 
+// FSDP's recipe, and what remains of it elsewhere: ddp keeps parameters in FP32 and reduces as they
+// are; deepspeed and megatron compute in what they keep.
+TEST(TypesNotOfFramework, LeavesOutWhatAFrameworkCannotHave) {
+  Request recipe;
+  recipe.precision = DataType::kBf16;
+  recipe.parameter_dtype = DataType::kFp32;
+  recipe.reduce_dtype = DataType::kBf16;
+  using Keys = std::vector<std::string>;
+  const auto left_out = [&](Framework framework, int stage) {
+    recipe.framework = framework;
+    recipe.zero_stage = stage;
+    return TypesNotOfFramework(recipe);
+  };
+  EXPECT_EQ(left_out(Framework::kFsdp2, 3), Keys());
+  EXPECT_EQ(left_out(Framework::kReference, 3), Keys());
+  EXPECT_EQ(left_out(Framework::kDdp, 0), Keys({"training.reduce_dtype"}));
+  EXPECT_EQ(left_out(Framework::kDeepSpeed, 2), Keys({"training.parameter_dtype"}));
+  EXPECT_EQ(left_out(Framework::kMegatron, 1),
+            Keys({"training.parameter_dtype", "training.reduce_dtype"}));
+  recipe.gradient_dtype = DataType::kFp32;
+  EXPECT_EQ(left_out(Framework::kDeepSpeed, 1), Keys({"training.parameter_dtype"}));
+  EXPECT_EQ(left_out(Framework::kDeepSpeed, 2),
+            Keys({"training.parameter_dtype", "training.gradient_dtype"}));
+}
+
 }  // namespace
 }  // namespace stepcast::plan

@@ -171,7 +171,10 @@ tl::expected<std::vector<Answer>, std::string> Answers::Ask(
   }
   const auto evaluated = Evaluate(list, workforce_, store_);
   if (!evaluated) return tl::unexpected(evaluated.error());
-  if (!readable) return Unreadable();
+  if (!readable) {
+    if (store_ != nullptr) store_->MarkDamaged();
+    return Unreadable();
+  }
   return answers;
 }
 

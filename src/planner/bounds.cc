@@ -12,6 +12,7 @@
 
 #include "src/cost/price.h"
 #include "src/cost/prices.h"
+#include "src/forecast/memory_summary.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
 #include "src/model/model.h"
@@ -103,10 +104,6 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
 
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
-bool IsTextbook(const Scenario& scenario) {
-  return scenario.plan.data_parallel.framework == Framework::kReference;
-}
-
 // Parameters and optimizer states: what is there from the first step to the last.
 Bytes States(const Scenario& scenario) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
@@ -150,14 +147,8 @@ Bytes GatheredParameters(const Scenario& scenario) {
 
 // Whether so much at the peak, with `communicators`, can fit.
 void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound) {
-  Bytes outside;
-  if (const auto& costs = scenario.calibration->memory; costs && !IsTextbook(scenario)) {
-    outside = costs->context;
-    for (int i = 0; i < communicators; ++i) {
-      outside += i == 0 ? costs->first_communicator : costs->next_communicator;
-    }
-  }
-  bound.needed = bound.memory + outside;
+  bound.needed =
+      bound.memory + forecast::OutsideAllocator(scenario, static_cast<std::size_t>(communicators));
   bound.over = bound.needed - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
@@ -228,7 +219,7 @@ Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, boo
   bound.step_time = std::max({kernels->step_time,
                               UndisturbedStepTime(program, *prices, barrier, analytic, repeated),
                               DisturbedComputeTime(program, *prices, analytic, repeated)});
-  bound.memory = std::max(kernels->memory, HandedOutAtLeast(program, repeated));
+  bound.memory = std::max(kernels->memory, PeakInHostOrder(program, repeated));
   SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
   if (digest && analytic) result.digest = DigestOf(program, repeated, *prices);
   return result;

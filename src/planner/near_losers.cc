@@ -38,7 +38,8 @@ std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goa
     const Bytes over =
         (simulated ? found->second.over : result.bounds[i].over) + HeadroomOf(goal, facts);
     const bool fits = simulated ? found->second.fits : result.bounds[i].fits;
-    const Score score = ScoreOf(goal, facts, plan, time, memory);
+    Score score = ScoreOf(goal, facts, plan, time, memory);
+    score.flushes = simulated && found->second.flushes > 0;
     Miss miss = Miss::kSimulated;
     if (!fits || over > Bytes(0)) {
       miss = Miss::kDoesNotFit;
@@ -55,8 +56,9 @@ std::vector<std::int64_t> NearLosers(const SearchResult& result, const Goal& goa
   if (!result.best.empty()) {
     const std::int64_t best = result.best.front();
     const Outcome& outcome = result.outcomes.at(best);
-    const Score winner = ScoreOf(goal, result.facts[static_cast<std::size_t>(best)], best,
-                                 outcome.step_time, outcome.memory);
+    Score winner = ScoreOf(goal, result.facts[static_cast<std::size_t>(best)], best,
+                           outcome.step_time, outcome.memory);
+    winner.flushes = outcome.flushes > 0;
     const auto worse = [&](const Loser& loser) { return !(loser.score < winner); };
     if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);
   }

@@ -63,7 +63,7 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   const auto scenario = source.load(plan);
   thread_local forecast::Forecaster forecaster;
   const auto forecast = scenario
-                            ? forecaster.Evaluate(*scenario, forecast::Forecaster::Wanted::kFigures)
+                            ? forecaster.Evaluate(*scenario)
                             : tl::make_unexpected(scenario.error());
   if (!forecast) {
     outcome.illegal_message = forecast.error().front().message;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "src/model/model.h"
 #include "src/plan/data_parallel_keys.h"
 #include "src/plan/legality.h"
+#include "src/plan/request.h"
 
 namespace stepcast::planner {
 namespace {
@@ -259,6 +261,7 @@ class Builder {
         for (const int stage : Stages(framework)) AddPart(nodes, framework, stage);
       }
     }
+    NoteTypes();
     CheckFixed();
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     return std::move(parts_);
@@ -415,8 +418,10 @@ class Builder {
 
   void AddPart(std::int64_t nodes, Framework framework, int stage) {
     PlanPart part;
+    part.framework = framework;
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(part);
+    FixTypes(framework, stage, part);
     if (nodes_.size() > 1 || Given(NodesKey()) != nullptr) {
       part.fixed.emplace_back(NodesKey(), fmt::format("{}", nodes));
       if (Has("parallelism.data")) part.fixed.emplace_back("parallelism.data", kDefault);
@@ -472,6 +477,37 @@ class Builder {
     }
   }
 
+  // The scenario's types are its framework's; a framework that cannot have one has its own default.
+  void FixTypes(Framework framework, int stage, PlanPart& part) {
+    const plan::Training& training = around_.scenario.plan.training;
+    plan::Request recipe;
+    recipe.framework = framework;
+    recipe.zero_stage = stage;
+    recipe.precision = training.precision;
+    const auto given = [&](const char* key, DataType type) {
+      const bool stays = Has(key) && Given(key) == nullptr;
+      return stays ? std::optional(type) : std::nullopt;
+    };
+    recipe.parameter_dtype = given("training.parameter_dtype", training.parameter_dtype);
+    recipe.gradient_dtype = given("training.gradient_dtype", training.gradient_dtype);
+    recipe.reduce_dtype = given("training.reduce_dtype", training.reduce_dtype);
+    for (std::string& key : plan::TypesNotOfFramework(recipe)) {
+      const DataType type = key == "training.parameter_dtype"  ? training.parameter_dtype
+                            : key == "training.gradient_dtype" ? training.gradient_dtype
+                                                               : training.reduce_dtype;
+      without_type_[fmt::format("{}: {}", key, Name(type))].insert(plan::Name(framework));
+      part.fixed.emplace_back(std::move(key), kDefault);
+    }
+  }
+
+  void NoteTypes() {
+    for (const auto& [type, frameworks] : without_type_) {
+      notes_.push_back(fmt::format("{} cannot have {}: plans have the default of {}",
+                                   fmt::join(frameworks, ", "), type,
+                                   frameworks.size() == 1 ? "that framework" : "each framework"));
+    }
+  }
+
   void CheckFixed() {
     known_.insert(kFramework);
     known_.insert(kStage);
@@ -496,6 +532,8 @@ class Builder {
   std::vector<std::int64_t> nodes_;
   std::set<std::string> known_;  // keys that vary by default
   std::vector<PlanPart> parts_;
+  // Types of the scenario, and the frameworks that cannot have them.
+  std::map<std::string, std::set<std::string>> without_type_;
   std::vector<std::string> notes_;
   Diagnostics faults_;
 };

@@ -27,7 +27,9 @@ struct SpaceOptions {
 
 // One axis of a part, and what is said of it beside other plans.
 struct PlanPart {
-  // What holds for all plans of the part: nodes, framework, stage, how the batch is given.
+  plan::Framework framework = plan::Framework::kReference;
+  // What holds for all plans of the part: nodes, framework, stage, how the batch is given, types
+  // that the framework does not have.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
   std::vector<std::string> absent;    // keys of axes that need not be taken out for their default
@@ -46,8 +48,8 @@ class PlanSpace {
 
   std::int64_t size() const { return size_; }
   const std::vector<PlanPart>& parts() const { return parts_; }
-  // What was asked for and holds for some frameworks alone, a sentence each: settings and ZeRO
-  // stages that others of the space do not have.
+  // What was asked for and holds for some frameworks alone, a sentence each: settings, ZeRO stages
+  // and types that others of the space do not have.
   const std::vector<std::string>& notes() const { return notes_; }
   // Overrides of the scenario, in the order in which they are to be applied. The value `null` takes
   // a key out, so that its default holds.

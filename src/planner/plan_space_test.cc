@@ -159,6 +159,31 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   EXPECT_EQ(Space().error()[0].message, "more than 2000000 plans: 8100000");
 }
 
+// FSDP's types: the other frameworks take those that they have, and plans say so.
+TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
+  scenario::Scenario base = *scenario::LoadText(
+      kScenario, "test", {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"}, cache_);
+  options_.has_key = [](const std::string& key) {
+    return key == "training.parameter_dtype" || key == "training.reduce_dtype" ||
+           key == "training.gradient_accumulation";
+  };
+  options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2,
+                         plan::Framework::kDeepSpeed, plan::Framework::kMegatron};
+  const auto space = PlanSpace::Around(base, options_);
+  ASSERT_TRUE(space.has_value());
+  EXPECT_THAT(space->notes(),
+              ElementsAre("deepspeed, megatron cannot have training.parameter_dtype: fp32: plans "
+                          "have the default of each framework",
+                          "ddp, megatron cannot have training.reduce_dtype: bf16: plans have the "
+                          "default of each framework"));
+  for (const PlanPart& part : space->parts()) {
+    std::vector<std::string> set = {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"};
+    for (const auto& [key, value] : space->Settings(part.first)) set.push_back(key + "=" + value);
+    const auto scenario = scenario::LoadText(kScenario, "test", set, cache_);
+    EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+  }
+}
+
 // What only some frameworks have is noted; what none has cannot be meant.
 TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.vary = {{"data_parallel.prefetch", {"1", "2"}}, {"training.micro_batch_size", {"1"}}};

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/memory/host_order.h"
+
 namespace stepcast::planner {
 namespace {
 
@@ -386,32 +388,22 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
   return compute.alone + Picoseconds(static_cast<std::int64_t>(seconds * 1e12));
 }
 
-Bytes HandedOutAtLeast(const Program& program, const Repeated& repeated) {
-  Bytes in_use, most;
-  const auto run = [&](std::span<const Instruction> instructions) {
-    for (const Instruction& instruction : instructions) {
-      if (instruction.opcode == Opcode::kAllocate) {
-        in_use += program.buffers[instruction.operand].size;
-        most = std::max(most, in_use);
-      } else if (instruction.opcode == Opcode::kRelease) {
-        in_use -= program.buffers[instruction.operand].size;
-      }
-    }
-  };
+Bytes PeakInHostOrder(const Program& program, const Repeated& repeated) {
+  memory::HostOrder order;
+  const std::span<const Instruction> all(program.step);
   const auto run_step = [&] {
-    const std::span<const Instruction> all(program.step);
-    run(all.first(repeated.last));
+    order.Run(program, all.first(repeated.last));
     for (std::int64_t left = repeated.more; left > 0; --left) {
-      const Bytes before = in_use;
-      run(all.subspan(repeated.first, repeated.last - repeated.first));
-      if (in_use == before) break;  // and so it goes on
+      const Bytes before = order.allocated();
+      order.Run(program, all.subspan(repeated.first, repeated.last - repeated.first));
+      if (order.allocated() == before) break;  // and so it goes on
     }
-    run(all.subspan(repeated.last));
+    order.Run(program, all.subspan(repeated.last));
   };
-  run(program.prologue);
+  order.Run(program, program.prologue);
   run_step();
   run_step();  // what one step leaves to the next
-  return most;
+  return order.peak();
 }
 
 }  // namespace stepcast::planner

@@ -26,7 +26,8 @@ Time UndisturbedStepTime(const program::Program& program, const cost::Prices& pr
 Time DisturbedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
-// The most that is handed out at once, every release taking effect as soon as it is issued.
-Bytes HandedOutAtLeast(const program::Program& program, const Repeated& repeated = {});
+// The peak of allocated memory with every free taking effect as soon as it is issued
+// (memory/host_order.h): no run has a lower one.
+Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
 
 }  // namespace stepcast::planner

@@ -300,6 +300,11 @@ void ResultStore::WriteAsTheyCome() {
     if (!written) {
       const std::lock_guard connection_lock(connection_mutex_);
       failure = fmt::format("cannot write the store '{}': {}", path_, Reason());
+      const int code = sqlite3_errcode(connection_.get()) & 0xff;
+      if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+        MarkDamaged();
+        failure = fmt::format("the store '{}' is damaged: remove it to begin anew", path_);
+      }
       Execute("ROLLBACK");
     }
     lock.lock();

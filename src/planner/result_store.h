@@ -54,6 +54,10 @@ class ResultStore {
   std::optional<std::string> Find(const std::string& key);
   // Takes a result; a thread of the store writes it. A key that is there already keeps its result.
   void Put(std::string key, std::string result);
+  // A result of this store cannot be read: what it keeps is of no use to a later run.
+  void MarkDamaged() { damaged_ = true; }
+  // MarkDamaged was called, or SQLite found the file malformed.
+  bool damaged() const { return damaged_.load(); }
   // Whether everything could be written so far. If not, the rest never will be: Finish says why.
   bool good() const { return good_.load(); }
 
@@ -96,6 +100,7 @@ class ResultStore {
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};
+  std::atomic<bool> damaged_{false};
 
   std::mutex mutex_;
   std::condition_variable changed_;

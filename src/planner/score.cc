@@ -4,13 +4,14 @@
 
 namespace stepcast::planner {
 
-Pace PaceOf(const PlanFacts& facts, Time step_time) {
-  return {step_time.picoseconds(), std::max<std::int64_t>(1, facts.tokens)};
+TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time) {
+  return TimePerToken::Of(step_time, facts.tokens);
 }
 
 bool Dominates(const Point& a, const Point& b) {
-  if (b.pace < a.pace || a.memory > b.memory || a.gpus > b.gpus) return false;
-  return a.pace < b.pace || a.memory < b.memory || a.gpus < b.gpus || a.plan < b.plan;
+  if (b.time_per_token < a.time_per_token || a.memory > b.memory || a.gpus > b.gpus) return false;
+  return a.time_per_token < b.time_per_token || a.memory < b.memory || a.gpus < b.gpus ||
+         a.plan < b.plan;
 }
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
@@ -20,7 +21,8 @@ double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
 
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
               Bytes memory) {
-  Score score{.pace = PaceOf(facts, step_time), .memory = memory.count(), .plan = plan};
+  Score score{
+      .time_per_token = TimePerTokenOf(facts, step_time), .memory = memory.count(), .plan = plan};
   switch (goal.target) {
     case Target::kStepTime:
       break;

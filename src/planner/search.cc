@@ -132,14 +132,14 @@ class Searcher {
     if (want == Want::kGoal) return ScoreOf(plan, bound.step_time, bound.memory);
     const Bytes lacks = bound.over + HeadroomOf(goal_, result_.facts[At(plan)]);
     return {.first = static_cast<double>(lacks.count()),
-            .pace = PaceOf(result_.facts[At(plan)], bound.step_time),
+            .time_per_token = TimePerTokenOf(result_.facts[At(plan)], bound.step_time),
             .memory = bound.memory.count(),
             .plan = plan};
   }
   Point PointOfBound(std::int64_t plan) const {
     const Bound& bound = result_.bounds[At(plan)];
     const PlanFacts& facts = result_.facts[At(plan)];
-    return {PaceOf(facts, bound.step_time), bound.memory.count(), facts.gpus, plan};
+    return {TimePerTokenOf(facts, bound.step_time), bound.memory.count(), facts.gpus, plan};
   }
 
   bool Feasible(std::int64_t plan, const Outcome& outcome) const {
@@ -229,9 +229,12 @@ class Searcher {
       End(plan, Fate::kSimulated);
       Outcome& outcome = stage->outcomes[i];
       if (Feasible(plan, outcome)) {
-        ranked_.insert(ScoreOf(plan, outcome.step_time, outcome.memory));
+        Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
+        score.flushes = outcome.flushes > 0;
+        ranked_.insert(score);
         const PlanFacts& facts = result_.facts[At(plan)];
-        AddToFront({PaceOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan});
+        AddToFront(
+            {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan});
       }
       result_.outcomes.emplace(plan, std::move(outcome));
     }
@@ -338,9 +341,9 @@ class Searcher {
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
-      return Entry(
-          point.pace.value() * static_cast<double>(point.memory) * static_cast<double>(point.gpus),
-          plan);
+      return Entry(point.time_per_token.picoseconds() * static_cast<double>(point.memory) *
+                       static_cast<double>(point.gpus),
+                   plan);
     };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
@@ -362,7 +365,8 @@ class Searcher {
       }
     }
     std::sort(front_.begin(), front_.end(), [](const Point& a, const Point& b) {
-      return std::tie(a.gpus, a.pace, a.memory) < std::tie(b.gpus, b.pace, b.memory);
+      return std::tie(a.gpus, a.time_per_token, a.memory) <
+             std::tie(b.gpus, b.time_per_token, b.memory);
     });
     for (const Point& point : front_) result_.pareto.push_back(point.plan);
     return {};
@@ -374,7 +378,8 @@ class Searcher {
     const std::int64_t winner = ranked_.begin()->plan;
     const Outcome& outcome = result_.outcomes.at(winner);
     const PlanFacts& facts = result_.facts[At(winner)];
-    const Point best{PaceOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, winner};
+    const Point best{TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus,
+                     winner};
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (!pending_[At(plan)]) continue;
       const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
@@ -453,7 +458,7 @@ class Searcher {
   Score Lack(std::int64_t plan, const Outcome& outcome) const {
     const Bytes lacks = outcome.over + HeadroomOf(goal_, result_.facts[At(plan)]);
     return {.first = static_cast<double>(lacks.count()),
-            .pace = PaceOf(result_.facts[At(plan)], outcome.step_time),
+            .time_per_token = TimePerTokenOf(result_.facts[At(plan)], outcome.step_time),
             .memory = outcome.memory.count(),
             .plan = plan};
   }

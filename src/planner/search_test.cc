@@ -40,10 +40,10 @@ std::int64_t PaceOf(const PlanFacts& facts, Time step_time) {
   return step_time.picoseconds() * (kTokens / facts.tokens);
 }
 
-// By definition, plan against plan: what is better under the goal, then less time for a token, then
-// less memory, then the lower number.
+// By definition, plan against plan: first those that do not flush; what is better under the goal,
+// then less time for a token, then less memory, then the lower number.
 std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal) {
-  using Key = std::tuple<double, std::int64_t, std::int64_t, std::int64_t>;
+  using Key = std::tuple<bool, double, std::int64_t, std::int64_t, std::int64_t>;
   std::vector<Key> keys;
   for (std::int64_t plan = 0; plan < problem.plans; ++plan) {
     const Screened screened = problem.screen(plan);
@@ -60,12 +60,12 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
     } else if (goal.target == Target::kMemory) {
       first = static_cast<double>(outcome.memory.count());
     }
-    keys.emplace_back(first, PaceOf(screened.facts, outcome.step_time), outcome.memory.count(),
-                      plan);
+    keys.emplace_back(outcome.flushes > 0, first, PaceOf(screened.facts, outcome.step_time),
+                      outcome.memory.count(), plan);
   }
   std::sort(keys.begin(), keys.end());
   std::vector<std::int64_t> plans;
-  for (const Key& key : keys) plans.push_back(std::get<3>(key));
+  for (const Key& key : keys) plans.push_back(std::get<4>(key));
   return plans;
 }
 
@@ -163,6 +163,7 @@ struct AnyPlans {
       const std::int64_t lacks = memory - *rc::gen::inRange<std::int64_t>(4, 16);
       outcome.fits = lacks <= 0;
       outcome.over = Bytes(lacks);
+      outcome.flushes = lacks > -2 && lacks <= 0 && *rc::gen::arbitrary<bool>() ? 1 : 0;
       Screened rough;
       rough.facts = {.gpus = *rc::gen::element<std::int64_t>(8, 16, 32),
                      .tokens = *rc::gen::element<std::int64_t>(64, 128),
@@ -180,7 +181,8 @@ struct AnyPlans {
                              below(sharp.bound.memory.count()), sharp.bound.over);
       // What has the same program has the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
-        sharp.program = fmt::format("{} {} {} {}", time, memory, lacks, outcome.illegal_message);
+        sharp.program = fmt::format("{} {} {} {} {}", time, memory, lacks, outcome.flushes,
+                                    outcome.illegal_message);
       }
       first.push_back(std::move(rough));
       second.push_back(std::move(sharp));

@@ -198,7 +198,7 @@ TEST(ShortProgramLaws, StandsForTheWholeProgram) {
     }
     RC_ASSERT(DisturbedComputeTime(shorter.program, *prices, true, shorter.repeated) ==
               DisturbedComputeTime(whole, *whole_prices, true));
-    RC_ASSERT(HandedOutAtLeast(shorter.program, shorter.repeated) == HandedOutAtLeast(whole));
+    RC_ASSERT(PeakInHostOrder(shorter.program, shorter.repeated) == PeakInHostOrder(whole));
   });
   EXPECT_GE(all, 30);
   EXPECT_GE(shorter_ones, all / 3);

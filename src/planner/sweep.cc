@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -29,6 +30,15 @@ const char* Name(RowStatus status) {
   return "";
 }
 
+bool UnequalTokens(const std::vector<SweepRow>& rows) {
+  std::optional<std::int64_t> tokens;
+  return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
+    if (row.status == RowStatus::kIllegal) return false;
+    if (!tokens) tokens = row.tokens;
+    return row.tokens != *tokens;
+  });
+}
+
 SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
   SweepRow row;
   if (!forecast.has_value()) {
@@ -38,6 +48,8 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
   const forecast::MemoryForecast& memory = forecast->memory;
   row.status = memory.fits ? RowStatus::kOk : RowStatus::kDoesNotFit;
   row.step_time = forecast->step_time;
+  // Exact: a rate and a time of 53 bits each, and far fewer tokens than that.
+  row.tokens = std::llround(forecast->tokens_per_second * forecast->step_time.seconds());
   row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
   row.peak = memory.peak;
   row.reserved = memory.reserved;
@@ -67,6 +79,7 @@ std::string ToBytes(const SweepRow& row) {
     return writer.Take();
   }
   writer.Signed(row.step_time.picoseconds());
+  writer.Signed(row.tokens);
   writer.Number(std::bit_cast<std::uint64_t>(row.tokens_per_second_per_gpu));
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
     writer.Signed(bytes.count());
@@ -92,6 +105,7 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
     }
   } else {
     row.step_time = Picoseconds(reader.Signed());
+    row.tokens = reader.Signed();
     row.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
     for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
       *bytes = Bytes(reader.Signed());
@@ -130,6 +144,7 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& w
                workforce, store);
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
+    if (store != nullptr) store->MarkDamaged();
     return tl::unexpected(
         std::string("a result cannot be read: the store is damaged, remove it to begin anew"));
   }

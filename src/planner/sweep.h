@@ -28,6 +28,7 @@ struct SweepRow {
   Diagnostics faults;  // why the combination is illegal; empty otherwise
   // Figures of a legal combination, the same that `simulate` gives.
   Time step_time;
+  std::int64_t tokens = 0;  // that a step trains
   double tokens_per_second_per_gpu = 0;
   Bytes peak;      // what the allocator had handed out
   Bytes reserved;  // what it held; this and what is outside of it decide whether the step fits
@@ -38,6 +39,10 @@ struct SweepRow {
 
   Bytes needed() const { return reserved + outside; }
 };
+
+// Whether steps of some legal rows train more tokens than those of others: how long they take then
+// says little by itself, and rows are compared by the time for a token.
+bool UnequalTokens(const std::vector<SweepRow>& rows);
 
 // The row that a forecast, or the mistakes of a combination, make.
 SweepRow RowOf(const Result<forecast::Forecast>& forecast);

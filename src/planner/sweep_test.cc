@@ -37,6 +37,8 @@ Result<forecast::Forecast> Evaluated(const Settings& settings) {
   }
   forecast::Forecast forecast;
   forecast.step_time = Milliseconds(a + 10 * b);
+  const double seconds = forecast.step_time.seconds();
+  if (seconds > 0) forecast.tokens_per_second = static_cast<double>(1000 * a + 1) / seconds;
   forecast.tokens_per_second_per_gpu = static_cast<double>(100 * a + b);
   forecast.memory.peak = GiB(a);
   forecast.memory.reserved = GiB(a + 1);
@@ -56,6 +58,7 @@ TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0].status, RowStatus::kOk);
   EXPECT_EQ(rows[0].step_time, Milliseconds(1));
+  EXPECT_EQ(rows[0].tokens, 1001);
   EXPECT_EQ(rows[0].tokens_per_second_per_gpu, 100.0);
   EXPECT_EQ(rows[0].peak, GiB(1));
   EXPECT_EQ(rows[0].needed(), GiB(3));  // 2 reserved + 1 outside
@@ -66,6 +69,11 @@ TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {
   EXPECT_EQ(rows[1].over, GiB(1));  // 2 reserved + 1 outside - 2
   EXPECT_EQ(rows[2].status, RowStatus::kIllegal);
   EXPECT_EQ(rows[2].faults[0].message, "a must not be 2: '2'");
+}
+
+TEST(SweepTest, StepsOfUnequalTokensAreNoticedAmongLegalRows) {
+  EXPECT_FALSE(UnequalTokens(SweepOn(1, Grid({{"a", {"1", "2"}}, {"b", {"1", "3"}}}))));
+  EXPECT_TRUE(UnequalTokens(SweepOn(1, Grid({{"a", {"1", "3"}}, {"b", {"1"}}}))));
 }
 
 TEST(SweepTest, TheOrderDoesNotDependOnTheNumberOfThreads) {

@@ -9,6 +9,7 @@
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/base/time.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/data_flow.h"
 
 // The step program: what one rank submits to its device in one training step. Written by lowering,
@@ -71,6 +72,8 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
+  // The groups of all ranks, of which `ranks` is one. Empty: nothing is known of other groups.
+  parallel::GroupLayout layout{};
 };
 
 struct Communicator {

@@ -41,7 +41,9 @@ const char* NetworkName(scenario::Fidelity network) {
 
 std::string CollectiveText(const std::string& name, const CollectiveForecast& forecast) {
   std::string out = fmt::format(
-      "{}\n\n{} over {} ranks on {}{}, sizes and bandwidths as nccl-tests defines them{}\n\n", name,
+      "{}\n\n{}{} over {} ranks on {}{}, sizes and bandwidths as nccl-tests defines them{}\n\n",
+      name,
+      forecast.groups == 1 ? "" : fmt::format("{} groups at once: ", Grouped(forecast.groups)),
       Name(forecast.op), Grouped(forecast.ranks),
       forecast.nodes == 1 ? "1 node" : fmt::format("{} nodes", Grouped(forecast.nodes)),
       forecast.group == "all" || forecast.group == "part"
@@ -100,6 +102,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
                    {"op", Name(forecast.op)},
                    {"network", NetworkName(forecast.network)},
                    {"group", forecast.group},
+                   {"groups", forecast.groups},
                    {"ranks", forecast.ranks},
                    {"nodes", forecast.nodes},
                    {"rows", std::move(rows)}});

@@ -37,6 +37,7 @@ Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
   }
   time.exposed_communication = b.time.exposed_communication - a.time.exposed_communication;
   time.idle = b.time.idle - a.time.idle;
+  time.allocator_flushes = b.time.allocator_flushes - a.time.allocator_flushes;
   return TimeJson(time);
 }
 

@@ -97,6 +97,9 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
   phase("optimizer", program::Phase::kOptimizer);
   row("exposed communication", a.time.exposed_communication, b.time.exposed_communication);
   row("idle", a.time.idle, b.time.idle);
+  if (a.time.allocator_flushes > Time() || b.time.allocator_flushes > Time()) {
+    row("allocator flushes", a.time.allocator_flushes, b.time.allocator_flushes);
+  }
   table.AddRule();
   row("step", a.step_time, b.step_time);
   row("communication under way", a.communication_total, b.communication_total);

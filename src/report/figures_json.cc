@@ -15,13 +15,17 @@ double PhaseSeconds(const forecast::TimeBreakdown& time, program::Phase phase) {
 }  // namespace
 
 Json TimeJson(const forecast::TimeBreakdown& time) {
-  return Json{
+  Json object{
       {"forward", PhaseSeconds(time, program::Phase::kForward)},
       {"backward", PhaseSeconds(time, program::Phase::kBackward)},
       {"optimizer", PhaseSeconds(time, program::Phase::kOptimizer)},
       {"exposed_communication", JsonSeconds(time.exposed_communication)},
       {"idle", JsonSeconds(time.idle)},
   };
+  if (time.allocator_flushes != Time()) {
+    object["allocator_flushes"] = JsonSeconds(time.allocator_flushes);
+  }
+  return object;
 }
 
 Json CommunicationJson(const forecast::Forecast& forecast) {
@@ -49,6 +53,22 @@ Json CommunicationJson(const forecast::Forecast& forecast) {
   };
 }
 
+namespace {
+
+const char* VerdictKey(forecast::MemoryVerdict verdict) {
+  switch (verdict) {
+    case forecast::MemoryVerdict::kFits:
+      return "fits";
+    case forecast::MemoryVerdict::kFitsWithinError:
+      return "fits_within_error";
+    case forecast::MemoryVerdict::kDoesNotFit:
+      return "does_not_fit";
+  }
+  return "";
+}
+
+}  // namespace
+
 Json MemoryJson(const forecast::MemoryForecast& memory) {
   Json object{
       {"rank", memory.rank},
@@ -57,11 +77,14 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
       {"outside_bytes", memory.outside.count()},
       {"capacity_bytes", memory.capacity.count()},
       {"fits", memory.fits},
+      {"verdict", VerdictKey(memory.verdict())},
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();
   const std::optional<forecast::BytesRange>& range = memory.peak_range;
   object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
+  object["error_bytes"] = memory.error.count();
+  object["allocator_flushes"] = memory.allocator_flushes;
   if (memory.offloads()) {
     object["host_bytes"] = memory.host.count();
     object["host_capacity_bytes"] = memory.host_capacity.count();

@@ -132,6 +132,7 @@ Table TimeRows(const forecast::Forecast& forecast) {
   row("optimizer", time.phase[static_cast<std::size_t>(program::Phase::kOptimizer)]);
   row("exposed communication", time.exposed_communication);
   row("idle", time.idle);
+  if (time.allocator_flushes > Time()) row("allocator flushes", time.allocator_flushes);
   table.AddRule();
   row("step", forecast.step_time);
   return table;

@@ -17,18 +17,6 @@ namespace {
 using program::Instruction;
 using program::Opcode;
 
-void Account(const program::Program& program, const Instruction& instruction,
-             forecast::BytesByCategory& alive) {
-  if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
-  const program::Buffer& buffer = program.buffers[instruction.operand];
-  Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
-  if (instruction.opcode == Opcode::kAllocate) {
-    bytes += buffer.size;
-  } else {
-    bytes -= buffer.size;
-  }
-}
-
 // When the compute stream gets to each instruction of a step: when it starts the first of its
 // operations that is not before it.
 std::vector<Time> ReachedAt(const program::Program& program, const program::Timeline& timeline,
@@ -55,32 +43,31 @@ constexpr std::array<const char*, program::kCategories> kColours = {
 }  // namespace
 
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
-                                      const program::Timeline& timeline, std::uint32_t step,
+                                      const program::Timeline& timeline,
+                                      const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most) {
   const std::vector<Time> reached = ReachedAt(program, timeline, step, start, end);
-  forecast::BytesByCategory alive{};
-  for (const Instruction& instruction : program.prologue) Account(program, instruction, alive);
-  auto next = timeline.memory.begin();
-  for (; next != timeline.memory.end() && next->step < step; ++next) {
-    Account(program, program.step[next->instruction], alive);
-  }
+  memory::Balance balance;
+  auto next = account.changes.begin();
+  for (; next != account.changes.end() && next->step < step; ++next) balance.Apply(program, *next);
   // Equal parts of the window, each with its fullest moment: they are as fine as can be shown.
   const Time part = Picoseconds(
       std::max<std::int64_t>(1, (end - start).picoseconds() / static_cast<std::int64_t>(most)));
   const auto slot_of = [&](Time at) { return at.picoseconds() / part.picoseconds(); };
-  std::vector<MemoryInstant> instants{{Time(), alive}};
-  for (; next != timeline.memory.end() && next->step == step; ++next) {
-    const Time at = reached[next->instruction] - start;
+  std::vector<MemoryInstant> instants{{Time(), balance.by_category()}};
+  for (; next != account.changes.end() && next->step == step; ++next) {
+    const bool in_prologue = next->instruction == program::kNone;
+    const Time at = in_prologue ? Time() : reached[next->instruction] - start;
     const std::int64_t slot = slot_of(at), last = slot_of(instants.back().start);
     // What the last part ended with, where that is not its fullest moment.
-    if (slot > last + 1 && instants.back().bytes != alive) {
-      instants.push_back({(last + 1) * part, alive});
+    if (slot > last + 1 && instants.back().bytes != balance.by_category()) {
+      instants.push_back({(last + 1) * part, balance.by_category()});
     }
-    Account(program, program.step[next->instruction], alive);
+    balance.Apply(program, *next);
     if (slot != slot_of(instants.back().start)) {
-      instants.push_back({at, alive});
-    } else if (Total(alive) >= Total(instants.back().bytes)) {
-      instants.back().bytes = alive;
+      instants.push_back({at, balance.by_category()});
+    } else if (balance.total() >= Total(instants.back().bytes)) {
+      instants.back().bytes = balance.by_category();
     }
   }
   return instants;

@@ -6,6 +6,7 @@
 
 #include "src/base/time.h"
 #include "src/forecast/values.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/page.h"
@@ -20,13 +21,15 @@ struct MemoryInstant {
   forecast::BytesByCategory bytes{};
 };
 
-// Step `step` of the timeline, which ends at `end` and began at `start`. Memory is handed out and
-// taken back in host order, and the host may be far ahead of the device, so each moment stands
-// where the compute stream gets to that place of the program. Of what happens there at one instant
+// The account over step `step` of the timeline, which ends at `end` and began at `start`. Memory
+// changes in host order, and the host may be far ahead of the device, so each moment stands where
+// the compute stream gets to that place of the program; what the prologue does stands where step 0
+// begins. Of what happens there at one instant
 // the fullest moment is kept. At most about twice `most` instants: of neighbours that are joined,
 // the fullest.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
-                                      const program::Timeline& timeline, std::uint32_t step,
+                                      const program::Timeline& timeline,
+                                      const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
 // Stacked areas, with the device's capacity where it is near.

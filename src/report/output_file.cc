@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <atomic>
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
 #include "src/base/replacement.h"
 
 namespace stepcast::report {
@@ -148,20 +150,62 @@ bool TakeOver(const struct stat& replaced, int descriptor) {
 
 }  // namespace
 
+// A gzip file, piece by piece. Its header names neither a time nor a machine.
+class OutputFile::Compressor {
+ public:
+  Compressor() {
+    constexpr int kGzip = 16 + MAX_WBITS, kMemory = 8;
+    STEPCAST_CHECK(::deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, kMemory,
+                                  Z_DEFAULT_STRATEGY) == Z_OK,
+                   "zlib has memory");
+  }
+  ~Compressor() { ::deflateEnd(&stream_); }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  // What is to be written after these bytes.
+  std::string Add(std::string_view bytes) { return Deflate(bytes, Z_NO_FLUSH); }
+  std::string End() { return Deflate("", Z_FINISH); }
+
+ private:
+  std::string Deflate(std::string_view bytes, int flush) {
+    std::string out;
+    do {
+      // avail_in has 32 bits.
+      const std::string_view piece = bytes.substr(0, 1 << 30);
+      bytes.remove_prefix(piece.size());
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
+      stream_.avail_in = static_cast<uInt>(piece.size());
+      do {
+        char block[1 << 14];
+        stream_.next_out = reinterpret_cast<Bytef*>(block);
+        stream_.avail_out = sizeof(block);
+        ::deflate(&stream_, flush);
+        out.append(block, sizeof(block) - stream_.avail_out);
+      } while (stream_.avail_out == 0);
+    } while (!bytes.empty());
+    return out;
+  }
+
+  z_stream stream_{};
+};
+
 OutputFile::OutputFile(std::string path, std::string target, std::string temporary, int descriptor,
                        int slot)
     : path_(std::move(path)),
       target_(std::move(target)),
       temporary_(std::move(temporary)),
       descriptor_(descriptor),
-      slot_(slot) {}
+      slot_(slot),
+      compressor_(path_.ends_with(".gz") ? std::make_unique<Compressor>() : nullptr) {}
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, std::string())),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      slot_(std::exchange(other.slot_, -1)) {}
+      slot_(std::exchange(other.slot_, -1)),
+      compressor_(std::move(other.compressor_)) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -208,6 +252,10 @@ tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path
 }
 
 tl::expected<void, std::string> OutputFile::Write(std::string_view bytes) {
+  return compressor_ ? WriteAsItIs(compressor_->Add(bytes)) : WriteAsItIs(bytes);
+}
+
+tl::expected<void, std::string> OutputFile::WriteAsItIs(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0) {
@@ -220,6 +268,9 @@ tl::expected<void, std::string> OutputFile::Write(std::string_view bytes) {
 }
 
 tl::expected<void, std::string> OutputFile::Commit() {
+  if (compressor_) {
+    if (auto written = WriteAsItIs(compressor_->End()); !written) return written;
+  }
   // After a power failure the name stands for the old file or the whole new one.
   if (!temporary_.empty() && ::fsync(descriptor_) != 0 && errno != EINVAL) {
     return tl::unexpected(Failure("write", path_, errno));

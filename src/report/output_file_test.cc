@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -47,6 +49,33 @@ TEST_F(OutputFileTest, AppearsOnlyWhenCommitted) {
   ASSERT_TRUE(file->Commit().has_value());
   EXPECT_EQ(Read(Path("trace.json")), "one two");
   EXPECT_EQ(Files(), 1);
+}
+
+std::string Unpacked(const std::string& path) {
+  const gzFile file = ::gzopen(path.c_str(), "rb");
+  std::string text(1 << 20, '\0');
+  const int read = ::gzread(file, text.data(), static_cast<unsigned>(text.size()));
+  ::gzclose(file);
+  text.resize(static_cast<std::size_t>(std::max(read, 0)));
+  return text;
+}
+
+TEST_F(OutputFileTest, ANameThatEndsInGzIsCompressed) {
+  std::string whole;
+  for (const std::string name : {"a.json.gz", "b.json.gz"}) {
+    auto file = OutputFile::Create(Path(name));
+    ASSERT_TRUE(file.has_value()) << file.error();
+    whole.clear();
+    for (int i = 0; i < 1000; ++i) {
+      const std::string piece = "{\"step\": " + std::to_string(i) + "}\n";
+      ASSERT_TRUE(file->Write(piece).has_value());
+      whole += piece;
+    }
+    ASSERT_TRUE(file->Commit().has_value());
+  }
+  EXPECT_EQ(Unpacked(Path("a.json.gz")), whole);
+  EXPECT_LT(fs::file_size(Path("a.json.gz")), whole.size() / 2);
+  EXPECT_EQ(Read(Path("a.json.gz")), Read(Path("b.json.gz")));
 }
 
 TEST_F(OutputFileTest, LeavesNothingBehindWhenGivenUp) {

@@ -10,20 +10,23 @@
 
 namespace stepcast::report {
 
-Palette BreakdownPalette() {
-  return {{"forward", "--forward"},
-          {"backward", "--backward"},
-          {"optimizer", "--optimizer"},
-          {"exposed communication", "--communication"},
-          {"idle", "--idle"}};
+Palette BreakdownPalette(bool flushes) {
+  Palette palette = {{"forward", "--forward"},
+                     {"backward", "--backward"},
+                     {"optimizer", "--optimizer"},
+                     {"exposed communication", "--communication"},
+                     {"idle", "--idle"}};
+  if (flushes) palette.emplace_back("allocator flushes", "--bad");
+  return palette;
 }
 
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step) {
-  const std::array<Time, 5> parts = {time.phase[0], time.phase[1], time.phase[2],
-                                     time.exposed_communication, time.idle};
-  const Palette palette = BreakdownPalette();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  const std::array<Time, 6> parts = {time.phase[0], time.phase[1],
+                                     time.phase[2], time.exposed_communication,
+                                     time.idle,     time.allocator_flushes};
+  const Palette palette = BreakdownPalette(time.allocator_flushes > Time());
+  for (std::size_t i = 0; i < palette.size(); ++i) {
     constexpr double kHundred = 100;
     data.Word("bar", bar);
     data.Word("part", palette[i].first);
@@ -31,6 +34,22 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
     data.Number("share", step > Time() ? Rounded(kHundred * (parts[i] / step)) : 0);
   }
 }
+
+namespace {
+
+Tone ToneOf(forecast::MemoryVerdict verdict) {
+  switch (verdict) {
+    case forecast::MemoryVerdict::kFits:
+      return Tone::kGood;
+    case forecast::MemoryVerdict::kFitsWithinError:
+      return Tone::kPlain;
+    case forecast::MemoryVerdict::kDoesNotFit:
+      break;
+  }
+  return Tone::kBad;
+}
+
+}  // namespace
 
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   std::vector<PageFigure> figures;
@@ -53,7 +72,7 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   figures.push_back({.label = "Peak memory",
                      .value = FormatBytes(memory.peak),
                      .more = Verdict(memory),
-                     .tone = memory.fits ? Tone::kGood : Tone::kBad});
+                     .tone = ToneOf(memory.verdict())});
   return figures;
 }
 

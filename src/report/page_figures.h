@@ -11,7 +11,8 @@
 namespace stepcast::report {
 
 // Forward, backward, optimizer, exposed communication, idle.
-Palette BreakdownPalette();
+// `flushes`: with the time of allocator flushes, which few steps have.
+Palette BreakdownPalette(bool flushes = false);
 
 // The five parts of a step as rows of StackedBars, under `bar`.
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,

@@ -28,12 +28,31 @@ constexpr FrontWords kInTwo = {"nothing is both faster and smaller", "something 
 // By more figures than the two that are drawn.
 constexpr FrontWords kGiven = {"on the front", "beaten"};
 
+// What is compared: the time of a step, or, where steps train unequal numbers of tokens, for one.
+struct Compared {
+  const char* name;
+  const char* unit;
+  double value(const ParetoPoint& point) const {
+    if (point.tokens == 0) return InMilliseconds(point.step_time);
+    constexpr double kPicosecondsOfNanosecond = 1e3;
+    return Rounded(static_cast<double>(point.step_time.picoseconds()) /
+                   static_cast<double>(point.tokens) / kPicosecondsOfNanosecond);
+  }
+};
+constexpr Compared kStepTime = {"step time", "ms"};
+constexpr Compared kTokenTime = {"time for a token", "ns"};
+
+double Exact(const ParetoPoint& point) {
+  return static_cast<double>(point.step_time.picoseconds()) /
+         static_cast<double>(std::max<std::int64_t>(1, point.tokens));
+}
+
 void FindFront(std::vector<ParetoPoint>& points) {
   std::vector<double> x, y;
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (points[i].on_front || !points[i].fits) continue;
-    x.push_back(static_cast<double>(points[i].step_time.picoseconds()));
+    x.push_back(Exact(points[i]));
     y.push_back(static_cast<double>(points[i].peak.count()));
     which.push_back(i);
   }
@@ -66,9 +85,8 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   FindFront(points);
   std::vector<ParetoPoint> front;
   std::copy_if(points.begin(), points.end(), std::back_inserter(front), OnFront);
-  std::stable_sort(front.begin(), front.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
-    return a.step_time < b.step_time;
-  });
+  std::stable_sort(front.begin(), front.end(),
+                   [](const ParetoPoint& a, const ParetoPoint& b) { return Exact(a) < Exact(b); });
 
   std::string note;
   if (points.size() > kMostPoints) {
@@ -91,24 +109,28 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
 
   Chart chart;
   chart.label = label;
-  // The front last, so that nothing is drawn over it; else by step time.
+  const bool by_token = std::any_of(points.begin(), points.end(),
+                                    [](const ParetoPoint& point) { return point.tokens > 0; });
+  const Compared& compared = by_token ? kTokenTime : kStepTime;
+  // The front last, so that nothing is drawn over it; else by what is compared.
   std::stable_sort(points.begin(), points.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
-    return OnFront(a) != OnFront(b) ? OnFront(b) : a.step_time < b.step_time;
+    return OnFront(a) != OnFront(b) ? OnFront(b) : Exact(a) < Exact(b);
   });
   for (const ParetoPoint& point : points) {
     chart.data.Word("name", point.name);
     chart.data.Number("step", InMilliseconds(point.step_time));
+    if (by_token) chart.data.Number("token", compared.value(point));
     chart.data.Number("peak", amount(point.peak));
     chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
     if (gpus) chart.data.Number("gpus", static_cast<double>(point.gpus));
     chart.data.Word("what", OnFront(point) ? words.front : point.fits ? words.beaten : kTooLarge);
   }
-  chart.tips = {{"name", "Combination"},
-                {"step", "Step time", "ms", 3},
-                {"peak", "Peak memory", unit.name, 2},
-                {"rate", "Tokens/s per GPU", "", 1},
-                {"gpus", "GPUs"},
-                {"what", "Compared"}};
+  chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
+  if (by_token) chart.tips.push_back({"token", "Time for a token", "ns", 1});
+  chart.tips.insert(chart.tips.end(), {{"peak", "Peak memory", unit.name, 2},
+                                       {"rate", "Tokens/s per GPU", "", 1},
+                                       {"gpus", "GPUs"},
+                                       {"what", "Compared"}});
   // The axes of step time and of memory.
   const auto loose = [&](auto figure) {
     double least = points.empty() ? 0 : figure(points.front()), most = least;
@@ -127,9 +149,10 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   if (any([](const ParetoPoint& point) { return !point.fits; })) {
     palette.emplace_back(kTooLarge, "--idle");
   }
-  const Json times = loose([](const ParetoPoint& p) { return InMilliseconds(p.step_time); });
+  const Json times = loose([&](const ParetoPoint& p) { return compared.value(p); });
   const Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });
-  Json encoding{{"x", Quantity("step", "step time, ms", times)},
+  Json encoding{{"x", Quantity(by_token ? "token" : "step",
+                               fmt::format("{}, {}", compared.name, compared.unit), times)},
                 {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), peaks)},
                 {"color", ColourBy("what", palette)}};
   encoding["color"]["legend"]["symbolType"] = "circle";

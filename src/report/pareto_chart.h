@@ -18,7 +18,8 @@ struct ParetoPoint {
   Bytes peak;
   double tokens_per_second_per_gpu = 0;
   bool fits = true;
-  std::int64_t gpus = 0;  // 0: the same for all, not shown
+  std::int64_t tokens = 0;  // of a step; 0: the same for all, steps are compared by their time
+  std::int64_t gpus = 0;    // 0: the same for all, not shown
   // Whether nothing beats it; without, that is found out from step time and peak of those that fit.
   std::optional<bool> on_front{};
 };

@@ -48,6 +48,7 @@ PageSection FrontSection(const SearchView& view) {
                       .peak = plan.peak,
                       .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
                       .fits = plan.fits,
+                      .tokens = plan.tokens,
                       .gpus = plan.gpus,
                       .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
   }

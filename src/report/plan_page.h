@@ -20,7 +20,8 @@ struct SearchedPlan {
   Bytes needed{};  // reserved by the allocator and outside of it
   double tokens_per_second_per_gpu = 0;
   bool fits = true;
-  bool on_front = false;  // nothing is at least as good in step time, memory and GPUs
+  std::int64_t tokens = 0;  // of a step; 0: the same for all
+  bool on_front = false;    // nothing is at least as good in step time, memory and GPUs
 };
 
 // What a search found, as its page needs it.

@@ -162,8 +162,9 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} fits only because the allocator gives cached memory back ({} {} in the steps "
-          "that were simulated); the time that takes is not counted\n",
+          "plan {} fits within the error of the forecast only: the allocator gives cached memory "
+          "back "
+          "({} {} in the steps that were simulated)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.as_good == 0) continue;
@@ -552,10 +553,12 @@ std::string PlanText(const PlanReport& report) {
     out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
   }
   out += fmt::format(
-      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n\n",
+      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n",
       Grouped(report.space), report.space == 1 ? "plan" : "plans",
       Grouped(report.result->sharpened),
       Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared));
+  for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
+  out += "\n";
   if (report.best.empty()) {
     const bool legal = report.result->Count(Fate::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/memory/account.h"
 #include "src/report/categories.h"
 #include "src/report/charts.h"
 #include "src/report/figures_text.h"
@@ -27,7 +28,7 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
       "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(), 1);
+      std::move(data), BreakdownPalette(forecast.time.allocator_flushes > Time()), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   return section;
@@ -64,23 +65,25 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
 }
 
 PageSection MemorySection(const forecast::Run& run) {
-  const StepWindow window = WindowOf(run);
   const forecast::MemoryForecast& memory = run.forecast.memory;
+  const auto& ends = run.timeline.step_ends;
+  // The peak is a figure of the whole run: the step is one that has it.
+  const std::uint32_t step =
+      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
+  const Time start = step == 0 ? Time() : ends[step - 1], end = ends[step];
   constexpr std::size_t kMostInstants = 500;
-  const std::vector<MemoryInstant> instants = MemoryOver(run.program, run.timeline, run.first_step,
-                                                         window.start, window.end, kMostInstants);
+  const std::vector<MemoryInstant> instants =
+      MemoryOver(run.program, run.timeline, run.memory, step, start, end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
       "What the allocator has handed out at each point of the program, drawn where the compute "
       "stream gets there. The host asks for it earlier, as far as it runs ahead of the device."};
-  section.chart = MemoryChart(instants, window.end - window.start, memory);
-  Bytes most;
-  for (const MemoryInstant& instant : instants) most = std::max(most, Total(instant.bytes));
-  if (most < memory.peak) {
+  section.chart = MemoryChart(instants, end - start, memory);
+  if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("The peak of {} was reached in an earlier step, or while a release waited for "
-                    "another stream.",
-                    FormatBytes(memory.peak)));
+        fmt::format("Step {} of the run is shown, which has the peak; the figures of time are "
+                    "those of step {}.",
+                    step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {
     section.notes.push_back(

@@ -110,8 +110,13 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(Verdict(forecast.memory),
-            "fits: 61 GiB of 80 GiB are left, once the allocator has given cached memory back; the "
-            "time that takes is not counted");
+            "fits within the error of the forecast: 61 GiB of 80 GiB are left, once the allocator "
+            "has given cached memory back");
+  forecast.memory.allocator_flushes = 0;
+  forecast.memory.error = GiB(62);
+  EXPECT_EQ(Verdict(forecast.memory),
+            "fits within the error of the forecast: 61 GiB of 80 GiB are left, and the forecast is "
+            "known to 62 GiB");
 }
 
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
@@ -213,6 +218,7 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "outside_bytes": 1073741824,
     "capacity_bytes": 85899345920,
     "fits": true,
+    "verdict": "fits",
     "parameters_bytes": 2147483648,
     "gradients_bytes": 2147483648,
     "optimizer_bytes": 12884901888,
@@ -220,7 +226,9 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "communication_bytes": 536870912,
     "workspace_bytes": 0,
     "padding_bytes": 2048,
-    "peak_range_bytes": null
+    "peak_range_bytes": null,
+    "error_bytes": 0,
+    "allocator_flushes": 0
   },
   "resolved": {
     "stepcast": 1,

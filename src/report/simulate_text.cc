@@ -16,16 +16,21 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
         FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
         FormatBytes(memory.drives_capacity));
   }
-  const Bytes left = memory.capacity - memory.reserved - memory.outside;
-  if (memory.fits) {
-    return fmt::format("fits: {} of {} are left{}", FormatBytes(left), FormatBytes(memory.capacity),
-                       memory.allocator_flushes == 0
-                           ? ""
-                           : ", once the allocator has given cached memory back; the time that "
-                             "takes is not counted");
+  switch (memory.verdict()) {
+    case forecast::MemoryVerdict::kFits:
+      return fmt::format("fits: {} of {} are left", FormatBytes(memory.left()),
+                         FormatBytes(memory.capacity));
+    case forecast::MemoryVerdict::kFitsWithinError:
+      return fmt::format("fits within the error of the forecast: {} of {} are left, {}",
+                         FormatBytes(memory.left()), FormatBytes(memory.capacity),
+                         memory.allocator_flushes > 0
+                             ? "once the allocator has given cached memory back"
+                             : "and the forecast is known to " + FormatBytes(memory.error));
+    case forecast::MemoryVerdict::kDoesNotFit:
+      break;
   }
   return fmt::format("does not fit: {} more than the device's {}",
-                     FormatBytes(Bytes(-left.count())), FormatBytes(memory.capacity));
+                     FormatBytes(Bytes(-memory.left().count())), FormatBytes(memory.capacity));
 }
 
 namespace {

@@ -31,6 +31,7 @@ constexpr std::size_t kMostTableRows = 1'000;
 
 // Figures to choose from, besides memory, whose unit depends on the rows.
 constexpr const char* kStep = "step time, ms";
+constexpr const char* kTokenTime = "time for a token, ns";
 constexpr const char* kRate = "tokens/s per GPU";
 
 constexpr const char* kFits = "fits";
@@ -84,6 +85,7 @@ class SweepCharts {
       : grid_(grid), rows_(rows), best_(best.value_or(0)), order_(AxesBySize(grid)) {
     for (const SweepRow& row : rows) some_too_large_ |= row.status == RowStatus::kDoesNotFit;
     unit_ = UnitFor(rows);
+    unequal_tokens_ = planner::UnequalTokens(rows);
     const bool all = rows_.size() <= kMostMarks;
     for (std::int64_t i = 0; i < grid_.rows() && reach_.size() < kMostMarks; ++i) {
       if (all || OthersAsBest(i)) reach_.push_back(i);
@@ -205,9 +207,12 @@ class SweepCharts {
                         .step_time = row.step_time,
                         .peak = row.peak,
                         .tokens_per_second_per_gpu = row.tokens_per_second_per_gpu,
-                        .fits = row.status == RowStatus::kOk});
+                        .fits = row.status == RowStatus::kOk,
+                        .tokens = unequal_tokens_ ? row.tokens : 0});
     }
-    return ParetoChart(std::move(points), "Step time against peak memory of every combination");
+    return ParetoChart(std::move(points),
+                       fmt::format("{} against peak memory of every combination",
+                                   unequal_tokens_ ? "Time for a token" : "Step time"));
   }
 
   const std::string& Key(std::size_t axis) const { return grid_.axes()[axis].key; }
@@ -238,6 +243,7 @@ class SweepCharts {
         }
       };
       number("step", InMilliseconds(row.step_time));
+      if (unequal_tokens_) number("token", Rounded(NanosecondsPerToken(row)));
       number("rate", Rounded(row.tokens_per_second_per_gpu));
       number("peak", Amount(row.peak));
       chart.data.Word("status", Word(row.status));
@@ -246,8 +252,9 @@ class SweepCharts {
     for (std::size_t axis = 0; axis < order_.size(); ++axis) {
       chart.tips.push_back({ColumnOf(axis), Name(axis)});
     }
-    chart.tips.insert(chart.tips.end(), {{"step", "Step time", "ms", 3},
-                                         {"rate", "Tokens/s per GPU", "", 1},
+    chart.tips.push_back({"step", "Step time", "ms", 3});
+    if (unequal_tokens_) chart.tips.push_back({"token", "Time for a token", "ns", 1});
+    chart.tips.insert(chart.tips.end(), {{"rate", "Tokens/s per GPU", "", 1},
                                          {"peak", "Peak memory", unit_.name, 2},
                                          {"status", "Status"},
                                          {"reason", "Because"}});
@@ -268,9 +275,10 @@ class SweepCharts {
       }
       return AxisAround(least.value_or(0), most).*end;
     };
-    return fmt::format("figure === '{}' ? {} : figure === '{}' ? {} : {}", kStep,
-                       of([](const SweepRow& row) { return InMilliseconds(row.step_time); }), kRate,
-                       of([](const SweepRow& row) { return row.tokens_per_second_per_gpu; }),
+    return fmt::format("figure === '{}' ? {} : figure === '{}' ? {} : figure === '{}' ? {} : {}",
+                       kStep, of([](const SweepRow& row) { return InMilliseconds(row.step_time); }),
+                       kTokenTime, of([](const SweepRow& row) { return NanosecondsPerToken(row); }),
+                       kRate, of([](const SweepRow& row) { return row.tokens_per_second_per_gpu; }),
                        of([&](const SweepRow& row) { return Amount(row.peak); }));
   }
 
@@ -293,16 +301,18 @@ class SweepCharts {
 
   // Which figure is shown, and the values of the axes that lie along neither x nor colour.
   void Reachable(Json& spec, std::vector<std::string> filters) const {
-    const std::string step = kStep, rate = kRate, peak = fmt::format("peak memory, {}", unit_.name);
+    // The figure by which combinations are compared comes first.
+    std::vector<std::string> figures = {kStep, kRate, fmt::format("peak memory, {}", unit_.name)};
+    if (unequal_tokens_) figures.insert(figures.begin(), kTokenTime);
     spec["params"].push_back(
         {{"name", "figure"},
-         {"value", step},
-         {"bind", {{"input", "select"}, {"options", {step, rate, peak}}, {"name", "Figure"}}}});
+         {"value", figures.front()},
+         {"bind", {{"input", "select"}, {"options", figures}, {"name", "Figure"}}}});
     Json transform = Json::array();
     transform.push_back(
-        {{"calculate", fmt::format("figure === '{}' ? datum.step : figure === '{}' ? datum.rate : "
-                                   "datum.peak",
-                                   step, rate)},
+        {{"calculate", fmt::format("figure === '{}' ? datum.step : figure === '{}' ? datum.token : "
+                                   "figure === '{}' ? datum.rate : datum.peak",
+                                   kStep, kTokenTime, kRate)},
          {"as", "value"}});
     for (std::size_t i = 2; i < order_.size(); ++i) {
       const std::size_t axis = order_[i];
@@ -326,6 +336,7 @@ class SweepCharts {
   const std::vector<std::size_t> order_;
   ByteUnit unit_{};
   bool some_too_large_ = false;
+  bool unequal_tokens_ = false;
   // The rows that lines and cells can show. Where there are too many, the axes beyond the first two
   // keep the values of the best row.
   std::vector<std::int64_t> reach_;
@@ -336,8 +347,11 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   for (std::size_t i = 0; i < grid.axes().size(); ++i) {
     columns.push_back({ShortName(grid, i), Align::kLeft});
   }
+  const bool unequal_tokens = planner::UnequalTokens(rows);
   columns.push_back({"status", Align::kLeft});
+  if (unequal_tokens) columns.push_back({"tokens/step", Align::kRight});
   columns.push_back({"step ms", Align::kRight});
+  if (unequal_tokens) columns.push_back({"ns/token", Align::kRight});
   columns.push_back({"tokens/s/GPU", Align::kRight});
   for (const char* figure : {"peak", "needs", "left"}) {
     columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
@@ -351,7 +365,7 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const bool a_fits = rows[a].status == RowStatus::kOk,
                  b_fits = rows[b].status == RowStatus::kOk;
-      return a_fits != b_fits ? a_fits : rows[a].step_time < rows[b].step_time;
+      return a_fits != b_fits ? a_fits : TimePerTokenOf(rows[a]) < TimePerTokenOf(rows[b]);
     });
     order.resize(kMostTableRows);
   }
@@ -363,7 +377,9 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
       cells.push_back(std::move(value));
     }
     cells.push_back(Unbroken(Word(row.status)));
+    if (unequal_tokens) cells.push_back(illegal ? "-" : Grouped(row.tokens));
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
+    if (unequal_tokens) cells.push_back(illegal ? "-" : Decimal(NanosecondsPerToken(row), 1));
     cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
     cells.push_back(illegal ? "-" : In(unit, row.peak));
     cells.push_back(illegal ? "-" : In(unit, row.needed()));
@@ -399,10 +415,11 @@ std::string SweepPage(const std::string& title,
                            Grouped(count(RowStatus::kDoesNotFit)),
                            Grouped(count(RowStatus::kIllegal)))});
   const std::optional<std::int64_t> best = Fastest(rows);
+  const bool unequal_tokens = planner::UnequalTokens(rows);
   if (best) {
     const SweepRow& row = rows[static_cast<std::size_t>(*best)];
-    page.answer.push_back({.label = "Shortest step",
-                           .value = FormatTime(row.step_time),
+    page.answer.push_back({.label = unequal_tokens ? "Least time for a token" : "Shortest step",
+                           .value = unequal_tokens ? TimeForAToken(row) : FormatTime(row.step_time),
                            .more = Setting(grid, *best),
                            .tone = Tone::kGood});
     std::int64_t rate = 0;
@@ -434,7 +451,7 @@ std::string SweepPage(const std::string& title,
   if (charts.leaves_out()) {
     left_out.push_back(
         "There are more combinations than can be drawn: the keys that lie along neither axis have "
-        "the values of the shortest step.");
+        "the values of the best combination.");
   }
   if (drawable) {
     PageSection lines{.heading = "Along " + charts.Name(charts.along())};
@@ -457,7 +474,8 @@ std::string SweepPage(const std::string& title,
            .notes = left_out});
     }
     ParetoFigure pareto = charts.Pareto();
-    PageSection section{.heading = "Step time against memory"};
+    PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
+                                                  : "Step time against memory"};
     section.paragraphs = {
         "Each point is a combination. Along the line none is both faster and smaller."};
     section.chart = std::move(pareto.chart);

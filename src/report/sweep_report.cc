@@ -78,11 +78,19 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
                   too_large == 1 ? "does" : "do", Grouped(Count(rows, RowStatus::kIllegal)));
   const std::optional<std::int64_t> best = Fastest(rows);
   if (!best) return out;
+  const bool unequal = planner::UnequalTokens(rows);
   const auto row = [&](std::int64_t index) -> const SweepRow& {
     return rows[static_cast<std::size_t>(index)];
   };
-  out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best);
-  // Where steps do not have as much to do, the shortest is not the one that does most.
+  if (unequal) {
+    out += Named("least time for a token", TimeForAToken(row(*best)), grid, *best);
+    out +=
+        "(steps of some combinations have more tokens than those of others, and so train "
+        "differently)\n";
+  } else {
+    out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best);
+  }
+  // On fewer GPUs each may do more.
   std::int64_t busiest = *best;
   for (std::int64_t i = 0; i < grid.rows(); ++i) {
     if (row(i).status == RowStatus::kOk &&
@@ -124,8 +132,11 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   const ByteUnit unit = UnitFor(rows);
   std::vector<Column> columns;
   for (const std::string& name : names) columns.push_back({name, Align::kLeft});
+  const bool unequal = planner::UnequalTokens(rows);
   columns.push_back({"status", Align::kLeft});
+  if (unequal) columns.push_back({"tokens/step", Align::kRight});
   columns.push_back({"step ms", Align::kRight});
+  if (unequal) columns.push_back({"ns/token", Align::kRight});
   columns.push_back({"tokens/s/GPU", Align::kRight});
   for (const char* figure : {"peak", "needs", "left"}) {
     columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
@@ -142,7 +153,9 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
       cells.push_back(std::move(value));
     }
     cells.emplace_back(Name(row.status));
+    if (unequal) cells.push_back(illegal ? "-" : Grouped(row.tokens));
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
+    if (unequal) cells.push_back(illegal ? "-" : Decimal(NanosecondsPerToken(row), 1));
     cells.push_back(illegal ? "-" : Decimal(row.tokens_per_second_per_gpu, 1));
     cells.push_back(illegal ? "-" : In(unit, row.peak));
     cells.push_back(illegal ? "-" : In(unit, row.needed()));
@@ -204,16 +217,31 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
       {"capacity_bytes", illegal ? Json() : Json(row.capacity.count())},
       {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
       {"free_bytes", illegal ? Json() : Json(Free(row).count())},
+      {"tokens", illegal ? Json() : Json(row.tokens)},
   };
 }
 
 }  // namespace
 
+planner::TimePerToken TimePerTokenOf(const SweepRow& row) {
+  return planner::TimePerToken::Of(row.step_time, row.tokens);
+}
+
+double NanosecondsPerToken(const SweepRow& row) {
+  constexpr double kPicoseconds = 1e3;
+  return TimePerTokenOf(row).picoseconds() / kPicoseconds;
+}
+
+std::string TimeForAToken(const SweepRow& row) {
+  return fmt::format("{} ns ({} for {} tokens)", Decimal(NanosecondsPerToken(row), 1),
+                     FormatTime(row.step_time), Grouped(row.tokens));
+}
+
 std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
   std::optional<std::int64_t> best;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].status != RowStatus::kOk) continue;
-    if (!best || rows[i].step_time < rows[static_cast<std::size_t>(*best)].step_time) {
+    if (!best || TimePerTokenOf(rows[i]) < TimePerTokenOf(rows[static_cast<std::size_t>(*best)])) {
       best = static_cast<std::int64_t>(i);
     }
   }
@@ -279,7 +307,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
   for (const char* name :
        {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
-        "reserved_bytes", "outside_bytes", "capacity_bytes", "free_bytes"}) {
+        "reserved_bytes", "outside_bytes", "capacity_bytes", "free_bytes", "tokens"}) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -299,6 +327,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     for (const Bytes bytes : {row.reserved, row.outside, row.capacity, Free(row)}) {
       fields.push_back(illegal ? "" : fmt::format("{}", bytes.count()));
     }
+    fields.push_back(illegal ? "" : fmt::format("{}", row.tokens));
     out += CsvRecord(fields);
   }
   return out;

@@ -21,6 +21,7 @@ std::vector<SweepRow> Rows() {
   std::vector<SweepRow> rows(3);
   rows[0].status = RowStatus::kOk;
   rows[0].step_time = Microseconds(12'500);
+  rows[0].tokens = 4096;
   rows[0].tokens_per_second_per_gpu = 1234.5;
   rows[0].peak = GiB(2);
   rows[0].reserved = GiB(3);
@@ -28,6 +29,7 @@ std::vector<SweepRow> Rows() {
   rows[0].capacity = GiB(80);
   rows[1].status = RowStatus::kDoesNotFit;
   rows[1].step_time = Microseconds(12'000);
+  rows[1].tokens = 4096;
   rows[1].tokens_per_second_per_gpu = 1300;
   rows[1].peak = GiB(90);
   rows[1].reserved = MiB(93'696);  // 91.5 GiB
@@ -57,6 +59,29 @@ TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
           "\n"
           "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
           "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+}
+
+// Twice the micro-batches take less than twice the time: the longer step is the better one.
+TEST(SweepReportTest, StepsOfUnequalTokensAreComparedByTheTimeForOne) {
+  const SweepGrid grid = SweepGrid::Of({{"training.gradient_accumulation", {"1", "2"}}}).value();
+  std::vector<SweepRow> rows = Rows();
+  rows.pop_back();
+  rows[1] = rows[0];
+  rows[1].step_time = Microseconds(20'480);
+  rows[1].tokens = 8192;
+  rows[1].tokens_per_second_per_gpu = 1500;
+  EXPECT_EQ(Fastest(rows), 1);
+  const std::string text = SweepText(grid, rows);
+  // 20.48 ms for 8,192 tokens are 2,500 ns for one.
+  EXPECT_NE(text.find("least time for a token: 2,500.0 ns (20.5 ms for 8,192 tokens) with "
+                      "training.gradient_accumulation=2\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("tokens/step  step ms  ns/token  tokens/s/GPU"), std::string::npos) << text;
+  EXPECT_EQ(text.find("shortest step"), std::string::npos) << text;
+  // A row that cannot exist trains nothing, and does not count.
+  rows[1].status = RowStatus::kIllegal;
+  EXPECT_NE(SweepText(grid, rows).find("shortest step: 12.5 ms"), std::string::npos);
 }
 
 // A node's memory, and not that of its devices, may be what does not suffice.
@@ -95,12 +120,12 @@ TEST(SweepReportTest, NoLineIsTooWide) {
 TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
   EXPECT_EQ(SweepCsv(Grid(), Rows()),
             "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
-            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes\r\n"
+            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens\r\n"
             "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,"
-            "81604378624\r\n"
+            "81604378624,4096\r\n"
             "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,"
-            "false,98247376896,1073741824,85899345920,0\r\n"
-            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,\r\n");
+            "false,98247376896,1073741824,85899345920,0,4096\r\n"
+            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,\r\n");
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
@@ -120,7 +145,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": 1073741824,
       "capacity_bytes": 85899345920,
       "fits": true,
-      "free_bytes": 81604378624
+      "free_bytes": 81604378624,
+      "tokens": 4096
     },
     {
       "set": {
@@ -135,7 +161,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": 1073741824,
       "capacity_bytes": 85899345920,
       "fits": false,
-      "free_bytes": 0
+      "free_bytes": 0,
+      "tokens": 4096
     },
     {
       "set": {
@@ -150,7 +177,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": null,
       "capacity_bytes": null,
       "fits": null,
-      "free_bytes": null
+      "free_bytes": null,
+      "tokens": null
     }
   ],
   "run": {
@@ -168,17 +196,19 @@ TEST(SweepReportTest, JsonLinesAreTheRows) {
       R"({"set":{"data_parallel.bucket_size":"1 MiB"},"status":"ok","reason":"","step_time_s":0.0125,)"
       R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"reserved_bytes":3221225472,)"
       R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":true,)"
-      R"("free_bytes":81604378624})"
+      R"("free_bytes":81604378624,"tokens":4096})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"25 MiB"},"status":"does_not_fit",)"
       R"("reason":"needs 12.5 GiB more than the device has","step_time_s":0.012,)"
       R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"reserved_bytes":98247376896,)"
-      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,"free_bytes":0})"
+      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,"free_bytes":0,)"
+      R"("tokens":4096})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"0 B"},"status":"illegal",)"
       R"("reason":"no \"0 B\" here, sorry; second","step_time_s":null,)"
       R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"reserved_bytes":null,)"
-      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,"free_bytes":null})"
+      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,"free_bytes":null,)"
+      R"("tokens":null})"
       "\n");
 }
 

@@ -6,6 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/bytes.h"
+#include "src/memory/account.h"
+#include "src/memory/replay.h"
 #include "src/report/memory_chart.h"
 #include "src/report/timeline_text.h"
 
@@ -153,8 +155,9 @@ TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   const forecast::Run run = OneStep();
   // In host order the 6 MiB are handed out before the first kernel, which starts at 0 of the
   // window, and taken back before the optimizer's, which starts at 90 ms.
-  const std::vector<MemoryInstant> instants =
-      MemoryOver(run.program, run.timeline, 1, Ms(100), Ms(200), 100);
+  const std::vector<MemoryInstant> instants = MemoryOver(
+      run.program, run.timeline, memory::Record(run.program, run.timeline, memory::kUnlimited), 1,
+      Ms(100), Ms(200), 100);
   ASSERT_EQ(instants.size(), 2U);
   EXPECT_EQ(instants[0].start, Time());
   EXPECT_EQ(instants[0].bytes[static_cast<std::size_t>(program::Category::kActivation)], MiB(6));

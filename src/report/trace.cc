@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/check.h"
+#include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -67,6 +69,92 @@ const char* CollectiveName(CollectiveKind kind) {
   return "";
 }
 
+// c10d's name of the operation (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
+// RECORD_PARAM_COMMS).
+const char* KinetoName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "allreduce";
+    case CollectiveKind::kReduceScatter:
+      return "_reduce_scatter_base";
+    case CollectiveKind::kAllGather:
+      return "_allgather_base";
+    case CollectiveKind::kBroadcast:
+      return "broadcast";
+    case CollectiveKind::kReduce:
+      return "reduce";
+    case CollectiveKind::kScatter:
+      return "scatter";
+    case CollectiveKind::kGather:
+      return "gather";
+    case CollectiveKind::kAllToAll:
+      return "all_to_all";
+    case CollectiveKind::kSendRecv:
+      return "send";
+  }
+  return "";
+}
+
+// c10/core/ScalarType.h.
+const char* KinetoType(DataType type) {
+  switch (type) {
+    case DataType::kFp32:
+    case DataType::kTf32:
+      return "Float";
+    case DataType::kBf16:
+      return "BFloat16";
+    case DataType::kFp16:
+      return "Half";
+    case DataType::kFp8:
+      return "Float8_e4m3fn";
+  }
+  return "";
+}
+
+std::string RankList(const std::vector<int>& ranks, std::size_t most) {
+  const std::size_t shown = std::min(ranks.size(), most);
+  return fmt::format("[{}{}]", fmt::join(ranks.begin(), ranks.begin() + shown, ", "),
+                     shown < ranks.size() ? ", ..." : "");
+}
+
+// What analysers of PyTorch's traces read of a collective. Elements are counted as c10d does: what
+// a rank gives, and what it gets.
+std::string KinetoArgs(const program::Collective& collective, std::size_t group_number,
+                       const program::ProcessGroup& group) {
+  const auto ranks = static_cast<std::int64_t>(std::max<std::size_t>(1, group.ranks.size()));
+  const std::int64_t whole = collective.bytes.count() / SizeOf(collective.data_type);
+  std::int64_t in = whole, out = whole;
+  if (collective.kind == CollectiveKind::kAllGather || collective.kind == CollectiveKind::kGather) {
+    in /= ranks;
+  }
+  if (collective.kind == CollectiveKind::kReduceScatter ||
+      collective.kind == CollectiveKind::kScatter) {
+    out /= ranks;
+  }
+  constexpr std::size_t kMostRanks = 30;  // as many as PyTorch writes before "..."
+  return fmt::format(
+      ", \"Collective name\": \"{}\", \"In msg nelems\": {}, \"Out msg nelems\": {}, "
+      "\"Group size\": {}, \"dtype\": \"{}\", \"In split size\": \"[]\", "
+      "\"Out split size\": \"[]\", \"Process Group Name\": \"{}\", "
+      "\"Process Group Description\": {}, \"Process Group Ranks\": \"{}\"",
+      KinetoName(collective.kind), in, out, ranks, KinetoType(collective.data_type), group_number,
+      Quote(group.name), RankList(group.ranks, kMostRanks));
+}
+
+// Of `distributedInfo`: the groups that the collectives name.
+std::string GroupConfigurations(const program::Program& program) {
+  std::string text;
+  for (std::size_t i = 0; i < program.groups.size(); ++i) {
+    const program::ProcessGroup& group = program.groups[i];
+    text += fmt::format(
+        "{}{{\"pg_name\": \"{}\", \"pg_desc\": {}, \"backend_config\": \"cuda:nccl\", "
+        "\"pg_size\": {}, \"ranks\": {}}}",
+        i == 0 ? "" : ", ", i, Quote(group.name), group.ranks.size(),
+        RankList(group.ranks, group.ranks.size()));
+  }
+  return text;
+}
+
 const char* CopyName(program::CopyDirection direction) {
   switch (direction) {
     case program::CopyDirection::kDeviceToDevice:
@@ -77,6 +165,19 @@ const char* CopyName(program::CopyDirection direction) {
       return "Memcpy DtoH";
   }
   return "";
+}
+
+// Counters are written of these: of the steps that are, and up to the peak.
+struct CountedSteps {
+  std::uint32_t first = 0, last = 0;
+};
+
+CountedSteps CountedStepsOf(const TraceProcess& process) {
+  const auto steps = static_cast<std::uint32_t>(process.timeline->step_ends.size());
+  const std::uint32_t last = process.last_step.value_or(steps == 0 ? 0 : steps - 1);
+  const std::uint32_t peak =
+      memory::StepOfPeak(*process.program, process.memory, process.first_step, last);
+  return {.first = std::min(process.first_step, peak), .last = std::max(last, peak)};
 }
 
 // The text of all processes together.
@@ -126,7 +227,7 @@ class Writer {
         timeline_(*process.timeline),
         shift_(process.shift + up),
         document_(document),
-        steps_(process.timeline->step_ends.size()),
+        steps_(StepsOf(process)),
         first_step_(process.first_step),
         last_ends_(process.program->streams.size()) {
     PrepareOperations();
@@ -138,10 +239,10 @@ class Writer {
     Begin();
     Steps();
     for (const program::OperationRecord& record : timeline_.operations) {
-      if (record.step >= first_step_) Operation(record);
+      if (IsWritten(record.step)) Operation(record);
     }
     for (const program::WaitRecord& record : timeline_.waits) {
-      if (record.step >= first_step_) HostWait(record);
+      if (IsWritten(record.step)) HostWait(record);
     }
     Memory();
     Arrows();
@@ -153,6 +254,14 @@ class Writer {
     std::string name;  // quoted
     std::string args;  // `, "key": value` ...
   };
+
+  // Steps up to the last that is written.
+  static std::size_t StepsOf(const TraceProcess& process) {
+    const std::size_t run = process.timeline->step_ends.size();
+    return process.last_step ? std::min<std::size_t>(run, *process.last_step + 1) : run;
+  }
+
+  bool IsWritten(std::uint32_t step) const { return step >= first_step_ && step < steps_; }
 
   const Instruction& At(Index instruction) const {
     STEPCAST_CHECK(instruction < program_.step.size(), "a record names an instruction of the step");
@@ -186,10 +295,9 @@ class Writer {
       const program::ProcessGroup& group = program_.groups[communicator.group];
       std::string name = fmt::format("ncclDevKernel_{}", CollectiveName(collective.kind));
       std::string args = fmt::format(
-          ", \"collective\": \"{}\", \"bytes\": {}, \"dtype\": \"{}\", \"group\": {}, "
-          "\"group_size\": {}",
-          Name(collective.kind), collective.bytes.count(), Name(collective.data_type),
-          Quote(group.name), group.ranks.size());
+          ", \"collective\": \"{}\", \"bytes\": {}, \"group\": {}, \"group_size\": {}",
+          Name(collective.kind), collective.bytes.count(), Quote(group.name), group.ranks.size());
+      args += KinetoArgs(collective, communicator.group, group);
       if (i < prices.collectives.size()) {
         const cost::CollectivePrice& price = prices.collectives[i];
         name += '_';
@@ -212,14 +320,12 @@ class Writer {
     records_.assign(steps_ * program_.step.size(), kNone);
     for (std::size_t i = 0; i < timeline_.operations.size(); ++i) {
       const program::OperationRecord& record = timeline_.operations[i];
-      if (record.step >= first_step_ && record.step < steps_)
-        records_[Key(record)] = static_cast<Index>(i);
+      if (IsWritten(record.step)) records_[Key(record)] = static_cast<Index>(i);
     }
     waits_.assign(records_.size(), kNone);
     for (std::size_t i = 0; i < timeline_.waits.size(); ++i) {
       const program::WaitRecord& record = timeline_.waits[i];
-      if (record.step >= first_step_ && record.step < steps_)
-        waits_[Key(record)] = static_cast<Index>(i);
+      if (IsWritten(record.step)) waits_[Key(record)] = static_cast<Index>(i);
     }
   }
 
@@ -351,18 +457,23 @@ class Writer {
 
   // The counters start with the buffers of the prologue and of steps that are not written.
   void Memory() {
-    forecast::BytesByCategory alive{};
-    for (const Instruction& instruction : program_.prologue) Account(instruction, alive);
-    auto next = timeline_.memory.begin();
-    for (; next != timeline_.memory.end() && next->step < first_step_; ++next) {
-      Account(At(next->instruction), alive);
+    const std::vector<memory::Change>& changes = process_.memory.changes;
+    if (changes.empty()) return;
+    const CountedSteps counted = CountedStepsOf(process_);
+    const std::uint32_t from = counted.first;
+    memory::Balance balance;
+    memory::BytesByCategory fullest{};
+    auto next = changes.begin();
+    for (; next != changes.end() && (next->step < from || next->instruction == kNone); ++next) {
+      balance.Apply(program_, *next);
+      if (next->step < from || balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     // The host may run ahead of the device: it allocates for a step before the last one ends.
-    Time time = Origin();
-    if (next != timeline_.memory.end()) time = std::min(time, next->time);
-    forecast::BytesByCategory shown{};
+    Time time = from == 0 ? Time() : timeline_.step_ends[from - 1];
+    if (next != changes.end()) time = std::min(time, next->time);
+    memory::BytesByCategory shown{};
     bool first = true;
-    const auto show = [&](const forecast::BytesByCategory& bytes) {
+    const auto show = [&](const memory::BytesByCategory& bytes) {
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (!first && bytes[i] == shown[i]) continue;
         Append(
@@ -375,32 +486,20 @@ class Writer {
       first = false;
     };
     // Of what happens at one instant only the fullest moment and the last one are shown.
-    forecast::BytesByCategory fullest = alive;
     const auto show_instant = [&] {
-      if (Total(fullest) > Total(alive)) show(fullest);
-      show(alive);
+      if (Total(fullest) > balance.total()) show(fullest);
+      show(balance.by_category());
     };
-    for (; next != timeline_.memory.end(); ++next) {
+    for (; next != changes.end() && next->step <= counted.last; ++next) {
       if (next->time != time) {
         show_instant();
         time = next->time;
-        fullest = alive;
+        fullest = balance.by_category();
       }
-      Account(At(next->instruction), alive);
-      if (Total(alive) > Total(fullest)) fullest = alive;
+      balance.Apply(program_, *next);
+      if (balance.total() > Total(fullest)) fullest = balance.by_category();
     }
     show_instant();
-  }
-
-  void Account(const Instruction& instruction, forecast::BytesByCategory& alive) const {
-    if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) return;
-    const program::Buffer& buffer = program_.buffers[instruction.operand];
-    Bytes& bytes = alive[static_cast<std::size_t>(buffer.category)];
-    if (instruction.opcode == Opcode::kAllocate) {
-      bytes += buffer.size;
-    } else {
-      bytes -= buffer.size;
-    }
   }
 
   // An event marks the last operation issued on its stream; who waits for the event waits for that.
@@ -483,6 +582,7 @@ class Writer {
 Time Earliest(const TraceProcess& process) {
   Time earliest;
   const auto see = [&](std::uint32_t step, Time time) {
+    if (step > process.last_step.value_or(step)) return;
     if (step >= process.first_step) earliest = std::min(earliest, time + process.shift);
   };
   see(process.first_step,
@@ -491,8 +591,10 @@ Time Earliest(const TraceProcess& process) {
     see(record.step, std::min(record.issued, record.start));
   }
   for (const program::WaitRecord& record : process.timeline->waits) see(record.step, record.start);
-  for (const program::MemoryRecord& record : process.timeline->memory) {
-    see(record.step, record.time);
+  const CountedSteps counted = CountedStepsOf(process);
+  for (const memory::Change& change : process.memory.changes) {
+    if (change.step < counted.first || change.step > counted.last) continue;
+    earliest = std::min(earliest, change.time + process.shift);
   }
   return earliest;
 }
@@ -504,10 +606,13 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
   Document document(sink);
   document.Append(
       "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n"
-      "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n"
+      "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}, "
+      "\"pg_count\": {}, \"pg_config\": [{}]}},\n"
       "\"otherData\": {{\"generator\": \"stepcast\", \"scenario\": {}}},\n"
       "\"traceEvents\": [",
-      subject.rank, subject.ranks, Quote(subject.scenario));
+      subject.rank, subject.ranks, processes.empty() ? 0 : processes.front().program->groups.size(),
+      processes.empty() ? "" : GroupConfigurations(*processes.front().program),
+      Quote(subject.scenario));
   Time earliest;
   for (const TraceProcess& process : processes) earliest = std::min(earliest, Earliest(process));
   for (const TraceProcess& process : processes)
@@ -515,24 +620,24 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
   return document.End();
 }
 
-TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name) {
-  // A run that settles late has many steps that are nearly alike; the steady one and two before it
-  // show what there is to see.
-  constexpr std::uint32_t kStepsBefore = 2;
+TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name, int steps) {
   STEPCAST_CHECK(run.first_step < run.timeline.step_ends.size(), "the forecast's step was run");
+  const auto before = static_cast<std::uint32_t>(std::max(steps, 1) - 1);
   return {.id = id,
           .name = std::move(name),
           .program = &run.program,
           .timeline = &run.timeline,
+          .memory = run.memory,
           .prices = &run.prices,
-          .first_step = run.first_step > kStepsBefore ? run.first_step - kStepsBefore : 0,
+          .first_step = run.first_step > before ? run.first_step - before : 0,
+          .last_step = run.first_step,
           .marked_step = run.first_step};
 }
 
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
-                                           const TraceSink& sink) {
+                                           const TraceSink& sink, int steps) {
   const TraceProcess process =
-      ForecastProcess(run, subject.rank, fmt::format("rank {}", subject.rank));
+      ForecastProcess(run, subject.rank, fmt::format("rank {}", subject.rank), steps);
   return WriteTrace({&process, 1}, subject, sink);
 }
 

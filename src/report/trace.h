@@ -10,6 +10,7 @@
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/forecast.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
@@ -33,8 +34,10 @@ struct TraceProcess {
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  const cost::Prices* prices = nullptr;        // where each time comes from, and what issues cost
-  std::uint32_t first_step = 0;                // earlier ones are not written
+  memory::Account memory{};              // of the timeline: counters; no changes: none are written
+  const cost::Prices* prices = nullptr;  // where each time comes from, and what issues cost
+  std::uint32_t first_step = 0;          // earlier ones are not written
+  std::optional<std::uint32_t> last_step{};    // later ones are not written
   std::optional<std::uint32_t> marked_step{};  // the one that the figures describe
   Time shift{};  // added to all its times, to lay processes side by side
 };
@@ -44,8 +47,11 @@ struct TraceProcess {
 //    is marked ("forecast").
 //  * host: what the CPU issues (as long as that takes time), host tasks, and waits for the device.
 //  * one per stream: kernels, copies and collectives. A collective's name starts with "nccl";
-//    args say how many bytes, by which algorithm, and where its time comes from.
-//  * counters of allocated memory by category, in host time, when the allocator sees it.
+//    args say how many bytes, by which algorithm, and where its time comes from, and under Kineto's
+//    names ("Collective name", "In msg nelems", ...; pytorch, torch/csrc/autograd/
+//    profiler_kineto.cpp) what its analysers ask for.
+//  * counters of allocated memory by category, in host time, when the allocator sees it. Where the
+//    peak lies outside the steps that are written they reach as far as the step of the peak.
 //  * arrows from the operation that an event marks to the first operation of another stream, or
 //    the host's wait, that waited for it.
 // Slices of one track never overlap. Times are microseconds with six digits after the point, so
@@ -54,11 +60,12 @@ struct TraceProcess {
 tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
                                            const TraceSubject& subject, const TraceSink& sink);
 
-// A forecast alone: one process, "rank R", whose last steps are written.
+// A forecast alone: one process, "rank R".
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
-                                           const TraceSink& sink);
+                                           const TraceSink& sink, int steps = 1);
 
-// The forecast as a process of a trace.
-TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name);
+// The forecast as a process of a trace: the step that the figures describe, and as many before it
+// as make `steps`, if so many were run.
+TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name, int steps = 1);
 
 }  // namespace stepcast::report

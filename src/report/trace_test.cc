@@ -12,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "src/memory/account.h"
+#include "src/memory/replay.h"
 
 namespace stepcast::report {
 namespace {
@@ -98,13 +100,16 @@ forecast::Run TwoSteps() {
   return run;
 }
 
-std::string Written(const forecast::Run& run) {
+std::string Written(forecast::Run run, int steps = 2) {
+  run.memory = memory::Record(run.program, run.timeline, memory::kUnlimited);
   std::string text;
-  const auto result = WriteTrace(run, {"two \"steps\"", 0, 4},
-                                 [&](std::string_view bytes) -> tl::expected<void, std::string> {
-                                   text += bytes;
-                                   return {};
-                                 });
+  const auto result = WriteTrace(
+      run, {"two \"steps\"", 0, 4},
+      [&](std::string_view bytes) -> tl::expected<void, std::string> {
+        text += bytes;
+        return {};
+      },
+      steps);
   EXPECT_TRUE(result.has_value());
   return text;
 }
@@ -237,18 +242,67 @@ TEST(TraceTest, TheForecastStepIsMarked) {
   EXPECT_THAT(marks, testing::ElementsAre(false, true));
 }
 
-// A run that settled late: only the last steps are worth a track, but their memory includes what
-// earlier steps left.
-TEST(TraceTest, AtMostTwoStepsBeforeTheForecastOneAreWritten) {
+// By default: the step that is forecast, though a later one was run.
+TEST(TraceTest, OneStepIsWrittenUnlessMoreAreAskedFor) {
+  forecast::Run run = TwoSteps();
+  run.first_step = 0;
+  const json trace = json::parse(Written(run, 1));
+  std::set<int> steps;
+  for (const json& event : Events(trace, "X")) {
+    if (event.at("args").contains("step")) steps.insert(event.at("args").at("step").get<int>());
+    EXPECT_LT(event.at("ts").get<double>(), 20.0);
+  }
+  EXPECT_EQ(steps, std::set<int>{0});
+  for (const json& event : Events(trace, "C")) EXPECT_LT(event.at("ts").get<double>(), 20.0);
+  EXPECT_EQ(Events(trace, "s").size(), 3U);
+}
+
+// What profilers write of a collective, so that analysers of their traces read ours: 25 MiB of FP32
+// are 6,553,600 elements.
+TEST(TraceTest, CollectivesHaveKinetosArguments) {
+  forecast::Run run = TwoSteps();
+  const auto arguments = [&](CollectiveKind kind) {
+    run.program.collectives[0].kind = kind;
+    run.program.collectives[0].data_type = DataType::kFp32;
+    for (const json& event : Events(json::parse(Written(run, 1)), "X")) {
+      if (event.at("args").contains("Collective name")) return event.at("args");
+    }
+    return json();
+  };
+  json args = arguments(CollectiveKind::kAllReduce);
+  EXPECT_EQ(args.at("Collective name"), "allreduce");
+  EXPECT_EQ(args.at("In msg nelems"), 6'553'600);
+  EXPECT_EQ(args.at("Out msg nelems"), 6'553'600);
+  EXPECT_EQ(args.at("Group size"), 4);
+  EXPECT_EQ(args.at("dtype"), "Float");
+  EXPECT_EQ(args.at("Process Group Name"), "0");
+  EXPECT_EQ(args.at("Process Group Description"), "data");
+  EXPECT_EQ(args.at("Process Group Ranks"), "[0, 1, 2, 3]");
+  args = arguments(CollectiveKind::kAllGather);
+  EXPECT_EQ(args.at("Collective name"), "_allgather_base");
+  EXPECT_EQ(args.at("In msg nelems"), 1'638'400);
+  EXPECT_EQ(args.at("Out msg nelems"), 6'553'600);
+  args = arguments(CollectiveKind::kReduceScatter);
+  EXPECT_EQ(args.at("Out msg nelems"), 1'638'400);
+  const json groups = json::parse(Written(run)).at("distributedInfo").at("pg_config");
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].at("pg_name"), "0");
+  EXPECT_EQ(groups[0].at("ranks"), json({0, 1, 2, 3}));
+}
+
+// A run that settled late: memory of the steps that are written includes what earlier ones left.
+TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
     const Time begin = stepcast::Microseconds(20) * step;
     run.timeline.operations.push_back({1, step, begin + stepcast::Microseconds(1), begin, begin,
                                        begin + stepcast::Microseconds(20)});
+    run.timeline.memory.push_back({0, step, begin + stepcast::Microseconds(1)});
+    run.timeline.memory.push_back({6, step, begin + stepcast::Microseconds(2)});
     run.timeline.step_ends.push_back(begin + stepcast::Microseconds(20));
   }
   run.first_step = 4;
-  const json trace = json::parse(Written(run));
+  const json trace = json::parse(Written(run, 3));
   std::vector<int> steps;
   for (const json& event : Events(trace, "X")) {
     if (event.at("tid") == 2) steps.push_back(event.at("args").at("step"));
@@ -256,11 +310,23 @@ TEST(TraceTest, AtMostTwoStepsBeforeTheForecastOneAreWritten) {
   }
   EXPECT_THAT(steps, testing::ElementsAre(2, 3, 4));
   EXPECT_TRUE(Events(trace, "s").empty());
-  for (const json& event : Events(trace, "C")) {
-    EXPECT_EQ(event.at("ts").get<double>(), 40.0);
-    EXPECT_EQ(event.at("args").at("bytes").get<std::int64_t>(),
-              event.at("name") == "memory: parameters" ? 8 << 20 : 0);
+  for (const json& event : Events(trace, "C")) EXPECT_GE(event.at("ts").get<double>(), 40.0);
+}
+
+// The first step has the peak, and is not written.
+TEST(TraceTest, CountersReachBackToThePeak) {
+  forecast::Run run = TwoSteps();
+  for (std::uint32_t step = 2; step < 5; ++step) {
+    run.timeline.step_ends.push_back(stepcast::Microseconds(20) * (step + 1));
   }
+  run.first_step = 4;
+  const json trace = json::parse(Written(run));
+  std::int64_t most = 0;
+  for (const json& event : Events(trace, "C")) {
+    if (event.at("name") != "memory: gradients") continue;
+    most = std::max(most, event.at("args").at("bytes").get<std::int64_t>());
+  }
+  EXPECT_EQ(most, 4 << 20);
 }
 
 TEST(TraceTest, CountersFollowAllocationsInHostTime) {

@@ -101,11 +101,16 @@ std::string PlacesTried(std::string_view path, std::string_view folder) {
   }
   const std::string beside = folder.empty() ? std::string("the working directory") : Whole(folder);
   const std::string root = DataRoot();
-  if (!root.empty()) {
+  const char* given = std::getenv("STEPCAST_DATA");
+  const bool own = given != nullptr && *given != '\0';
+  if (!root.empty() && own) {
     return fmt::format("looked in {} and in the data root {}", beside, Whole(root));
   }
-  const char* given = std::getenv("STEPCAST_DATA");
-  if (given != nullptr && *given != '\0') {
+  // Where a build keeps its data is no place to look into or to add files to.
+  if (!root.empty()) {
+    return fmt::format("looked in {} and in the data that stepcast was built with", beside);
+  }
+  if (own) {
     return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Whole(given));
   }
   return fmt::format("looked in {}; set STEPCAST_DATA to the folder with the shipped data", beside);

@@ -69,6 +69,9 @@ TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
     }
     ASSERT_NE(DataRoot(), "");
     EXPECT_TRUE(fs::is_regular_file(DataRoot() + "/models/gpt2.yaml")) << DataRoot();
+    // A path inside a build would tell the user nothing.
+    EXPECT_EQ(PlacesTried("x.yaml", "work"),
+              "looked in 'work' and in the data that stepcast was built with");
   }
 }
 

@@ -318,6 +318,21 @@ TEST(Load, SuggestsTheFileThatWasMeant) {
             "  hint: did you mean 'models/gpt2.yaml'?\n");
 }
 
+// A name without a folder is one of the shipped files of its kind.
+TEST(Load, SuggestsShippedFilesForBareNames) {
+  const auto hint = [](const std::string& override) {
+    return LoadString(std::string(kShipped), {override}).error().at(0).hint;
+  };
+  EXPECT_EQ(hint("cluster.topology=h100"),
+            "did you mean 'topologies/dgx-h100.yaml', or 'topologies/grand-teton-h100.yaml', or "
+            "'topologies/h100-8x100g.yaml'?");
+  EXPECT_EQ(hint("model=gpt2"), "did you mean 'models/gpt2.yaml'?");
+  EXPECT_EQ(hint("model=gtp2"), "did you mean 'models/gpt2.yaml'?");
+  EXPECT_EQ(hint("calibration=h200"), "did you mean 'calibration/h200.yaml'?");
+  EXPECT_EQ(hint("calibration=mine"),
+            "looked in the working directory and in the data that stepcast was built with");
+}
+
 TEST(Load, AppliesOverridesInOrder) {
   const Result<Scenario> loaded = LoadString(
       std::string(kFlat), {"cluster.topology.devices=16", "training.gradient_accumulation=null",

@@ -8,10 +8,14 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
+#include "src/parallel/axis.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
+#include "src/plan/rank_grid.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
@@ -35,21 +39,41 @@ namespace {
 // How positions in overrides begin.
 constexpr std::string_view kOption = "--set ";
 
-// Of the files beside the one that was not found, the one that may have been meant.
-std::string NearestFile(std::string_view path) {
-  const std::string folder = FolderOf(path);
+// The folder of the data root that holds what a key names.
+std::string_view ShippedFolder(std::string_view key) {
+  return key == "model" ? "models" : key == "calibration" ? "calibration" : "topologies";
+}
+
+// The data root's files that may have been meant by one that was not found: for a name without a
+// folder ("h100") all of the key's folder that contain it; else the nearest of its folder.
+std::vector<std::string> FilesMeant(std::string_view path, std::string_view key) {
   const std::string root = DataRoot();
-  if (root.empty() || folder.empty() || folder[0] == '/') return "";
+  std::string folder = FolderOf(path);
+  const bool bare = folder.empty();
+  if (root.empty() || path.starts_with('/')) return {};
+  const std::string word(bare ? path : path.substr(folder.size() + 1));
+  if (bare) folder = ShippedFolder(key);
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(root + "/" + folder, error), end;
        !error && entry != end; entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
+    if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
   }
   std::sort(names.begin(), names.end());  // the same hint on every machine
-  const std::string_view nearest =
-      NearestWord(path.substr(folder.size() + 1), {names.begin(), names.end()});
-  return nearest.empty() ? "" : fmt::format("{}/{}", folder, nearest);
+  const std::string with_ending = bare && !word.ends_with(".yaml") ? word + ".yaml" : word;
+  std::vector<std::string> meant;
+  if (std::find(names.begin(), names.end(), with_ending) != names.end()) {
+    meant.push_back(with_ending);
+  } else if (bare) {
+    std::copy_if(names.begin(), names.end(), std::back_inserter(meant),
+                 [&](const std::string& name) { return name.find(word) != std::string::npos; });
+  }
+  if (meant.empty()) {
+    const std::string_view nearest = NearestWord(with_ending, {names.begin(), names.end()});
+    if (!nearest.empty()) meant.emplace_back(nearest);
+  }
+  for (std::string& name : meant) name = fmt::format("{}/{}", folder, name);
+  return meant;
 }
 
 // Orders mistakes as the user meets them: file by file, each from top to bottom.
@@ -204,11 +228,11 @@ class Loader::Reading {
     const std::string& path = source.scalar();
     std::optional<std::string> found = FindInput(path, folder_);
     if (!found.has_value()) {
-      const std::string nearest = NearestFile(path);
+      const std::vector<std::string> meant = FilesMeant(path, source.path());
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             !nearest.empty() ? fmt::format("did you mean '{}'?", nearest)
+             !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
                  ? PlacesTried(path, folder_) + ", and in the working directory"
                  : PlacesTried(path, folder_));
@@ -521,9 +545,8 @@ class Loader::Reading {
   // nodes taken without one.
   void WarnOfOtherTables() {
     if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
-    const auto data = static_cast<int>(scenario_.plan.parallelism.data);
-    const auto shard = static_cast<int>(scenario_.plan.data_parallel.shard_group_size);
-    if (data == 1) return;
+    const parallel::RankGrid grid = plan::GridOf(scenario_.plan);
+    if (grid.Degree(parallel::kData) == 1) return;
     const auto shape = [](int ranks, int nodes) {
       return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
     };
@@ -531,10 +554,10 @@ class Loader::Reading {
     // it: the groups of rank 0 stand for all.
     std::vector<std::string> planned;
     std::vector<int> sizes;
-    for (const auto& [count, stride] :
-         {std::pair(data, 1), std::pair(shard, 1), std::pair(data / shard, shard)}) {
-      std::vector<int> ranks;
-      for (int i = 0; i < count; ++i) ranks.push_back(i * stride);
+    for (const parallel::AxisSet axes :
+         {parallel::kData, parallel::kShard, parallel::AxisSet(parallel::Axis::kReplica)}) {
+      const std::vector<int> ranks = grid.Group(0, axes);
+      const auto count = static_cast<int>(ranks.size());
       if (count == 1) continue;
       planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
       if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);

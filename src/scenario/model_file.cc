@@ -26,6 +26,10 @@ enum class ModelKind : std::uint8_t { kTransformer, kLayers };
 
 constexpr std::string_view kJsonEnding = ".json";
 
+constexpr DecimalRange kNormEpsilon = {1e-12, 1};
+constexpr DecimalRange kRotaryBase = {1, 1e12};
+constexpr DecimalRange kRotaryFactor = {1, 1e6};
+
 // "llama3.1-8b" of "models/llama3.1-8b.yaml". A config.json is called after its folder, since all
 // of them have the same name.
 std::string NameOfFile(std::string_view file) {
@@ -41,6 +45,68 @@ std::string NameOfFile(std::string_view file) {
 }
 
 // ---- kind: transformer ----
+
+std::optional<model::RotaryScaling> ReadRotaryScaling(MappingReader& reader) {
+  auto fields = reader.ReadMapping("rope_scaling", Need::kOptional);
+  if (!fields) return std::nullopt;
+  using model::RotaryRule;
+  model::RotaryScaling scaling;
+  scaling.rule = fields
+                     ->ReadWord<RotaryRule>("rope_type", Need::kRequired,
+                                            {{"llama3", RotaryRule::kLlama3},
+                                             {"linear", RotaryRule::kLinear},
+                                             {"dynamic", RotaryRule::kDynamic},
+                                             {"yarn", RotaryRule::kYarn},
+                                             {"longrope", RotaryRule::kLongRope}})
+                     .value_or(scaling.rule);
+  const auto factor = [&](std::string_view key, double absent) {
+    return fields->ReadDecimal(key, Need::kOptional, kRotaryFactor).value_or(absent);
+  };
+  scaling.factor = factor("factor", scaling.factor);
+  scaling.low_frequency_factor = factor("low_freq_factor", scaling.low_frequency_factor);
+  scaling.high_frequency_factor = factor("high_freq_factor", scaling.high_frequency_factor);
+  scaling.original_positions = fields
+                                   ->ReadInteger("original_max_position_embeddings",
+                                                 Need::kOptional, {1, model::kMostPositions})
+                                   .value_or(scaling.original_positions);
+  fields->Finish();
+  return scaling;
+}
+
+model::NumericalConstants ReadConstants(MappingReader& reader, Family family) {
+  model::NumericalConstants constants = model::NumericalConstants::Of(family);
+  const auto decimal = [&](std::string_view key, DecimalRange range, double absent) {
+    return reader.ReadDecimal(key, Need::kOptional, range).value_or(absent);
+  };
+  constants.norm_epsilon = decimal("norm_epsilon", kNormEpsilon, constants.norm_epsilon);
+  constants.rotary_base = decimal("rope_theta", kRotaryBase, constants.rotary_base);
+  constants.rotary_scaling = ReadRotaryScaling(reader);
+  return constants;
+}
+
+// The constants are checked with the rest of the model. Files for other programs need their values
+// (LoadModelConstants).
+void CheckConstants(MappingReader& reader, const Architecture& architecture) {
+  ReadConstants(reader, architecture.family);
+  for (const char* key : {"rope_theta", "rope_scaling"}) {
+    if (architecture.position == Position::kRotary || !reader.Has(key)) continue;
+    reader.Report(key, "model.impossible",
+                  fmt::format("only rotary positions have '{}': position is {}", key,
+                              Name(architecture.position)),
+                  "leave it out, or write 'position: rotary'");
+  }
+}
+
+Family ReadFamily(MappingReader& reader) {
+  return reader
+      .ReadWord<Family>("family", Need::kRequired,
+                        {{"gpt2", Family::kGpt2},
+                         {"llama", Family::kLlama},
+                         {"mistral", Family::kMistral},
+                         {"qwen2", Family::kQwen2},
+                         {"mpt", Family::kMpt}})
+      .value_or(Family::kLlama);
+}
 
 Architecture ReadArchitecture(MappingReader& reader, Family family) {
   Architecture a = TypicalOf(family);
@@ -88,13 +154,8 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
 }
 
 std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string name) {
-  const std::optional<Family> family = reader.ReadWord<Family>("family", Need::kRequired,
-                                                               {{"gpt2", Family::kGpt2},
-                                                                {"llama", Family::kLlama},
-                                                                {"mistral", Family::kMistral},
-                                                                {"qwen2", Family::kQwen2},
-                                                                {"mpt", Family::kMpt}});
-  const Architecture architecture = ReadArchitecture(reader, family.value_or(Family::kLlama));
+  const Architecture architecture = ReadArchitecture(reader, ReadFamily(reader));
+  CheckConstants(reader, architecture);
   reader.ReadText("source", Need::kOptional);
   const std::optional<std::int64_t> stated =
       reader.ReadInteger("parameters", Need::kOptional, {.least = 1});
@@ -247,6 +308,28 @@ Result<model::Model> LoadModel(const std::string& path) {
     if (model.has_value() && diagnostics.empty()) return *std::move(model);
   }
   return tl::make_unexpected(std::move(diagnostics));
+}
+
+model::NumericalConstants ReadModelConstants(const Node& node) {
+  Diagnostics diagnostics;
+  MappingReader reader(node, diagnostics);
+  if (!reader.Has("family")) return {};
+  return ReadConstants(reader, ReadFamily(reader));
+}
+
+Result<model::NumericalConstants> LoadModelConstants(const std::string& path) {
+  Diagnostics diagnostics;
+  const std::optional<std::string> text = ReadTextFile(path, diagnostics);
+  if (!text.has_value()) return tl::make_unexpected(std::move(diagnostics));
+  std::optional<Node> node;
+  if (!path.ends_with(kJsonEnding)) {
+    node = ParseDocument(*text, path, diagnostics);
+    if (!node.has_value()) return tl::make_unexpected(std::move(diagnostics));
+    if (!IsHuggingFace(*node)) return ReadModelConstants(*node);
+  }
+  Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(*text, path);
+  if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
+  return config->constants;
 }
 
 }  // namespace stepcast::scenario

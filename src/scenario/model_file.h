@@ -5,6 +5,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/model/model.h"
+#include "src/model/numerical_constants.h"
 #include "src/scenario/document.h"
 
 // Model files (docs/formats.md): `kind: transformer`, a model by its dimensions, `kind: layers`, a
@@ -31,5 +32,10 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
 // `path` names a YAML file or a config.json: what ends in .json, or has a model_type and no kind,
 // is the latter.
 Result<model::Model> LoadModel(const std::string& path);
+
+// The constants of the same descriptions, which no forecast needs. Layer lists have none that mean
+// anything. Only for descriptions that were read without mistakes.
+model::NumericalConstants ReadModelConstants(const Node& node);
+Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 
 }  // namespace stepcast::scenario

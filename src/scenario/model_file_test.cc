@@ -126,6 +126,32 @@ TEST(ModelFileTest, FamiliesHaveDefaults) {
   EXPECT_EQ(model->parameter_count(), 12800 + 2 * (16384 + 24576 + 128) + 64);
 }
 
+TEST(ModelFileTest, ConstantsForOtherPrograms) {
+  const auto constants = [](const std::string& text) {
+    Diagnostics diagnostics;
+    return ReadModelConstants(*ParseDocument(text, "m.yaml", diagnostics));
+  };
+  EXPECT_EQ(constants(kTiny).norm_epsilon, 1e-5);
+  EXPECT_EQ(constants(kTiny).rotary_base, 10'000);
+  EXPECT_FALSE(constants(kTiny).rotary_scaling.has_value());
+  const std::string scaled = std::string(kTiny) +
+                             "norm_epsilon: 1e-06\nrope_theta: 500000\n"
+                             "rope_scaling: {rope_type: llama3, factor: 32}\n";
+  ASSERT_TRUE(Parse(scaled).has_value()) << Format(Parse(scaled).error());
+  EXPECT_EQ(constants(scaled).norm_epsilon, 1e-6);
+  EXPECT_EQ(constants(scaled).rotary_base, 500'000);
+  EXPECT_EQ(constants(scaled).rotary_scaling->factor, 32);
+  EXPECT_EQ(Parse(scaled)->parameter_count(), Parse(kTiny)->parameter_count());
+  EXPECT_EQ(LoadModelConstants("models/llama3.1-8b.yaml")->rotary_base, 500'000);
+  EXPECT_EQ(LoadModelConstants("src/formats/testdata/qwen2-7b.json")->rotary_base, 1'000'000);
+  std::ifstream file("models/gpt2.yaml");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const Result<model::Model> wrong = Parse(text + "rope_theta: 10000\n");
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_EQ(wrong.error().at(0).message,
+            "only rotary positions have 'rope_theta': position is learned");
+}
+
 TEST(ModelFileTest, OptionsChangeTheTensors) {
   const Result<model::Model> model =
       Parse(std::string(kTiny) +

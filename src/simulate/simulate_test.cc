@@ -347,17 +347,15 @@ TEST(SimulateTest, AnEmptyProgramEndsAtOnce) {
   EXPECT_EQ(StepEnds(RunOne(rank, {.steps = 2, .barrier = true})), (std::vector<int>{0, 0}));
 }
 
-TEST(SimulateTest, RecordsMayBeginLaterOrNotAtAll) {
+TEST(SimulateTest, RecordsMayBeLeftOut) {
   Rank rank(0, 1);
   const Index a = rank.Kernel("a", 10);
   rank->Step().Run(0, a).HostTask("t", Nanoseconds(1));
-  const Timeline last = RunOne(rank, {.steps = 3, .first_recorded_step = 2});
-  ASSERT_EQ(last.operations.size(), 2u);
-  EXPECT_EQ(last.operations[0].step, 2u);
-  EXPECT_EQ(last.operations[1].step, 2u);
-  const Timeline none = RunOne(rank, {.steps = 3, .first_recorded_step = 3});
+  const Timeline all = RunOne(rank, {.steps = 3});
+  EXPECT_EQ(all.operations.size(), 6u);
+  const Timeline none = RunOne(rank, {.steps = 3, .recording = Recording::kNone});
   EXPECT_TRUE(none.operations.empty());
-  EXPECT_EQ(StepEnds(none), StepEnds(last));
+  EXPECT_EQ(StepEnds(none), StepEnds(all));
 }
 
 // Two classes.
@@ -526,25 +524,9 @@ TEST(SimulateTest, WithABarrierTheOthersWait) {
 }
 
 // A run leaves nothing behind that the next could notice.
-// In each layer the host waits for what the layer before has recorded, after the last one for what
-// nobody records, which is nothing. When layers are skipped it stands at such a wait.
-TEST(SimulateTest, TheHostStandsAtNothingAfterSkippedLayers) {
-  Rank rank(0, 1);
-  const Index recorded = rank->AddEvent("recorded"), never = rank->AddEvent("never");
-  const Index kernel = rank.Kernel("kernel", 50);
-  rank->Step();
-  for (int layer = 0; layer < 12; ++layer) {
-    rank->HostWait(recorded).Record(0, recorded).HostTask("task", Nanoseconds(1)).Run(0, kernel);
-  }
-  rank->HostWait(never).HostTask("task", Nanoseconds(1)).Run(0, kernel);
-  const Timeline full = RunOne(rank, {.steps = 3});
-  const Timeline ends = RunOne(rank, {.steps = 3, .records = Records::kStepEnds});
-  EXPECT_EQ(ends.step_ends, full.step_ends);
-}
-
 // In the first step the host waits until the fifth of sixteen layers of 1 us each, in the second
-// for the record of the twelfth, which is skipped.
-TEST(SimulateTest, TheHostWaitsForSkippedLayersOfTheStepBefore) {
+// for the record of the twelfth in the first.
+TEST(SimulateTest, TheHostWaitsForALayerOfTheStepBefore) {
   Rank rank(0, 1);
   const Index fifth = rank->AddEvent("fifth"), twelfth = rank->AddEvent("twelfth");
   const Index others = rank->AddEvent("others");
@@ -554,16 +536,14 @@ TEST(SimulateTest, TheHostWaitsForSkippedLayersOfTheStepBefore) {
     rank->Run(0, kernel).Record(0, layer == 5 ? fifth : layer == 12 ? twelfth : others);
   }
   rank->HostWait(fifth);
-  for (const Records records : {Records::kAll, Records::kNoKernels}) {
-    const Timeline timeline = RunOne(rank, {.steps = 2, .records = records});
-    std::vector<Time> tasks;
-    for (const program::OperationRecord& record : timeline.operations) {
-      if (rank.Class().program->step[record.instruction].opcode == program::Opcode::kHostTask) {
-        tasks.push_back(record.start);
-      }
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  std::vector<Time> tasks;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (rank.Class().program->step[record.instruction].opcode == program::Opcode::kHostTask) {
+      tasks.push_back(record.start);
     }
-    EXPECT_EQ(tasks, (std::vector<Time>{Time(), Nanoseconds(12'005)}));
   }
+  EXPECT_EQ(tasks, (std::vector<Time>{Time(), Nanoseconds(12'005)}));
 }
 
 TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {

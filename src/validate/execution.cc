@@ -8,9 +8,9 @@
 
 #include "src/base/check.h"
 #include "src/cost/collective_price.h"
-#include "src/forecast/memory_timeline.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/memory/replay.h"
 
 namespace stepcast::validate {
 namespace {
@@ -108,11 +108,12 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.outside = use.outside;
   memory.capacity = scenario.cluster->device_memory();
   memory.fits = true;  // it ran
-  const forecast::MemoryPeak told =
-      forecast::PeakOf(execution.program, fullest->measurement.timeline, memory.capacity);
-  if (told.total != use.peak) return;
-  memory.at_peak = told.by_category;
-  memory.padding = told.padding;
+  // The pool hands out what a buffer asks for and has room, for it ran.
+  const memory::Usage usage =
+      memory::Record(execution.program, fullest->measurement.timeline, memory::kUnlimited).usage;
+  if (usage.peak != use.peak) return;
+  memory.at_peak = usage.at_peak;
+  memory.padding = usage.padding;
 }
 
 }  // namespace

@@ -24,27 +24,26 @@ std::int64_t Issued(const PricedProgram& priced, int steps) {
                                    priced.program.step.size() * static_cast<std::size_t>(steps));
 }
 
-void RunSteps(benchmark::State& state, int classes, int first_recorded_step) {
+void RunSteps(benchmark::State& state, int classes, Recording recording) {
   const int steps = static_cast<int>(state.range(0));
   const PricedProgram priced = ShardedStep(kLayers, kKernelsPerLayer);
   std::vector<RankClass> ranks;
   for (int c = 0; c < classes; ++c) ranks.push_back({&priced.program, &priced.prices, c});
   Simulator simulator;
   for (auto _ : state) {
-    const auto timelines =
-        simulator.Run(ranks, {.steps = steps, .first_recorded_step = first_recorded_step});
+    const auto timelines = simulator.Run(ranks, {.steps = steps, .recording = recording});
     STEPCAST_CHECK(timelines.has_value(), "the step does not deadlock");
     benchmark::DoNotOptimize(timelines->front().step_ends.data());
   }
   state.SetItemsProcessed(state.iterations() * classes * Issued(priced, steps));
 }
 
-void BM_SimulateWithRecords(benchmark::State& state) { RunSteps(state, 1, 0); }
+void BM_SimulateWithRecords(benchmark::State& state) { RunSteps(state, 1, Recording::kAll); }
 void BM_SimulateStepEndsOnly(benchmark::State& state) {
-  RunSteps(state, 1, static_cast<int>(state.range(0)));
+  RunSteps(state, 1, Recording::kNone);
 }
 void BM_SimulateEightClasses(benchmark::State& state) {
-  RunSteps(state, 8, static_cast<int>(state.range(0)));
+  RunSteps(state, 8, Recording::kNone);
 }
 
 void BM_Validate(benchmark::State& state) {

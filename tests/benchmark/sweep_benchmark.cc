@@ -133,7 +133,7 @@ void Run(benchmark::State& state, const std::vector<Axis>& grid, std::int64_t st
           std::abort();
         }
         benchmark::DoNotOptimize(
-            forecaster.Evaluate(**scenario, forecast::Forecaster::Wanted::kFigures));
+            forecaster.Evaluate(**scenario));
       }
     }
   }

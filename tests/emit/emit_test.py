@@ -86,7 +86,8 @@ MEGATRON_OPTIONS = {
     "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
     "ddp-bucket-size": int, "clip-grad": float, "no-masked-softmax-fusion": None,
-    "cpu-offloading-num-layers": int,
+    "cpu-offloading-num-layers": int, "norm-epsilon": float, "rotary-base": int,
+    "use-rope-scaling": None, "rope-scaling-factor": float,
 }
 
 ZERO3 = "scenarios/deepspeed-zero/scenario.yaml"
@@ -343,11 +344,17 @@ class DeepSpeedTest(EmitTest):
         self.assertLessEqual({"bf16", "fp16"} & set(config), set())
         self.assertEqual(config["communication_data_type"], "fp32")
 
-    def test_optimizer(self):
-        self.assertEqual(self.config()["optimizer"], {"type": "AdamW", "params": {}})
-        foreach = self.config("--set=training.optimizer_implementation=foreach")
-        self.assertEqual(foreach["optimizer"]["params"], {"torch_adam": True})
-        self.assertNotIn("optimizer", self.config("--set=training.optimizer=sgd"))
+    def test_the_optimizer_is_the_training_scripts(self):
+        """DeepSpeed would make one with its own learning rate; README.md names the plan's."""
+        for options, optimizer in (
+                ((), "deepspeed.ops.adam.FusedAdam"),
+                (("--set=training.optimizer_implementation=foreach",), "torch.optim.AdamW"),
+                (("--set=data_parallel.deepspeed.offload_optimizer=cpu",),
+                 "deepspeed.ops.adam.DeepSpeedCPUAdam"),
+                (("--set=training.optimizer=sgd",), "torch.optim.SGD")):
+            self.assertNotIn("optimizer", self.config(*options))
+            plan, _ = self.emit(ZERO3, *options)
+            self.assertIn(f"makes the optimizer, {optimizer}", (plan / "README.md").read_text())
 
 
 class TorchtitanTest(EmitTest):
@@ -385,6 +392,23 @@ class TorchtitanTest(EmitTest):
         parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
         self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
         self.assertEqual(parallelism["data_parallel_replicate_degree"], 16)
+
+    def test_a_flavour_is_its_whole_model(self):
+        """What has the depth and width of Llama-3.1 8B, and another vocabulary, feed-forward width
+        or rotary base, is another model."""
+        model = pathlib.Path("models/llama3.1-8b.yaml").read_text()
+        for was, now, said in (
+                ("vocab_size: 128256", "vocab_size: 64000",
+                 "its llama3 8B has a vocabulary of 128256, the plan's model 64000"),
+                ("intermediate_size: 14336", "intermediate_size: 11008",
+                 "a feed-forward width of 14336, the plan's model 11008"),
+                ("rope_theta: 500000", "rope_theta: 10000", "a rotary base of 500000"),
+                ("norm_epsilon: 1e-05", "norm_epsilon: 1e-06", "a norm epsilon of"),
+                ("factor: 8", "factor: 32", "rope_scaling")):
+            file = self.folder / "model.yaml"
+            file.write_text(model.replace(was, now).replace("parameters: 8030261248\n", ""))
+            with self.subTest(now=now):
+                self.assertIn(said, self.config(f"--set=model={file}"))
 
     def test_what_it_cannot_do_is_said(self):
         for option in ("data_parallel.prefetch=2", "data_parallel.reshard_after_forward=8",
@@ -440,6 +464,21 @@ class MegatronTest(EmitTest):
         self.assertEqual(arguments["num-distributed-optimizer-instances"], "2")
         self.assertIn("disable-bias-linear", arguments)
         self.assertIn("swiglu", arguments)
+        self.assertEqual(arguments["rotary-base"], "500000")
+        self.assertEqual(float(arguments["norm-epsilon"]), 1e-5)
+        self.assertIn("use-rope-scaling", arguments)
+        self.assertEqual(float(arguments["rope-scaling-factor"]), 8)
+
+    def test_positions(self):
+        """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""
+        self.assertNotIn("rotary-base", self.arguments())
+        llama2 = self.arguments("--set=model=models/llama2-7b.yaml")
+        self.assertEqual(llama2["rotary-base"], "10000")
+        self.assertNotIn("use-rope-scaling", llama2)
+        file = self.folder / "model.yaml"
+        file.write_text(pathlib.Path("models/llama3.1-8b.yaml").read_text().replace(
+            "rope_type: llama3", "rope_type: yarn"))
+        self.assertIn("rope_scaling", self.arguments(f"--set=model={file}"))
 
     def test_clipping(self):
         """Megatron-LM clips at 1.0 unless it is told otherwise."""
@@ -518,6 +557,15 @@ class PytorchTest(EmitTest):
                                  *options)
             self.assertEqual([module["recomputes"](i) for i in range(6)],
                              [True, False, True, True, False, True])
+
+    def test_a_comment_says_what_the_setting_does(self):
+        for framework in ("fsdp1", "fsdp2"):
+            for value, words in (("true", "True  # gradients are reduced once a step"),
+                                 ("false", "False  # gradients are reduced in every micro-batch")):
+                plan, _ = self.emit(DDP, "--set=data_parallel={zero_stage: 3, framework: %s, "
+                                    "accumulate_unsharded: %s}" % (framework, value))
+                self.assertIn(f"ACCUMULATE_UNSHARDED = {words}\n",
+                              (plan / f"pytorch_{framework}.py").read_text())
 
     def test_units(self):
         for framework in ("fsdp1", "fsdp2"):
@@ -698,6 +746,19 @@ class ScriptTest(EmitTest):
         self.assertEqual(words[5:], ["train.py", "--deepspeed", "--deepspeed_config",
                                      str(plan / "deepspeed.json")])
 
+    def test_several_nodes_do_not_take_themselves_for_the_first(self):
+        plan, _ = self.emit(ZERO3)
+        for given, missing in (({"NODE_RANK": "1"}, "MASTER_ADDR"),
+                               ({"MASTER_ADDR": "first"}, "NODE_RANK")):
+            done = subprocess.run([str(plan / "launch.sh")], capture_output=True, text=True,
+                                  env={"PATH": os.environ["PATH"], "TRAIN": "train.py", **given})
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"set {missing} to", done.stderr)
+        plan, _ = self.emit(ZERO3, "--set=cluster.nodes=1", "--set=parallelism=null")
+        words = self.launched(plan, TRAIN="train.py")
+        self.assertIn("--master-addr=localhost", words)
+        self.assertIn("--node-rank=0", words)
+
     def test_megatron_trains_on_made_up_data(self):
         plan, _ = self.emit(*MEGATRON)
         words = self.launched(plan, MEGATRON="/opt/megatron")
@@ -707,7 +768,8 @@ class ScriptTest(EmitTest):
 
     def test_torchtitan(self):
         plan, _ = self.emit(*TORCHTITAN)
-        self.assertIn("torchtitan.train", self.launched(plan))
+        self.assertIn("torchtitan.train",
+                      self.launched(plan, NODE_RANK="0", MASTER_ADDR="first"))
 
     def test_nccls_variables(self):
         plan, _ = self.emit(DDP, "--set=communication.nccl_algo=^tree")

@@ -215,6 +215,22 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 
+// What cannot be read is no place to go on from.
+TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
+  ASSERT_EQ(Shell(Stored("--csv")).status, 0);
+  sqlite3* connection = nullptr;
+  ASSERT_EQ(sqlite3_open(store_.c_str(), &connection), SQLITE_OK);
+  ASSERT_EQ(
+      sqlite3_exec(connection, "UPDATE results SET result = x'ff'", nullptr, nullptr, nullptr),
+      SQLITE_OK);
+  sqlite3_close(connection);
+  const ShellResult damaged = Shell(Stored("--csv"));
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_EQ(damaged.output, "");
+  EXPECT_THAT(damaged.messages, HasSubstr("the store is damaged, remove it to begin anew"));
+  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("goes on from there")));
+}
+
 TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {
   if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
   const std::string undisturbed = Undisturbed("--csv");

@@ -1,0 +1,35 @@
+#include "src/cost/link_loads.h"
+
+#include "src/base/rates.h"
+#include "src/network/traffic.h"
+
+namespace stepcast::cost {
+namespace {
+
+constexpr Bytes kReference = GiB(4);
+
+}  // namespace
+
+LinkLoads::LinkLoads(const topology::Cluster& cluster, const network::ClusterNetwork& network)
+    : network_(network.network), steps_(cluster, network) {}
+
+tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int> ranks,
+                                                            const char* algorithm,
+                                                            CollectiveKind kind) const {
+  const network::PlacedSteps placed = steps_.Make(ranks, algorithm, kind, kReference);
+  const auto traffic = network::Traffic::Make(*placed.list, network_, placed.places);
+  if (!traffic) return tl::unexpected(traffic.error());
+  const auto reference = static_cast<double>(kReference.count());
+  Load load;
+  load.transfer = traffic->transfer().seconds() / reference;
+  load.busy.reserve(traffic->loads().size());
+  for (const network::Traffic::Load& of_link : traffic->loads()) {
+    const Bandwidth bandwidth = network_.link(of_link.link).bandwidth;
+    load.busy.emplace_back(
+        static_cast<std::uint32_t>(of_link.link),
+        of_link.bytes / static_cast<double>(bandwidth.bytes_per_second()) / reference);
+  }
+  return load;
+}
+
+}  // namespace stepcast::cost

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/base/collective_kind.h"
+#include "src/cost/link_loads.h"
+#include "src/network/cluster_network.h"
+#include "src/network/network.h"
+#include "src/parallel/group_layout.h"
+#include "src/topology/cluster.h"
+#include "tl/expected.hpp"
+
+namespace stepcast::cost {
+
+// The links that a group shares with its siblings: the other groups of its layout, which run the
+// same collective at the same time. Eight replica groups of a node with four cards put twice as
+// much on each card as one group does.
+//
+// Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
+// common with the group, nor with one that has, and so on, are left out: what they share are links
+// above the leaves, of which a path counts its nodes' part alone (Cluster::PathOf). Nodes are
+// copies, so groups on more than kMostNodes nodes are looked at on that many.
+class SiblingLinks {
+ public:
+  static constexpr int kMostNodes = 8;
+
+  // `ranks`: a group of `layout`. `cluster` outlives this.
+  SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+               const parallel::GroupLayout& layout);
+
+  // Whether the group shares links with others, as far as this looks.
+  bool shared() const { return groups_.size() > 1; }
+
+  // Seconds for each byte of the collective's size that the busiest links need for all groups
+  // together: of those over which GPUs of a node meet, and of the others, which lead to the
+  // network.
+  struct Busy {
+    double scale_up = 0;
+    double network = 0;
+    double longest() const { return scale_up > network ? scale_up : network; }
+  };
+  // Requires shared(). Fails as flow does, where there is no way between ranks.
+  tl::expected<Busy, network::Fault> Of(const char* algorithm, CollectiveKind kind);
+
+ private:
+  tl::expected<Busy, network::Fault> WorkOut(const char* algorithm, CollectiveKind kind);
+
+  const topology::Cluster* cluster_;
+  int ranks_ = 0;                                  // of the group
+  std::vector<std::vector<int>> groups_;           // on `nodes`, the group itself first
+  int nodes_ = 0;                                  // that they are on, numbered from 0
+  std::unique_ptr<const topology::Cluster> part_;  // so many nodes; null: the cluster has no more
+  std::optional<network::ClusterNetwork> network_;
+  std::optional<LinkLoads> loads_;
+  std::map<std::pair<const char*, CollectiveKind>, Busy> known_;
+};
+
+}  // namespace stepcast::cost

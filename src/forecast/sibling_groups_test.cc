@@ -1,0 +1,230 @@
+// Sibling groups share cards and links: the analytic price of a group's collective knows what flow
+// finds out by running all of them.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/collective_forecast.h"
+#include "src/forecast/forecast.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::forecast {
+namespace {
+
+scenario::Scenario Loaded(const std::string& text, const std::vector<std::string>& set) {
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", set, cache);
+  if (!scenario) ADD_FAILURE() << Format(scenario.error()) << text;
+  return *std::move(scenario);
+}
+
+// Three nodes of four L40S behind one card of 25 Gbit/s.
+constexpr const char* kOneCard = R"(
+stepcast: 1
+model: models/gpt2-xl.yaml
+cluster:
+  nodes: 3
+  topology:
+    name: four GPUs behind one card
+    node:
+      gpu: l40s
+      processor: amd
+      devices: {gpu: 4, cpu: 1, nic: 1}
+      links:
+        - {kind: pcie, from: gpu, to: cpu, latency: 150 ns, bandwidth: 32 GB/s}
+        - {kind: pcie, from: nic, to: cpu, latency: 150 ns, bandwidth: 16 GB/s}
+    fabric:
+      kind: one-switch
+      link: {latency: 600 ns, bandwidth: 25 Gbps}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: fsdp2, shard_group_size: 4}
+)";
+
+double StepSeconds(const std::string& text, std::vector<std::string> set) {
+  const auto run = Simulate(Loaded(text, set));
+  if (!run) ADD_FAILURE() << Format(run.error());
+  return run->forecast.step_time.seconds();
+}
+
+double CollectiveSeconds(const std::string& text, const std::string& network, CollectiveKind op,
+                         const CollectiveGroup& group, Bytes size) {
+  const auto forecast =
+      ForecastCollective(Loaded(text, {"cluster.network=" + network}), op, group, size, size);
+  if (!forecast) ADD_FAILURE() << Format(forecast.error()) << text;
+  return forecast->rows.front().time.seconds();
+}
+
+// By hand: four groups of three ranks each send 2 (3 - 1) / 3 of 1 GiB through a card of 3.125
+// GB/s.
+TEST(SiblingGroups, FourReplicaGroupsShareOneCard) {
+  const CollectiveGroup all{.name = "replica", .ranks = {}, .nodes = {}, .siblings = true};
+  const double by_hand = 4 * 4.0 / 3.0 * 1073741824.0 / 3.125e9;
+  for (const char* network : {"analytic", "flow"}) {
+    EXPECT_NEAR(
+        CollectiveSeconds(kOneCard, network, CollectiveKind::kAllReduce, all, GiB(1)) / by_hand, 1,
+        0.01)
+        << network;
+  }
+  const CollectiveGroup one{.name = "replica", .ranks = {}, .nodes = {}, .siblings = false};
+  EXPECT_LT(CollectiveSeconds(kOneCard, "analytic", CollectiveKind::kAllReduce, one, GiB(1)),
+            0.4 * by_hand);
+}
+
+TEST(SiblingGroups, TheStepWaitsForTheSharedCard) {
+  const double analytic = StepSeconds(kOneCard, {});
+  EXPECT_NEAR(analytic / StepSeconds(kOneCard, {"cluster.network=flow"}), 1, 0.02);
+  // A card for each GPU is faster.
+  EXPECT_GT(analytic, 2 * StepSeconds(kOneCard, {"cluster.topology.node.devices.nic=4"}));
+}
+
+// Eight nodes at most are looked at, and what is found there holds for more.
+TEST(SiblingGroups, ManyNodesAreLikeEight) {
+  for (const int nodes : {8, 9, 40}) {
+    const CollectiveGroup all{.name = {}, .ranks = nodes, .nodes = nodes, .siblings = true};
+    const double n = nodes;
+    const double by_hand = 4 * 2 * (n - 1) / n * 1073741824.0 / 3.125e9;
+    std::string text = kOneCard;
+    text.replace(text.find("nodes: 3"), 8, fmt::format("nodes: {}", nodes));
+    EXPECT_NEAR(
+        CollectiveSeconds(text, "analytic", CollectiveKind::kAllReduce, all, GiB(1)) / by_hand, 1,
+        0.01)
+        << nodes;
+  }
+}
+
+// Nodes in which all GPUs have the same surroundings, with at most as many cards as GPUs.
+struct AnyCluster {
+  std::string text;
+  int gpus = 0;
+  int nodes = 0;
+  bool nvlink = false;
+};
+
+AnyCluster DrawCluster(int most_nodes) {
+  AnyCluster cluster;
+  const int switches = *rc::gen::element(1, 2, 4);
+  const int below = *rc::gen::element(1, 2);  // GPUs of a PCIe switch
+  cluster.gpus = switches * below;
+  if (cluster.gpus == 1) cluster.gpus = 2;
+  cluster.nodes = *rc::gen::inRange(1, most_nodes + 1);
+  const bool nvlink = cluster.nvlink = *rc::gen::arbitrary<bool>();
+  std::vector<int> divisors;
+  for (int nics = 1; nics <= switches; nics *= 2) divisors.push_back(nics);
+  const int nics = *rc::gen::elementOf(divisors);
+  std::string links;
+  const auto add = [&](const std::string& what) { links += "        - {" + what + "}\n"; };
+  const int pcie = *rc::gen::element(16, 32, 64);
+  add(fmt::format("kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: {} GB/s",
+                  pcie));
+  if (nics == switches) {
+    add(fmt::format("kind: pcie, from: nic, to: pcie_switch, latency: 150 ns, bandwidth: {} GB/s",
+                    pcie));
+  } else {
+    add(fmt::format("kind: pcie, from: nic, to: cpu, latency: 150 ns, bandwidth: {} GB/s", pcie));
+  }
+  add(fmt::format("kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: {} GB/s",
+                  pcie));
+  if (nvlink) {
+    add(
+        fmt::format("kind: nvlink, from: gpu, to: nvswitch, count: {}, latency: 250 ns, "
+                    "bandwidth: 25 GB/s",
+                    *rc::gen::element(4, 12, 18)));
+  }
+  const int port = *rc::gen::element(25, 50, 100, 200, 400);
+  std::string fabric = "      kind: one-switch\n";
+  if (*rc::gen::arbitrary<bool>()) {
+    fabric = fmt::format(
+        "      kind: fat-tree\n      nodes_per_leaf: {}\n      spines: 2\n"
+        "      uplink: {{latency: 300 ns}}\n      oversubscription: {}\n",
+        *rc::gen::inRange(1, 4), *rc::gen::element(1, 2));
+  }
+  cluster.text = fmt::format(
+      R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {{name: block, repeat: 4, parameters: [8388608, 4096], forward: {} us, backward: {} us,
+       activation: 1 MiB}}
+  optimizer_step: 100 us
+cluster:
+  nodes: {}
+  topology:
+    name: any
+    node:
+      gpu: {}
+      processor: {}
+      devices: {{gpu: {}, pcie_switch: {}, cpu: 1, nic: {}{}}}
+      links:
+{}    fabric:
+{}      link: {{latency: 600 ns, bandwidth: {} Gbps}}
+training: {{sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw}}
+)",
+      *rc::gen::element(100, 1000, 10000), *rc::gen::element(200, 2000, 20000), cluster.nodes,
+      nvlink ? "h100-sxm" : "l40s", *rc::gen::element<std::string>("amd", "intel-sapphire-rapids"),
+      cluster.gpus, switches, nics, nvlink ? ", nvswitch: 1" : "", links, fabric, port);
+  return cluster;
+}
+
+// Shard groups of a part of a node, of a node, or of several nodes.
+int DrawShard(const AnyCluster& cluster) {
+  std::vector<int> sizes;
+  for (int size = 1; size <= cluster.gpus * cluster.nodes; ++size) {
+    const bool inside = cluster.gpus % size == 0;
+    const bool whole = size % cluster.gpus == 0 && cluster.nodes % (size / cluster.gpus) == 0;
+    if (inside || whole) sizes.push_back(size);
+  }
+  return *rc::gen::elementOf(sizes);
+}
+
+RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
+  const AnyCluster cluster = DrawCluster(4);
+  const int shard = DrawShard(cluster);
+  const std::string text =
+      cluster.text +
+      fmt::format("data_parallel: {{zero_stage: 3, framework: fsdp2, shard_group_size: {}}}\n",
+                  shard);
+  const std::string name = *rc::gen::element<std::string>("shard", "replica");
+  RC_PRE(cluster.gpus * cluster.nodes > 1);
+  RC_PRE((name == "shard" ? shard : cluster.gpus * cluster.nodes / shard) > 1);
+  const auto op = *rc::gen::element(CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                    CollectiveKind::kReduceScatter, CollectiveKind::kBroadcast);
+  const Bytes size = MiB(*rc::gen::element(1, 16, 256));
+  const CollectiveGroup all{.name = name, .ranks = {}, .nodes = {}, .siblings = true};
+  const double analytic = CollectiveSeconds(text, "analytic", op, all, size);
+  const double flow = CollectiveSeconds(text, "flow", op, all, size);
+  RC_LOG() << text << Name(op) << " " << name << " analytic " << analytic << " flow " << flow
+           << "\n";
+  RC_ASSERT(analytic <= flow * 1.02);
+  RC_ASSERT(flow <= analytic * 1.02);
+}
+
+// Where shards meet over NVLink and replicas over cards the two do not share links. On a node
+// without NVLink both cross PCIe: flow knows each link, the analytic model all of them as one.
+RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
+  const AnyCluster cluster = DrawCluster(3);
+  const int shard = DrawShard(cluster);
+  RC_PRE(shard > 1 && shard < cluster.gpus * cluster.nodes);
+  const std::string text =
+      cluster.text +
+      fmt::format("data_parallel: {{zero_stage: 3, framework: {}, shard_group_size: {}}}\n",
+                  *rc::gen::element<std::string>("fsdp1", "fsdp2"), shard);
+  const double analytic = StepSeconds(text, {});
+  const double flow = StepSeconds(text, {"cluster.network=flow"});
+  RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
+  const double tolerance = cluster.nvlink ? 1.02 : 1.1;
+  RC_ASSERT(analytic <= flow * tolerance);
+  RC_ASSERT(flow <= analytic * tolerance);
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/forecast/throughput.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::forecast {
+
+// What a micro-batch of a scenario is made of: the same for many plans, so the last few are kept.
+class WorkCache {
+ public:
+  struct Work {
+    std::vector<model::LayerWork> layers;  // model::BuildWork
+    MicroBatchFlops flops;
+  };
+
+  // Stays as long as somebody holds it.
+  std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const model::Model> model;
+    plan::Training training;  // its number of micro-batches does not count
+    std::shared_ptr<const Work> work;
+  };
+  static constexpr std::size_t kMostEntries = 16;
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace stepcast::forecast

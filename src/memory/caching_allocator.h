@@ -1,0 +1,132 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/memory/driver_calls.h"
+
+namespace stepcast::memory {
+
+// PyTorch's caching allocator for device memory, in virtual addresses: what it takes from the
+// device (segments) and how it cuts that into blocks, so that reserved memory and fragmentation
+// come out beside what was asked for. Source: pytorch/pytorch 2.6.0,
+// c10/cuda/CUDACachingAllocator.cpp, with its defaults.
+//
+//   * A request is rounded up to 512 B, at least 512 B.
+//   * Up to 1 MiB it is served from the small pool, whose segments are 2 MiB; above from the large
+//     pool: segments of 20 MiB for requests below 10 MiB, else the request rounded up to 2 MiB.
+//   * Every stream has pools of its own. The smallest free block that is large enough is taken, on
+//     a tie the one at the lowest address; what it has too much becomes a free block if it is at
+//     least 512 B (small pool) or more than 1 MiB (large pool).
+//   * A freed block merges with its free neighbours in the segment. Segments stay.
+//   * Where the device has no room for a new segment, all segments without a live block are given
+//     back, of every stream, and the request is tried once more; then it is out of memory.
+//   * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one range of addresses that grows
+//     at its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Of what
+//     is given back, only whole granules count.
+//
+// Deterministic: segments have ascending addresses in the order in which they were taken.
+class CachingAllocator {
+ public:
+  struct Settings {
+    Bytes capacity;  // what the device can give to this process's segments
+    bool expandable_segments = false;
+  };
+
+  // Names a live block until it is freed.
+  using Block = std::uint32_t;
+
+  CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
+
+  // As a new one, in the same memory.
+  void Reset(int streams, Settings settings);
+
+  // A block for `stream` from a free block or a new segment; nothing if the device has no room for
+  // the segment.
+  std::optional<Block> TryAllocate(int stream, Bytes size);
+  // The same once TryAllocate found nothing: gives all segments without a live block back and takes
+  // a new one. Free blocks are not looked at again, as in PyTorch (issue 189504): what was freed
+  // since then helps only where a whole segment became free. Nothing: out of memory.
+  std::optional<Block> FlushAndAllocate(int stream, Bytes size);
+  // One after the other.
+  std::optional<Block> Allocate(int stream, Bytes size) {
+    const std::optional<Block> block = TryAllocate(stream, size);
+    return block ? block : FlushAndAllocate(stream, size);
+  }
+  // Requires a live block.
+  void Free(Block block);
+
+  // Where it lies. Two live blocks never overlap.
+  std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
+
+  Bytes allocated() const { return allocated_; }  // live blocks, rounded up as they are
+  Bytes reserved() const { return reserved_; }    // segments
+  Bytes peak_allocated() const { return peak_allocated_; }
+  Bytes peak_reserved() const { return peak_reserved_; }
+  std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
+
+  // So far. As long as `flushes` stays the same, segments are only ever added: two moments of one
+  // allocator with the same calls have the same segments. Free neighbours are always merged, so the
+  // free blocks follow from these and the live blocks. So two moments that agree in calls and in
+  // the addresses and sizes of live blocks are alike: from both, the same requests have the same
+  // outcome.
+  const DriverCalls& calls() const { return calls_; }
+
+ private:
+  static constexpr Block kNone = static_cast<Block>(-1);
+
+  struct State {
+    std::int64_t address = 0;
+    std::int64_t size = 0;
+    Block before = kNone, after = kNone;  // neighbours in the segment
+    std::uint32_t pool = 0;
+    bool live = false;
+  };
+  struct FreeBlock {
+    std::int64_t size = 0, address = 0;
+    Block block = kNone;
+  };
+  // Sizes in four classes for each power of two of 512 B.
+  static constexpr std::size_t kClasses = 192;
+  struct Pool {
+    bool small = false;
+    // Free blocks by class of size; in a class the best fit last: descending in size, then address.
+    // `has`: which classes have any.
+    std::vector<std::vector<FreeBlock>> free{};
+    std::array<std::uint64_t, kClasses / 64> has{};
+    // Expandable: the range [begin, end) that has been mapped so far, and its last block.
+    std::int64_t begin = 0, end = 0;
+    Block last = kNone;
+  };
+
+  std::optional<Block> TakeFree(std::uint32_t pool, std::int64_t size);
+  std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
+  bool Grow(std::uint32_t pool, std::int64_t size);
+  std::optional<Block> HandOut(std::optional<Block> block);
+  void Reserve(std::int64_t size, std::int64_t calls);
+  void Unreserve(std::int64_t size, std::int64_t calls);
+  bool RoomFor(std::int64_t size) const;
+  void Flush();
+  void GiveBack(Block block);
+  void GiveBackGranules(Block block);
+  Block NewBlock(const State& state);
+  static std::size_t FirstClass(const Pool& pool, std::size_t from);
+  void Forget(Block block);
+  void AddFree(Block block);
+  void DropFree(Block block);
+  Block MergeNeighbours(Block block);
+
+  Settings settings_;
+  std::vector<Pool> pools_;  // of stream s: 2s small, 2s + 1 large
+  std::vector<State> blocks_;
+  std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
+  std::int64_t next_address_ = 0;
+  Bytes allocated_, reserved_, peak_allocated_, peak_reserved_;
+  DriverCalls calls_;
+};
+
+}  // namespace stepcast::memory

@@ -1,0 +1,262 @@
+#include "src/memory/caching_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "rapidcheck/gtest.h"
+#include "src/base/bytes.h"
+
+// Sizes are worked out by hand from the rules in the header.
+namespace stepcast::memory {
+namespace {
+
+constexpr int kOne = 1;
+
+CachingAllocator Make(Bytes capacity = GiB(80), int streams = kOne, bool expandable = false) {
+  return CachingAllocator(streams, {.capacity = capacity, .expandable_segments = expandable});
+}
+
+TEST(CachingAllocatorTest, RequestsAreRoundedUpTo512Bytes) {
+  CachingAllocator allocator = Make();
+  allocator.Allocate(0, Bytes(1));
+  EXPECT_EQ(allocator.allocated(), Bytes(512));
+  allocator.Allocate(0, Bytes(513));
+  EXPECT_EQ(allocator.allocated(), Bytes(512 + 1024));
+  EXPECT_EQ(allocator.reserved(), MiB(2));  // both from the same small segment
+}
+
+TEST(CachingAllocatorTest, AnEmptyRequestTakesABlock) {
+  CachingAllocator allocator = Make();
+  EXPECT_TRUE(allocator.Allocate(0, Bytes(0)).has_value());
+  EXPECT_EQ(allocator.allocated(), Bytes(512));
+}
+
+TEST(CachingAllocatorTest, SegmentsBySizeOfTheRequest) {
+  const auto reserved = [](Bytes size) {
+    CachingAllocator allocator = Make();
+    allocator.Allocate(0, size);
+    return allocator.reserved();
+  };
+  EXPECT_EQ(reserved(MiB(1)), MiB(2));              // the largest small one
+  EXPECT_EQ(reserved(MiB(1) + Bytes(1)), MiB(20));  // the smallest large one
+  EXPECT_EQ(reserved(MiB(10) - Bytes(512)), MiB(20));
+  EXPECT_EQ(reserved(MiB(10)), MiB(10));  // of its own, a multiple of 2 MiB
+  EXPECT_EQ(reserved(MiB(10) + Bytes(1)), MiB(12));
+}
+
+// 20 MiB: 5 MiB, 5 MiB, and 10 MiB left. A third request of 9 MiB takes them whole, for the rest of
+// 1 MiB is not more than 1 MiB.
+TEST(CachingAllocatorTest, ALargeBlockIsSplitOnlyIfMoreThanAMebibyteIsLeft) {
+  CachingAllocator allocator = Make();
+  allocator.Allocate(0, MiB(5));
+  allocator.Allocate(0, MiB(5));
+  EXPECT_EQ(allocator.allocated(), MiB(10));
+  allocator.Allocate(0, MiB(9));
+  EXPECT_EQ(allocator.allocated(), MiB(20));
+  EXPECT_EQ(allocator.reserved(), MiB(20));
+  allocator.Allocate(0, MiB(2));
+  EXPECT_EQ(allocator.reserved(), MiB(40));
+}
+
+TEST(CachingAllocatorTest, TheSmallestBlockThatIsLargeEnoughIsTaken) {
+  CachingAllocator allocator = Make();
+  const auto a = *allocator.Allocate(0, MiB(40));
+  const auto b = *allocator.Allocate(0, MiB(12));
+  const auto c = *allocator.Allocate(0, MiB(24));
+  EXPECT_EQ(allocator.reserved(), MiB(76));
+  const std::int64_t at_a = allocator.AddressOf(a);
+  const std::int64_t at_b = allocator.AddressOf(b);
+  const std::int64_t at_c = allocator.AddressOf(c);
+  allocator.Free(a);
+  allocator.Free(b);
+  allocator.Free(c);
+  const auto place_of = [&](Bytes size) {
+    return allocator.AddressOf(*allocator.Allocate(0, size));
+  };
+  EXPECT_EQ(place_of(MiB(20)), at_c);  // 24 MiB fits better than 40
+  EXPECT_EQ(place_of(MiB(12)), at_b);
+  EXPECT_EQ(place_of(MiB(12)), at_a);
+  EXPECT_EQ(allocator.reserved(), MiB(76));
+}
+
+// Freed in the order 1, 3, 2, three blocks and the 5 MiB behind them are one block of 20 MiB again,
+// which serves a request that would otherwise have had a segment of its own.
+TEST(CachingAllocatorTest, FreeNeighboursMerge) {
+  CachingAllocator allocator = Make();
+  const auto a = *allocator.Allocate(0, MiB(5));
+  const auto b = *allocator.Allocate(0, MiB(5));
+  const auto c = *allocator.Allocate(0, MiB(5));
+  allocator.Free(a);
+  allocator.Free(c);
+  allocator.Free(b);
+  EXPECT_EQ(allocator.allocated(), Bytes(0));
+  const std::int64_t begin = allocator.AddressOf(a);
+  EXPECT_EQ(allocator.AddressOf(*allocator.Allocate(0, MiB(20))), begin);
+  EXPECT_EQ(allocator.reserved(), MiB(20));
+}
+
+TEST(CachingAllocatorTest, SegmentsDoNotMerge) {
+  CachingAllocator allocator = Make();
+  const auto a = *allocator.Allocate(0, MiB(10));
+  const auto b = *allocator.Allocate(0, MiB(10));
+  allocator.Free(a);
+  allocator.Free(b);
+  allocator.Allocate(0, MiB(20));
+  EXPECT_EQ(allocator.reserved(), MiB(40));
+}
+
+// The classic fragmentation: free memory in two pieces does not serve one large request.
+TEST(CachingAllocatorTest, ALiveBlockKeepsItsNeighboursApart) {
+  CachingAllocator allocator = Make();
+  const auto a = *allocator.Allocate(0, MiB(8));
+  allocator.Allocate(0, MiB(4));
+  allocator.Free(a);
+  allocator.Allocate(0, MiB(9));  // 8 + 8 MiB are free, but not side by side
+  EXPECT_EQ(allocator.reserved(), MiB(40));
+}
+
+TEST(CachingAllocatorTest, StreamsHavePoolsOfTheirOwn) {
+  CachingAllocator allocator = Make(GiB(80), 2);
+  const auto a = *allocator.Allocate(0, MiB(100));
+  allocator.Free(a);
+  allocator.Allocate(1, MiB(100));
+  EXPECT_EQ(allocator.reserved(), MiB(200));
+  EXPECT_EQ(allocator.AddressOf(*allocator.Allocate(0, MiB(100))), 0);
+  EXPECT_EQ(allocator.reserved(), MiB(200));
+}
+
+// 100 MiB of room: 60 are cached by stream 0, so stream 1's 60 need the flush.
+TEST(CachingAllocatorTest, AFullDeviceGivesBackWhatNoBlockNeeds) {
+  CachingAllocator allocator = Make(MiB(100), 2);
+  const auto a = *allocator.Allocate(0, MiB(60));
+  allocator.Free(a);
+  EXPECT_EQ(allocator.calls().flushes, 0);
+  EXPECT_TRUE(allocator.Allocate(1, MiB(60)).has_value());
+  EXPECT_EQ(allocator.calls().flushes, 1);
+  EXPECT_EQ(allocator.reserved(), MiB(60));
+  EXPECT_EQ(allocator.peak_reserved(), MiB(60));
+}
+
+TEST(CachingAllocatorTest, ASegmentWithALiveBlockIsKept) {
+  CachingAllocator allocator = Make(MiB(100));
+  const auto a = *allocator.Allocate(0, MiB(5));
+  allocator.Allocate(0, MiB(5));
+  allocator.Free(a);
+  EXPECT_FALSE(allocator.Allocate(0, MiB(90)).has_value());
+  EXPECT_EQ(allocator.reserved(), MiB(20));
+  EXPECT_TRUE(allocator.Allocate(0, MiB(80)).has_value());
+}
+
+TEST(CachingAllocatorTest, OutOfMemoryChangesNothing) {
+  CachingAllocator allocator = Make(MiB(100));
+  allocator.Allocate(0, MiB(50));
+  EXPECT_FALSE(allocator.Allocate(0, MiB(51)).has_value());
+  EXPECT_EQ(allocator.allocated(), MiB(50));
+  EXPECT_EQ(allocator.reserved(), MiB(50));
+  EXPECT_EQ(allocator.peak_allocated(), MiB(50));
+}
+
+// 12 MiB need one granule of 20; 8 are left, so 16 more need one granule, and 12 remain: of the
+// same range, no fragment between them.
+TEST(CachingAllocatorTest, ExpandableSegmentsGrowAtTheirEnd) {
+  CachingAllocator allocator = Make(GiB(80), kOne, true);
+  const auto a = *allocator.Allocate(0, MiB(12));
+  EXPECT_EQ(allocator.reserved(), MiB(20));
+  const auto b = *allocator.Allocate(0, MiB(16));
+  EXPECT_EQ(allocator.reserved(), MiB(40));
+  EXPECT_EQ(allocator.AddressOf(b), allocator.AddressOf(a) + MiB(12).count());
+  allocator.Free(a);
+  allocator.Free(b);
+  const auto whole = allocator.Allocate(0, MiB(40));
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(allocator.reserved(), MiB(40));
+}
+
+// Granules of the small pool are 2 MiB, and blocks are split down to 512 B: 3 x 768 KiB take two of
+// them without a gap, where whole segments of 2 MiB hold two each. What is freed in the middle
+// serves the next request that it is large enough for, at the lowest address.
+TEST(CachingAllocatorTest, ExpandableSegmentsSplitFinelyAndReuseTheMiddle) {
+  CachingAllocator allocator = Make(GiB(80), kOne, true);
+  const auto a = *allocator.Allocate(0, KiB(768));
+  const auto b = *allocator.Allocate(0, KiB(768));
+  const auto c = *allocator.Allocate(0, KiB(768));
+  EXPECT_EQ(allocator.reserved(), MiB(4));
+  EXPECT_EQ(allocator.AddressOf(c), allocator.AddressOf(a) + KiB(1536).count());
+  allocator.Free(b);
+  const auto d = *allocator.Allocate(0, KiB(700));
+  EXPECT_EQ(allocator.AddressOf(d), allocator.AddressOf(b));
+  const auto e = *allocator.Allocate(0, KiB(68));  // 68 KiB are left there
+  EXPECT_EQ(allocator.AddressOf(e), allocator.AddressOf(d) + KiB(700).count());
+  EXPECT_EQ(allocator.reserved(), MiB(4));
+  EXPECT_EQ(allocator.allocated(), KiB(3 * 768));
+  // Large requests have a range of their own: 7 MiB, then 14 more beside them in two granules.
+  const auto f = *allocator.Allocate(0, MiB(7));
+  EXPECT_EQ(allocator.reserved(), MiB(24));
+  const auto g = *allocator.Allocate(0, MiB(14));
+  EXPECT_EQ(allocator.reserved(), MiB(44));
+  EXPECT_EQ(allocator.AddressOf(g), allocator.AddressOf(f) + MiB(7).count());
+}
+
+// What a step of growing micro-batches leaves in pieces otherwise.
+TEST(CachingAllocatorTest, ExpandableSegmentsDoNotFragmentAsRequestsGrow) {
+  for (const bool expandable : {false, true}) {
+    CachingAllocator allocator = Make(GiB(80), kOne, expandable);
+    for (int mebibytes = 20; mebibytes <= 200; mebibytes += 20) {
+      allocator.Free(*allocator.Allocate(0, MiB(mebibytes)));
+    }
+    // 20 + 40 + ... + 200, or the largest alone.
+    EXPECT_EQ(allocator.reserved(), expandable ? MiB(200) : MiB(1100));
+  }
+}
+
+TEST(CachingAllocatorTest, AFullDeviceUnmapsWholeGranules) {
+  CachingAllocator allocator = Make(MiB(100), 2, true);
+  const auto a = *allocator.Allocate(0, MiB(60));
+  allocator.Allocate(0, MiB(5));  // a fourth granule
+  EXPECT_EQ(allocator.reserved(), MiB(80));
+  allocator.Free(a);
+  EXPECT_TRUE(allocator.Allocate(1, MiB(80)).has_value());
+  EXPECT_EQ(allocator.reserved(), MiB(100));
+}
+
+// Whatever is asked for: what is reserved holds what is live, no two live blocks overlap, and once
+// all is free, a flush leaves nothing.
+RC_GTEST_PROP(CachingAllocatorProperty, BooksBalance, (bool expandable)) {
+  CachingAllocator allocator = Make(MiB(512), 2, expandable);
+  std::vector<std::pair<CachingAllocator::Block, std::int64_t>> live;
+  const int calls = *rc::gen::inRange(1, 200);
+  for (int i = 0; i < calls; ++i) {
+    if (!live.empty() && *rc::gen::arbitrary<bool>()) {
+      const auto at = *rc::gen::inRange<std::size_t>(0, live.size());
+      allocator.Free(live[at].first);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+      continue;
+    }
+    const int stream = *rc::gen::inRange(0, 2);
+    const std::int64_t size = *rc::gen::inRange<std::int64_t>(0, 1 << 25);
+    if (const auto block = allocator.Allocate(stream, Bytes(size))) {
+      const std::int64_t begin = allocator.AddressOf(*block);
+      for (const auto& [other, other_size] : live) {
+        const std::int64_t other_begin = allocator.AddressOf(other);
+        RC_ASSERT(begin >= other_begin + other_size || other_begin >= begin + size);
+      }
+      live.emplace_back(*block, size);
+    }
+    std::int64_t sum = 0;
+    for (const auto& [block, block_size] : live) sum += block_size;
+    RC_ASSERT(allocator.allocated() >= Bytes(sum));
+    RC_ASSERT(allocator.reserved() >= allocator.allocated());
+    RC_ASSERT(allocator.reserved() <= MiB(512));
+  }
+  for (const auto& [block, size] : live) allocator.Free(block);
+  RC_ASSERT(allocator.allocated() == Bytes(0));
+  RC_ASSERT(allocator.Allocate(0, MiB(500)).has_value());
+  RC_ASSERT(allocator.reserved() <= MiB(512));
+}
+
+}  // namespace
+}  // namespace stepcast::memory

@@ -1,0 +1,639 @@
+#include "src/memory/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "src/memory/caching_allocator.h"
+#include "src/memory/deferred_frees.h"
+
+namespace stepcast::memory {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::Opcode;
+using program::Program;
+using program::Timeline;
+
+using Block = CachingAllocator::Block;
+constexpr Block kNoBlock = static_cast<Block>(-1);
+
+bool ChangesMemory(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
+}
+
+// The bytes of allocated buffers, and when they were most.
+class Ledger {
+ public:
+  explicit Ledger(const Program& program) : program_(program) {}
+
+  void Allocate(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ += buffer.size;
+    padding_ += buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] += buffer.size;
+    if (total_ <= peak_) return;
+    peak_ = total_;
+    at_peak_ = by_category_;
+    padding_at_peak_ = padding_;
+  }
+
+  void Free(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ -= buffer.size;
+    padding_ -= buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] -= buffer.size;
+  }
+
+  Bytes peak() const { return peak_; }
+  void AddTo(Usage& usage) const {
+    usage.peak = peak_;
+    usage.at_peak = at_peak_;
+    usage.padding = padding_at_peak_;
+  }
+
+ private:
+  const Program& program_;
+  Bytes total_, peak_, padding_, padding_at_peak_;
+  BytesByCategory by_category_{}, at_peak_{};
+};
+
+// --- Programs without deferred frees: the order of their requests is all that counts. ---
+
+// An allocation or a free.
+struct Request {
+  Index buffer = 0;
+  std::uint16_t stream = 0;
+  bool allocates = false;
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+// Those of one micro-batch.
+struct Section {
+  std::size_t first = 0, last = 0;
+  std::size_t kind = 0;  // the first section with the same requests
+};
+
+// What a buffer is asked for with.
+struct Sized {
+  Bytes size, padding;
+  program::Category category = program::Category::kParameter;
+};
+
+// A program's requests, and nothing else of it.
+struct Requests {
+  bool records_streams = false;  // frees may be deferred
+  std::size_t streams = 0;
+  std::vector<Sized> buffers;
+  std::vector<Request> prologue, step;
+  std::vector<Section> sections;  // of `step`
+
+  void Take(const Program& program) {
+    records_streams = false;
+    streams = program.streams.size();
+    buffers.clear();
+    for (const program::Buffer& buffer : program.buffers) {
+      buffers.push_back({buffer.size, buffer.padding, buffer.category});
+    }
+    prologue.clear();
+    step.clear();
+    sections.clear();
+    for (const Instruction& instruction : program.prologue) Take(instruction, prologue);
+    std::uint16_t micro_batch = 0;
+    for (const Instruction& instruction : program.step) {
+      records_streams |= instruction.opcode == Opcode::kRecordStream;
+      if (!ChangesMemory(instruction)) continue;
+      if (sections.empty() || instruction.micro_batch != micro_batch) {
+        sections.push_back({.first = step.size()});
+        micro_batch = instruction.micro_batch;
+      }
+      Take(instruction, step);
+      sections.back().last = step.size();
+    }
+    for (Section& section : sections) {
+      while (!Same(sections[section.kind], section)) ++section.kind;
+    }
+  }
+
+  std::span<const Request> Of(const Section& section) const {
+    return std::span(step).subspan(section.first, section.last - section.first);
+  }
+
+ private:
+  static void Take(const Instruction& instruction, std::vector<Request>& to) {
+    if (!ChangesMemory(instruction)) return;
+    to.push_back({.buffer = instruction.operand,
+                  .stream = instruction.stream,
+                  .allocates = instruction.opcode == Opcode::kAllocate});
+  }
+
+  bool Same(const Section& a, const Section& b) const {
+    const auto of_a = Of(a), of_b = Of(b);
+    return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
+  }
+};
+
+// The peak of what is allocated: of totals first, then what they were made of.
+void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
+  Bytes total;
+  std::size_t at = 0, peak_at = 0;  // requests
+  const auto run = [&](const std::vector<Request>& list) {
+    for (const Request& request : list) {
+      ++at;
+      if (!request.allocates) {
+        total -= requests.buffers[request.buffer].size;
+        continue;
+      }
+      total += requests.buffers[request.buffer].size;
+      if (total <= usage.peak) continue;
+      usage.peak = total;
+      peak_at = at;
+    }
+  };
+  run(requests.prologue);
+  for (std::size_t step = 0; step < steps; ++step) {
+    const Bytes before = total;
+    run(requests.step);
+    if (total == before) break;  // those to come are like it
+  }
+  const auto count = [&](const std::vector<Request>& list) {
+    for (const Request& request : std::span(list).first(std::min(list.size(), peak_at))) {
+      const Sized& buffer = requests.buffers[request.buffer];
+      const std::int64_t sign = request.allocates ? 1 : -1;
+      usage.at_peak[static_cast<std::size_t>(buffer.category)] += sign * buffer.size;
+      usage.padding += sign * buffer.padding;
+    }
+    peak_at -= std::min(list.size(), peak_at);
+  };
+  count(requests.prologue);
+  while (peak_at > 0) count(requests.step);
+}
+
+// What the allocator does with requests in program order.
+class ProgramOrderReplay {
+ public:
+  // False: out of memory.
+  bool Run(const Requests& requests, std::size_t steps, std::uint32_t described,
+           const Device& device) {
+    requests_ = &requests;
+    allocator_.Reset(static_cast<int>(requests.streams),
+                     {.capacity = device.capacity,
+                      .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+    blocks_.assign(requests.buffers.size(), kNoBlock);
+    live_ = 0;
+    unchanging_.clear();
+    unchanging_.resize(requests.sections.size());
+    step_calls_ = {};
+    if (!Carry(requests.prologue)) return false;
+    State before = StateNow();
+    for (std::size_t step = 0; step < steps; ++step) {
+      const DriverCalls calls = allocator_.calls();
+      for (const Section& section : requests.sections) {
+        if (!CarrySection(section)) return false;
+      }
+      State after = StateNow();
+      // This step changed nothing, so those to come do the same.
+      if (Same(before, after)) return true;
+      before = std::move(after);
+      if (step == described) step_calls_ = allocator_.calls() - calls;
+    }
+    return true;
+  }
+
+  void AddTo(Usage& usage) const {
+    usage.reserved = allocator_.peak_reserved();
+    usage.flushes = allocator_.calls().flushes;
+    if (step_calls_.flushes > 0) usage.step_calls = step_calls_;
+  }
+
+ private:
+  struct LiveBlock {
+    std::size_t buffer = 0;
+    std::int64_t address = 0, size = 0;
+    friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
+  };
+  // Decides what any requests from here on come to (CachingAllocator::calls).
+  struct State {
+    DriverCalls calls;
+    std::vector<LiveBlock> blocks;
+  };
+
+  static bool Same(const State& a, const State& b) {
+    return a.calls == b.calls && a.blocks == b.blocks;
+  }
+
+  State StateNow() const {
+    State state{.calls = allocator_.calls(), .blocks = {}};
+    state.blocks.reserve(live_);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const Block block = blocks_[i];
+      if (block == kNoBlock) continue;
+      state.blocks.push_back({i, allocator_.AddressOf(block), allocator_.SizeOf(block)});
+    }
+    return state;
+  }
+
+  // A micro-batch that left everything as it found it does so again when it finds the same.
+  bool CarrySection(const Section& section) {
+    if (requests_->sections.size() == 1) return Carry(requests_->Of(section));
+    State before = StateNow();
+    std::optional<State>& known = unchanging_[section.kind];
+    if (known && Same(*known, before)) return true;
+    if (!Carry(requests_->Of(section))) return false;
+    if (Same(before, StateNow())) known = std::move(before);
+    return true;
+  }
+
+  bool Carry(std::span<const Request> requests) {
+    for (const Request& request : requests) {
+      Block& block = blocks_[request.buffer];
+      if (request.allocates) {
+        const auto allocated =
+            allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
+        if (!allocated) return false;
+        block = *allocated;
+        ++live_;
+      } else {
+        allocator_.Free(std::exchange(block, kNoBlock));
+        --live_;
+      }
+    }
+    return true;
+  }
+
+  const Requests* requests_ = nullptr;
+  CachingAllocator allocator_{1, {}};
+  std::vector<Block> blocks_;                     // by buffer
+  std::size_t live_ = 0;                          // of blocks_
+  std::vector<std::optional<State>> unchanging_;  // by kind of section
+  DriverCalls step_calls_;
+};
+
+Usage InProgramOrder(const Requests& requests, std::size_t steps, std::uint32_t described,
+                     const Device& device, ProgramOrderReplay& replay) {
+  Usage usage;
+  FindPeak(requests, steps, usage);
+  if (device.allocator == Allocator::kNone) {
+    usage.reserved = usage.peak;
+    usage.fits = usage.peak <= device.capacity;
+    return usage;
+  }
+  usage.fits = replay.Run(requests, steps, described, device);
+  if (!usage.fits) {
+    replay.Run(requests, steps, described,
+               {.capacity = kUnlimited.capacity, .allocator = device.allocator});
+  }
+  replay.AddTo(usage);
+  return usage;
+}
+
+// --- Any program, change by change. ---
+
+class TimedReplay {
+ public:
+  // `changes`: null, or where to note every change.
+  TimedReplay(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+              const Device& device, const Steps& steps, std::vector<Change>* changes)
+      : program_(program),
+        timeline_(timeline),
+        deferred_(deferred),
+        steps_asked_(steps),
+        repeated_(steps.repeated),
+        steps_(timeline.step_ends.size()),
+        ledger_(program),
+        blocks_(program.buffers.size(), kNoBlock),
+        changes_(changes) {
+    if (device.allocator == Allocator::kNone) return;
+    allocator_.emplace(
+        static_cast<int>(program.streams.size()),
+        CachingAllocator::Settings{
+            .capacity = device.capacity,
+            .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+  }
+
+  // False: out of memory.
+  bool Run() {
+    for (const Instruction& instruction : program_.prologue) {
+      if (instruction.opcode == Opcode::kAllocate) {
+        if (!Allocate(instruction.operand, instruction.stream)) return false;
+      } else if (instruction.opcode == Opcode::kRelease) {
+        Free(instruction.operand, blocks_[instruction.operand]);
+      }
+    }
+    FindEnds();
+    const auto& records = timeline_.memory;
+    std::size_t first = 0, last = 0;  // of the step that is repeated
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const program::MemoryRecord& record = records[i];
+      if (repeated_ && record.step > *repeated_) break;
+      if (repeated_ && record.step == *repeated_) {
+        if (last == 0) first = i;
+        last = i + 1;
+      }
+      if (!Carry(record.instruction, record.time, record.step)) return false;
+    }
+    if (!repeated_) return true;
+    State before = StateAfter(*repeated_);
+    for (std::uint32_t step = *repeated_ + 1; step < steps_; ++step) {
+      const Time later = timeline_.step_ends[step] - timeline_.step_ends[*repeated_];
+      for (std::size_t i = first; i < last; ++i) {
+        if (!Carry(records[i].instruction, records[i].time + later, step)) return false;
+      }
+      // A step that leaves everything as it found it is like those to come.
+      State after = StateAfter(step);
+      if (Same(before, after)) return true;
+      before = std::move(after);
+    }
+    return true;
+  }
+
+  void AddTo(Usage& usage) const {
+    ledger_.AddTo(usage);
+    if (!allocator_) {
+      usage.reserved = usage.peak;
+      return;
+    }
+    usage.reserved = allocator_->peak_reserved();
+    usage.flushes = allocator_->calls().flushes;
+    if (!calls_before_) return;  // that step is like one that changed nothing
+    const DriverCalls calls = (calls_after_ ? *calls_after_ : allocator_->calls()) - *calls_before_;
+    if (calls.flushes > 0) usage.step_calls = calls;
+  }
+
+  std::size_t peak_changes() const { return peak_changes_; }
+
+ private:
+  // A free that waits until then.
+  using Pending = std::tuple<Time, Index, Block>;
+  struct State {
+    DriverCalls calls;
+    std::vector<std::int64_t> pending, blocks;
+  };
+
+  DriverCalls Calls() const { return allocator_ ? allocator_->calls() : DriverCalls{}; }
+
+  // When each operation that a deferred free waits for ended, in each step.
+  void FindEnds() {
+    ends_.assign(deferred_.count() * steps_, Time());
+    if (ends_.empty()) return;
+    for (const program::OperationRecord& record : timeline_.operations) {
+      if (record.step >= steps_ || (repeated_ && record.step > *repeated_)) continue;
+      const std::uint32_t number = deferred_.NumberOf(record.instruction);
+      if (number == kNone) continue;
+      ends_[number * steps_ + record.step] = record.end;
+      if (record.step != repeated_) continue;
+      for (std::size_t later = record.step + 1; later < steps_; ++later) {
+        ends_[number * steps_ + later] =
+            record.end + (timeline_.step_ends[later] - timeline_.step_ends[record.step]);
+      }
+    }
+  }
+
+  bool Carry(Index index, Time time, std::uint32_t step) {
+    const Instruction& instruction = program_.step[index];
+    time_ = time;
+    step_ = step;
+    instruction_ = index;
+    if (step == steps_asked_.described && !calls_before_) calls_before_ = Calls();
+    if (step == steps_asked_.described + 1 && !calls_after_) calls_after_ = Calls();
+    if (instruction.opcode == Opcode::kAllocate) {
+      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) FreeFirstPending();
+      return Allocate(instruction.operand, instruction.stream);
+    }
+    if (instruction.opcode != Opcode::kRelease) return true;
+    Time until = time;
+    for (const std::uint32_t number : deferred_.Of(index)) {
+      until = std::max(until, ends_[number * steps_ + step]);
+    }
+    const Index buffer = instruction.operand;
+    if (until > time) {
+      pending_.emplace_back(until, buffer, blocks_[buffer]);
+      std::push_heap(pending_.begin(), pending_.end(), std::greater<>());
+    } else {
+      Free(buffer, blocks_[buffer]);
+    }
+    return true;
+  }
+
+  bool Allocate(Index buffer, std::uint16_t stream) {
+    if (allocator_) {
+      const Bytes size = program_.buffers[buffer].size;
+      auto block = allocator_->TryAllocate(stream, size);
+      if (!block) {
+        // release_cached_blocks begins with synchronize_and_free_events.
+        while (!pending_.empty()) FreeFirstPending();
+        block = allocator_->FlushAndAllocate(stream, size);
+      }
+      if (!block) return false;
+      blocks_[buffer] = *block;
+    }
+    const Bytes peak = ledger_.peak();
+    ledger_.Allocate(buffer);
+    Note(buffer, true);
+    if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
+    return true;
+  }
+
+  void FreeFirstPending() {
+    std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
+    const auto [until, buffer, block] = pending_.back();
+    pending_.pop_back();
+    Free(buffer, block);
+  }
+
+  // `block`: which one, for a later allocation of the buffer may have got another meanwhile.
+  void Free(Index buffer, Block block) {
+    if (allocator_) {
+      allocator_->Free(block);
+      if (blocks_[buffer] == block) blocks_[buffer] = kNoBlock;
+    }
+    ledger_.Free(buffer);
+    Note(buffer, false);
+  }
+
+  void Note(Index buffer, bool allocates) {
+    if (changes_ == nullptr) return;
+    changes_->push_back({.time = time_,
+                         .step = step_,
+                         .instruction = instruction_,
+                         .buffer = buffer,
+                         .allocates = allocates,
+                         .reserved = allocator_ ? allocator_->reserved() : Bytes()});
+  }
+
+  static bool Same(const State& a, const State& b) {
+    return a.calls == b.calls && a.pending == b.pending && a.blocks == b.blocks;
+  }
+
+  // Times as seen from the step's end.
+  State StateAfter(std::uint32_t step) {
+    State state{.calls = Calls(), .pending = {}, .blocks = {}};
+    std::sort(pending_.begin(), pending_.end());  // a sorted list is a heap
+    const auto address = [&](Block block) {
+      return block == kNoBlock || !allocator_ ? std::int64_t{-1} : allocator_->AddressOf(block);
+    };
+    const auto size = [&](Block block) {
+      return block == kNoBlock || !allocator_ ? std::int64_t{0} : allocator_->SizeOf(block);
+    };
+    for (const auto& [until, buffer, block] : pending_) {
+      state.pending.insert(state.pending.end(),
+                           {(until - timeline_.step_ends[step]).picoseconds(),
+                            static_cast<std::int64_t>(buffer), address(block)});
+    }
+    for (const Block block : blocks_) {
+      state.blocks.push_back(address(block));
+      state.blocks.push_back(size(block));
+    }
+    return state;
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  const DeferredFrees& deferred_;
+  const Steps steps_asked_;
+  const std::optional<std::uint32_t> repeated_;
+  const std::size_t steps_;
+  Ledger ledger_;
+  std::optional<CachingAllocator> allocator_;
+  std::vector<Block> blocks_;                              // by buffer: the last one
+  std::vector<Time> ends_;                                 // by number, then step
+  std::vector<Pending> pending_;                           // a heap, the earliest first
+  std::optional<DriverCalls> calls_before_, calls_after_;  // the described step
+  std::vector<Change>* const changes_;
+  std::size_t peak_changes_ = 0;
+  // Of the change at hand.
+  Time time_;
+  std::uint32_t step_ = 0;
+  Index instruction_ = kNone;
+};
+
+Usage Timed(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+            const Device& device, const Steps& steps, Account* account) {
+  Usage usage;
+  for (const Bytes capacity : {device.capacity, kUnlimited.capacity}) {
+    if (account != nullptr) account->changes.clear();
+    TimedReplay replay(program, timeline, deferred,
+                       {.capacity = capacity, .allocator = device.allocator}, steps,
+                       account != nullptr ? &account->changes : nullptr);
+    const bool fits = replay.Run();
+    if (capacity == device.capacity) usage.fits = fits;
+    if (!fits) continue;
+    replay.AddTo(usage);
+    if (account != nullptr) account->peak_changes = replay.peak_changes();
+    break;
+  }
+  if (device.allocator == Allocator::kNone) usage.fits = usage.peak <= device.capacity;
+  return usage;
+}
+
+}  // namespace
+
+// What was replayed last, by all that its figures depend on.
+struct Replayer::Workspace {
+  using Key = std::vector<std::int64_t>;
+  struct Known {
+    std::uint64_t hash = 0;
+    Key key;
+    Usage usage;
+  };
+
+  // Sets `key` and `hash`.
+  void TakeKey(std::size_t steps, std::uint32_t described, const Device& device) {
+    key.clear();
+    key.insert(key.end(), {static_cast<std::int64_t>(steps), described, device.capacity.count(),
+                           static_cast<std::int64_t>(device.allocator),
+                           static_cast<std::int64_t>(requests.streams),
+                           static_cast<std::int64_t>(requests.prologue.size()),
+                           static_cast<std::int64_t>(requests.step.size())});
+    const auto add = [&](const std::vector<Request>& list) {
+      for (const Request& request : list) {
+        key.push_back(static_cast<std::int64_t>(request.allocates) << 48 |
+                      static_cast<std::int64_t>(request.stream) << 32 | request.buffer);
+      }
+    };
+    add(requests.prologue);
+    add(requests.step);
+    for (const Sized& buffer : requests.buffers) {
+      key.push_back(buffer.size.count());
+      key.push_back(buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category));
+    }
+    // FNV's way over words, in four lanes that do not wait for one another.
+    std::array<std::uint64_t, 4> lanes = {1, 2, 3, 4};
+    const auto mix = [](std::uint64_t& lane, std::int64_t word) {
+      lane = (lane ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
+      lane ^= lane >> 32;
+    };
+    std::size_t i = 0;
+    for (; i + lanes.size() <= key.size(); i += lanes.size()) {
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) mix(lanes[lane], key[i + lane]);
+    }
+    for (; i < key.size(); ++i) mix(lanes[0], key[i]);
+    hash = 0;
+    for (const std::uint64_t lane : lanes) mix(hash, static_cast<std::int64_t>(lane));
+  }
+
+  const Usage* Find() const {
+    for (const Known& one : known) {
+      if (one.hash == hash && one.key == key) return &one.usage;
+    }
+    return nullptr;
+  }
+
+  // In place of the one that was kept first.
+  void Keep(const Usage& usage) {
+    Known& oldest = known[next];
+    next = (next + 1) % known.size();
+    oldest.hash = hash;
+    std::swap(oldest.key, key);
+    oldest.usage = usage;
+  }
+
+  Requests requests;
+  ProgramOrderReplay replay;
+  Key key;
+  std::uint64_t hash = 0;
+  // Rows of a sweep that need the same are near one another.
+  std::array<Known, 16> known;
+  std::size_t next = 0;
+};
+
+Replayer::Replayer() : workspace_(std::make_unique<Workspace>()) {}
+Replayer::~Replayer() = default;
+Replayer::Replayer(Replayer&&) noexcept = default;
+Replayer& Replayer::operator=(Replayer&&) noexcept = default;
+
+Usage Replayer::Figures(const Program& program, const Timeline& timeline, const Device& device,
+                        const Steps& steps) {
+  Workspace& workspace = *workspace_;
+  workspace.requests.Take(program);
+  if (workspace.requests.records_streams) {
+    const DeferredFrees deferred(program);
+    if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
+  }
+  const std::size_t count = timeline.step_ends.size();
+  const auto replay = [&] {
+    return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);
+  };
+  if (device.allocator == Allocator::kNone) return replay();
+  workspace.TakeKey(count, steps.described, device);
+  if (const Usage* known = workspace.Find()) return *known;
+  const Usage usage = replay();
+  workspace.Keep(usage);
+  return usage;
+}
+
+Account Record(const Program& program, const Timeline& timeline, const Device& device,
+               const Steps& steps) {
+  Account account;
+  const DeferredFrees deferred(program);
+  account.usage = Timed(program, timeline, deferred, device, steps, &account);
+  return account;
+}
+
+}  // namespace stepcast::memory

@@ -1,0 +1,355 @@
+#include "src/memory/replay.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/memory/account.h"
+
+namespace stepcast::memory {
+namespace {
+
+using program::Category;
+using program::Opcode;
+
+program::Instruction On(Opcode opcode, std::uint16_t stream, program::Index operand,
+                        std::uint16_t micro_batch = 0) {
+  return {.opcode = opcode, .stream = stream, .operand = operand, .micro_batch = micro_batch};
+}
+
+Usage PeakOf(const program::Program& program, const program::Timeline& timeline, Bytes capacity,
+             bool expandable = false) {
+  return Replayer().Figures(
+      program, timeline,
+      {.capacity = capacity,
+       .allocator = expandable ? Allocator::kCachingExpandable : Allocator::kCaching},
+      {});
+}
+
+Bytes Of(const Usage& peak, Category category) {
+  return peak.at_peak[static_cast<std::size_t>(category)];
+}
+
+// Parameters (1000 B) from the prologue; in the step a gradient (600 B, 8 B padding) and, after its
+// release, an activation (500 B).
+program::Program Small() {
+  program::Program program;
+  program.streams = {{.name = "compute"}, {.name = "communication"}};
+  program.buffers = {{.name = "parameters", .size = Bytes(1000), .category = Category::kParameter},
+                     {.name = "gradient",
+                      .size = Bytes(600),
+                      .category = Category::kGradient,
+                      .padding = Bytes(8)},
+                     {.name = "activation", .size = Bytes(500), .category = Category::kActivation}};
+  program.prologue = {On(Opcode::kAllocate, 0, 0)};
+  program.step = {On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2), On(Opcode::kRelease, 0, 2)};
+  return program;
+}
+
+program::Timeline HostOrder(std::initializer_list<program::Index> instructions) {
+  program::Timeline timeline;
+  std::int64_t time = 0;
+  for (const program::Index instruction : instructions) {
+    timeline.memory.push_back({.instruction = instruction, .time = Microseconds(time++)});
+  }
+  timeline.step_ends = {Microseconds(100)};
+  return timeline;
+}
+
+TEST(Replay, ReleasesInHostOrderMakeRoom) {
+  const Usage peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}), GiB(1));
+  EXPECT_EQ(peak.peak, Bytes(1600));
+  EXPECT_EQ(Of(peak, Category::kParameter), Bytes(1000));
+  EXPECT_EQ(Of(peak, Category::kGradient), Bytes(600));
+  EXPECT_EQ(Of(peak, Category::kActivation), Bytes(0));
+  EXPECT_EQ(peak.padding, Bytes(8));
+  EXPECT_EQ(peak.reserved, MiB(2));  // all in one small segment
+  EXPECT_TRUE(peak.fits);
+}
+
+// 1000 B need a segment of 2 MiB whatever is left of it.
+TEST(Replay, SegmentsDecideWhatFits) {
+  const Usage peak = PeakOf(Small(), HostOrder({0, 1, 2, 3}), MiB(1));
+  EXPECT_FALSE(peak.fits);
+  EXPECT_EQ(peak.reserved, MiB(2));
+  EXPECT_EQ(peak.peak, Bytes(1600));
+}
+
+// 30 MiB on one stream, released, then 40 MiB on another: 70 MiB are reserved where there is room,
+// and 40 where the first segment must be given back.
+TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
+  program::Program program;
+  program.streams = {{"compute"}, {"side"}};
+  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
+                  On(Opcode::kAllocate, 1, 1), On(Opcode::kRelease, 1, 1)};
+  const program::Timeline timeline = HostOrder({0, 1, 2, 3});
+  const Usage roomy = PeakOf(program, timeline, MiB(70));
+  EXPECT_EQ(roomy.reserved, MiB(70));
+  EXPECT_EQ(roomy.flushes, 0);
+  const Usage tight = PeakOf(program, timeline, MiB(69));
+  EXPECT_TRUE(tight.fits);
+  EXPECT_EQ(tight.reserved, MiB(40));
+  EXPECT_EQ(tight.flushes, 1);
+  EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
+}
+
+// The gradient is also used by a collective that ends at 50 us; recorded on its stream, its release
+// at 3 us takes effect then, so the activation allocated at 4 us comes on top.
+TEST(Replay, ARecordedStreamDelaysTheRelease) {
+  program::Program program = Small();
+  program.collectives = {{.bytes = Bytes(600)}};
+  program.uses = {{.buffer = 1, .write = true, .size = Bytes(600)}};
+  program::Instruction collective = On(Opcode::kCollective, 1, 0);
+  collective.use_count = 1;
+  program.step = {On(Opcode::kAllocate, 0, 1),     collective,
+                  On(Opcode::kRecordStream, 1, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2),     On(Opcode::kRelease, 0, 2)};
+  program::Timeline timeline;
+  timeline.memory = {{.instruction = 0, .time = Microseconds(0)},
+                     {.instruction = 3, .time = Microseconds(3)},
+                     {.instruction = 4, .time = Microseconds(4)},
+                     {.instruction = 5, .time = Microseconds(5)}};
+  timeline.operations = {{.instruction = 1, .start = Microseconds(1), .end = Microseconds(50)}};
+  timeline.step_ends = {Microseconds(50)};
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).peak, Bytes(1000 + 600 + 500));
+
+  timeline.operations.front().end = Microseconds(4);  // just in time
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).peak, Bytes(1600));
+}
+
+// As above with 30 and 40 MiB on a device of 50: the allocator waits until 50 us, gets the
+// gradient's segment back and takes another one.
+TEST(Replay, AFullDeviceWaitsForOtherStreams) {
+  program::Program program = Small();
+  program.buffers[1].size = MiB(30);
+  program.buffers[1].padding = Bytes(0);
+  program.buffers[2].size = MiB(40);
+  program.collectives = {{.bytes = MiB(30)}};
+  program.uses = {{.buffer = 1, .write = true, .size = MiB(30)}};
+  program::Instruction collective = On(Opcode::kCollective, 1, 0);
+  collective.use_count = 1;
+  program.prologue.clear();
+  program.step = {On(Opcode::kAllocate, 0, 1),     collective,
+                  On(Opcode::kRecordStream, 1, 1), On(Opcode::kRelease, 0, 1),
+                  On(Opcode::kAllocate, 0, 2),     On(Opcode::kRelease, 0, 2)};
+  program::Timeline timeline;
+  timeline.memory = {{.instruction = 0, .time = Microseconds(0)},
+                     {.instruction = 3, .time = Microseconds(3)},
+                     {.instruction = 4, .time = Microseconds(4)},
+                     {.instruction = 5, .time = Microseconds(5)}};
+  timeline.operations = {{.instruction = 1, .start = Microseconds(1), .end = Microseconds(50)}};
+  timeline.step_ends = {Microseconds(50)};
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).reserved, MiB(70));
+  const Usage tight = PeakOf(program, timeline, MiB(50));
+  EXPECT_TRUE(tight.fits);
+  EXPECT_EQ(tight.reserved, MiB(40));
+  EXPECT_EQ(tight.peak, MiB(40));
+  EXPECT_EQ(tight.flushes, 1);
+  EXPECT_FALSE(PeakOf(program, timeline, MiB(39)).fits);
+}
+
+// 30 MiB freed, then 40: one range grows by what is missing, 2 x 20 MiB in all.
+TEST(Replay, ExpandableSegmentsGrow) {
+  program::Program program;
+  program.streams = {{"compute"}};
+  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
+                  On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1)};
+  const program::Timeline timeline = HostOrder({0, 1, 2, 3});
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1)).reserved, MiB(70));
+  EXPECT_EQ(PeakOf(program, timeline, GiB(1), /*expandable=*/true).reserved, MiB(40));
+}
+
+// A program and a run of it: allocations and frees over two streams in one to three micro-batches,
+// some buffers there from the prologue on, some across the steps' ends; kernels on either stream
+// that end late, and streams recorded on buffers, so that frees are deferred.
+struct Run {
+  program::Program program;
+  program::Timeline timeline;
+};
+
+Run AnyRun(bool deferred) {
+  Run run;
+  program::Program& program = run.program;
+  program.streams.resize(2);
+  program.kernels.resize(1);
+  std::vector<std::int64_t> sizes;
+  for (int i = 0; i < 4; ++i) {
+    sizes.push_back(*rc::gen::oneOf(rc::gen::inRange<std::int64_t>(0, 1 << 20),
+                                    rc::gen::inRange<std::int64_t>(0, 20 << 20),
+                                    rc::gen::inRange<std::int64_t>(0, 100 << 20)));
+  }
+  const auto buffers = *rc::gen::inRange<program::Index>(1, 16);
+  std::vector<int> state(buffers);  // 1: allocated, 2: stays
+  std::vector<std::uint16_t> owner(buffers);
+  for (program::Index b = 0; b < buffers; ++b) {
+    const std::int64_t size = *rc::gen::elementOf(sizes);
+    const int category = *rc::gen::inRange(0, program::kCategories);
+    program.buffers.push_back({.name = std::to_string(b),
+                               .size = Bytes(size),
+                               .category = static_cast<Category>(category),
+                               .padding = Bytes(size / 10)});
+    owner[b] = *rc::gen::inRange<std::uint16_t>(0, 2);
+    const int place = *rc::gen::inRange(0, 6);
+    if (place > 1) continue;
+    // Stays, or is freed by the first step and is there again at its end.
+    program.prologue.push_back(On(Opcode::kAllocate, owner[b], b));
+    state[b] = place == 0 ? 2 : 1;
+  }
+  const std::vector<int> begin = state;
+  const auto micro_batches = *rc::gen::inRange<std::uint16_t>(1, 4);
+  std::vector<program::Index> order;
+  const auto change = [&](program::Index b, std::uint16_t m) {
+    if (state[b] == 2) return;
+    if (state[b] == 1 && deferred && *rc::gen::arbitrary<bool>()) {
+      const auto other = static_cast<std::uint16_t>(1 - owner[b]);
+      program::Instruction kernel = On(Opcode::kKernel, other, 0, m);
+      kernel.first_use = static_cast<program::Index>(program.uses.size());
+      kernel.use_count = 1;
+      program.uses.push_back({.buffer = b, .size = program.buffers[b].size});
+      program.step.push_back(kernel);
+      program.step.push_back(On(Opcode::kRecordStream, other, b, m));
+    }
+    program.step.push_back(
+        On(state[b] == 0 ? Opcode::kAllocate : Opcode::kRelease, owner[b], b, m));
+    state[b] = 1 - state[b];
+  };
+  for (std::uint16_t m = 0; m < micro_batches; ++m) {
+    // Like the one before, or not.
+    if (m == 0 || *rc::gen::arbitrary<bool>()) {
+      order = *rc::gen::container<std::vector<program::Index>>(
+          rc::gen::inRange<program::Index>(0, buffers));
+    }
+    for (const program::Index b : order) change(b, m);
+  }
+  for (program::Index b = 0; b < buffers; ++b) {
+    if (state[b] != begin[b]) change(b, static_cast<std::uint16_t>(micro_batches - 1));
+  }
+  const auto steps = *rc::gen::inRange<std::uint32_t>(1, 6);
+  Time time;
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    for (program::Index i = 0; i < program.step.size(); ++i) {
+      time += Microseconds(*rc::gen::inRange(0, 3));
+      const Opcode opcode = program.step[i].opcode;
+      if (opcode == Opcode::kKernel) {
+        const Time end = time + Microseconds(*rc::gen::inRange(0, 20));
+        run.timeline.operations.push_back(
+            {.instruction = i, .step = step, .issued = time, .start = time, .end = end});
+      } else if (opcode != Opcode::kRecordStream) {
+        run.timeline.memory.push_back({.instruction = i, .step = step, .time = time});
+      }
+    }
+    run.timeline.step_ends.push_back(time + Microseconds(20));
+  }
+  return run;
+}
+
+Device AnyDevice() {
+  return {.capacity = Bytes(*rc::gen::oneOf(rc::gen::just(GiB(100).count()),
+                                            rc::gen::inRange(MiB(1).count(), MiB(500).count()))),
+          .allocator = *rc::gen::element(Allocator::kNone, Allocator::kCaching,
+                                         Allocator::kCachingExpandable)};
+}
+
+void CheckSame(const Usage& a, const Usage& b) {
+  RC_ASSERT(a.peak == b.peak);
+  RC_ASSERT(a.at_peak == b.at_peak);
+  RC_ASSERT(a.padding == b.padding);
+  RC_ASSERT(a.reserved == b.reserved);
+  RC_ASSERT(a.fits == b.fits);
+  RC_ASSERT(a.flushes == b.flushes);
+  RC_ASSERT(a.step_calls == b.step_calls);
+}
+
+// Steps and micro-batches that are left out change nothing, and what was replayed before is known
+// again only where it is the same.
+RC_GTEST_PROP(ReplayProperty, FiguresAreThoseOfTheWholeAccount, (bool deferred)) {
+  Replayer replayer;
+  for (int i = 0; i < 2; ++i) {
+    const Run run = AnyRun(deferred);
+    for (int j = 0; j < 2; ++j) {
+      const Device device = AnyDevice();
+      const auto steps = static_cast<std::uint32_t>(run.timeline.step_ends.size());
+      const Steps asked{.described = *rc::gen::inRange<std::uint32_t>(0, steps)};
+      const Usage whole = Record(run.program, run.timeline, device, asked).usage;
+      CheckSame(replayer.Figures(run.program, run.timeline, device, asked), whole);
+      CheckSame(replayer.Figures(run.program, run.timeline, device, asked), whole);
+    }
+  }
+}
+
+// The changes lead to the figures.
+RC_GTEST_PROP(ReplayProperty, TheCurveReachesThePeakAndNoMore, (bool deferred)) {
+  const Run run = AnyRun(deferred);
+  const Device device = AnyDevice();
+  const Account account = Record(run.program, run.timeline, device);
+  Balance balance, at_peak;
+  Bytes most, reserved;
+  for (std::size_t i = 0; i < account.changes.size(); ++i) {
+    const Change& change = account.changes[i];
+    balance.Apply(run.program, change);
+    most = std::max(most, balance.total());
+    reserved = std::max(reserved, change.reserved);
+    if (device.allocator != Allocator::kNone) RC_ASSERT(change.reserved >= balance.total());
+    if (i > 0) RC_ASSERT(change.time >= account.changes[i - 1].time);
+    if (i + 1 == account.peak_changes) at_peak = balance;
+  }
+  RC_ASSERT(most == account.usage.peak);
+  RC_ASSERT(at_peak.total() == account.usage.peak);
+  RC_ASSERT(at_peak.by_category() == account.usage.at_peak);
+  if (device.allocator != Allocator::kNone) RC_ASSERT(reserved == account.usage.reserved);
+  Bytes alive;
+  for (const program::Index b : BuffersAtPeak(run.program, account)) {
+    alive += run.program.buffers[b].size;
+  }
+  RC_ASSERT(alive == account.usage.peak);
+  const std::uint32_t step = StepOfPeak(run.program, account, 1, 3);
+  Balance again;
+  most = Bytes();
+  for (const Change& change : account.changes) {
+    again.Apply(run.program, change);
+    if (change.step == step) most = std::max(most, again.total());
+  }
+  RC_ASSERT(most == account.usage.peak);
+}
+
+// Of a run whose later steps repeat one of them, that one and their ends tell as much as all.
+RC_GTEST_PROP(ReplayProperty, RepeatedStepsNeedNoRecords, ()) {
+  Run run = AnyRun(true);
+  const auto shown = static_cast<std::uint32_t>(run.timeline.step_ends.size() - 1);
+  const program::Timeline cut = run.timeline;
+  const Time start = shown == 0 ? Time() : cut.step_ends[shown - 1];
+  const Time length = cut.step_ends[shown] - start;
+  program::Timeline whole = cut;
+  const auto more = *rc::gen::inRange<std::uint32_t>(0, 5);
+  for (std::uint32_t i = 1; i <= more; ++i) {
+    for (program::OperationRecord record : cut.operations) {
+      if (record.step != shown) continue;
+      record.step += i;
+      record.end += static_cast<std::int64_t>(i) * length;
+      whole.operations.push_back(record);
+    }
+    for (program::MemoryRecord record : cut.memory) {
+      if (record.step != shown) continue;
+      record.step += i;
+      record.time += static_cast<std::int64_t>(i) * length;
+      whole.memory.push_back(record);
+    }
+    whole.step_ends.push_back(cut.step_ends[shown] + static_cast<std::int64_t>(i) * length);
+  }
+  program::Timeline repeated = cut;
+  repeated.step_ends = whole.step_ends;
+  const Device device = AnyDevice();
+  const Steps steps{.described = shown};
+  CheckSame(
+      Replayer().Figures(run.program, repeated, device, {.described = shown, .repeated = shown}),
+      Record(run.program, whole, device, steps).usage);
+}
+
+}  // namespace
+}  // namespace stepcast::memory

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "src/model/architecture.h"
+
+// Constants of a model's kernels. They change neither the time of a step nor its memory, so that no
+// forecast needs them; the files of programs that train the model state them.
+namespace stepcast::model {
+
+// How rotary positions are stretched beyond the length that the model was first trained at: the
+// rules of transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's divides the
+// frequencies of wavelengths above original_positions / low_frequency_factor by `factor`, leaves
+// those below original_positions / high_frequency_factor and blends between; the last three figures
+// are that rule's alone.
+enum class RotaryRule : std::uint8_t { kLlama3, kLinear, kDynamic, kYarn, kLongRope };
+inline constexpr RotaryRule kRotaryRules[] = {RotaryRule::kLlama3, RotaryRule::kLinear,
+                                              RotaryRule::kDynamic, RotaryRule::kYarn,
+                                              RotaryRule::kLongRope};
+constexpr const char* Name(RotaryRule rule) {
+  constexpr const char* kNames[] = {"llama3", "linear", "dynamic", "yarn", "longrope"};
+  return kNames[static_cast<std::size_t>(rule)];
+}
+
+struct RotaryScaling {
+  RotaryRule rule = RotaryRule::kLlama3;
+  double factor = 8;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  std::int64_t original_positions = 8192;
+  friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;
+};
+
+struct NumericalConstants {
+  double norm_epsilon = 1e-5;                     // added to the variance under the root
+  double rotary_base = 10'000;                    // theta of rotary positions
+  std::optional<RotaryScaling> rotary_scaling{};  // none: positions are as they are
+
+  // Of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Qwen2, MPT.
+  static NumericalConstants Of(Family family) {
+    if (family != Family::kQwen2) return {};
+    return {.norm_epsilon = 1e-6, .rotary_base = 1'000'000};
+  }
+};
+
+}  // namespace stepcast::model

@@ -1,0 +1,238 @@
+#include "src/parallel/rank_classes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/parallel/axis.h"
+#include "src/parallel/rank_grid.h"
+
+namespace stepcast::parallel {
+namespace {
+
+// Four GPUs a node, one card for two of them: `cards[node]` in any unit.
+struct Sample {
+  std::vector<std::int64_t> labels;
+  std::vector<GroupLayout> layouts;
+  std::vector<std::int64_t> links;
+  std::vector<LinkUse> uses;
+};
+
+// Hybrid sharding over nodes of `gpus` that share `cards` cards each; replicas cross them.
+Sample HybridSharding(int nodes, int gpus, int cards) {
+  Sample sample;
+  const RankGrid grid({{Axis::kShardOuter, gpus}, {Axis::kReplica, nodes}});
+  sample.labels.assign(static_cast<std::size_t>(grid.ranks()), 0);
+  sample.layouts = {grid.Layout(kShard), grid.Layout(Axis::kReplica)};
+  sample.links.assign(static_cast<std::size_t>(nodes * cards), 25);
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    for (int node = 0; node < nodes; ++node) {
+      sample.uses.push_back(
+          {.layout = 1, .first_rank = gpu, .link = node * cards + gpu * cards / gpus, .load = 3});
+    }
+  }
+  return sample;
+}
+
+Classes ClassesOf(const Sample& sample) {
+  return parallel::ClassesOf(sample.labels, sample.layouts, sample.links, sample.uses);
+}
+
+TEST(RankClasses, EqualSurroundingsMakeOneClass) {
+  const Classes classes = ClassesOf(HybridSharding(3, 4, 2));
+  ASSERT_EQ(classes.classes.size(), 1U);
+  EXPECT_EQ(classes.classes[0].representative, 0);
+  EXPECT_EQ(classes.classes[0].ranks.size(), 12U);
+  EXPECT_EQ(classes.group_colours[1], (std::vector<int>{0, 0, 0, 0}));
+}
+
+// Three GPUs share one card, the fourth has its own: two classes in every node.
+TEST(RankClasses, AnUnevenCardSplitsTheRanks) {
+  Sample sample = HybridSharding(2, 4, 2);
+  for (LinkUse& use : sample.uses) {
+    if (use.first_rank == 2) use.link -= 1;
+  }
+  const Classes classes = ClassesOf(sample);
+  ASSERT_EQ(classes.classes.size(), 2U);
+  EXPECT_EQ(classes.classes[0].ranks, (std::vector<int>{0, 1, 2, 4, 5, 6}));
+  EXPECT_EQ(classes.classes[1].ranks, (std::vector<int>{3, 7}));
+}
+
+// A slow device is a class; those that shard with it are another; the others, which meet it only by
+// way of these, a third.
+TEST(RankClasses, ASlowDeviceSplitsThoseThatMeetIt) {
+  Sample sample = HybridSharding(3, 2, 2);
+  sample.labels[0] = 1;
+  const Classes classes = ClassesOf(sample);
+  ASSERT_EQ(classes.classes.size(), 4U);
+  EXPECT_EQ(classes.classes[0].ranks, (std::vector<int>{0}));
+  EXPECT_EQ(classes.classes[1].ranks, (std::vector<int>{1}));     // its shard group
+  EXPECT_EQ(classes.classes[2].ranks, (std::vector<int>{2, 4}));  // its replicas
+  EXPECT_EQ(classes.classes[3].ranks, (std::vector<int>{3, 5}));
+}
+
+Sample AnySample() {
+  Sample sample;
+  const int inner = *rc::gen::inRange(1, 5);
+  const int outer = *rc::gen::inRange(1, 5);
+  const RankGrid grid({{Axis::kShardOuter, inner}, {Axis::kReplica, outer}});
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    sample.labels.push_back(*rc::gen::weightedElement<std::int64_t>({{9, 0}, {1, 1}}));
+  }
+  sample.layouts = {grid.Layout(kShard), grid.Layout(Axis::kReplica)};
+  const int links = *rc::gen::inRange(1, 6);
+  for (int link = 0; link < links; ++link) sample.links.push_back(*rc::gen::element(100, 100, 50));
+  for (int layout = 0; layout < 2; ++layout) {
+    for (const std::vector<int>& group :
+         sample.layouts[static_cast<std::size_t>(layout)].Groups()) {
+      std::set<int> used;
+      const int count = *rc::gen::inRange(1, 4);
+      for (int i = 0; i < count; ++i) used.insert((group.front() + i) % links);
+      for (const int link : used) {
+        sample.uses.push_back({.layout = layout,
+                               .first_rank = group.front(),
+                               .link = link,
+                               .load = *rc::gen::element(10, 10, 20)});
+      }
+    }
+  }
+  return sample;
+}
+
+RC_GTEST_PROP(RankClasses, ColoursAreStableAndClassesPartition, ()) {
+  const Sample sample = AnySample();
+  const Classes classes = ClassesOf(sample);
+  std::size_t total = 0;
+  for (const RankClass& of : classes.classes) {
+    total += of.ranks.size();
+    RC_ASSERT(of.representative == of.ranks.front());
+    for (const int rank : of.ranks) {
+      RC_ASSERT(sample.labels[static_cast<std::size_t>(rank)] ==
+                sample.labels[static_cast<std::size_t>(of.representative)]);
+    }
+  }
+  RC_ASSERT(total == sample.labels.size());
+  // Links of a colour carry the same from groups of each colour.
+  std::map<int, std::set<std::map<std::pair<int, int>, std::int64_t>>> carried;  // by colour
+  for (std::size_t link = 0; link < sample.links.size(); ++link) {
+    std::map<std::pair<int, int>, std::int64_t> loads;
+    for (const LinkUse& use : sample.uses) {
+      if (use.link != static_cast<int>(link)) continue;
+      const GroupLayout& layout = sample.layouts[static_cast<std::size_t>(use.layout)];
+      const std::vector<std::vector<int>> groups = layout.Groups();
+      std::size_t number = 0;
+      while (groups[number].front() != use.first_rank) ++number;
+      const int colour = classes.group_colours[static_cast<std::size_t>(use.layout)][number];
+      loads[{use.layout, colour}] += use.load;
+    }
+    carried[classes.link_colours[link]].insert(loads);
+  }
+  for (const auto& [colour, loads] : carried) RC_ASSERT(loads.size() == 1U);
+}
+
+// Max-min fair rates: all rise together; those on a full link stop. `use[link][activity]`.
+std::vector<double> FairRates(const std::vector<std::vector<double>>& use,
+                              const std::vector<double>& capacity, std::size_t activities) {
+  std::vector<double> rates(activities, 0);
+  std::vector<bool> stopped(activities, false);
+  double level = 0;
+  while (std::find(stopped.begin(), stopped.end(), false) != stopped.end()) {
+    double next = 1;
+    for (std::size_t link = 0; link < use.size(); ++link) {
+      double fixed = 0;
+      double rising = 0;
+      for (std::size_t a = 0; a < activities; ++a) {
+        (stopped[a] ? fixed : rising) += use[link][a] * (stopped[a] ? rates[a] : 1);
+      }
+      if (rising > 0) next = std::min(next, (capacity[link] - fixed) / rising);
+    }
+    level = std::max(level, next);
+    std::vector<bool> stops(activities, level >= 1);
+    for (std::size_t link = 0; link < use.size(); ++link) {
+      double carried = 0;
+      for (std::size_t a = 0; a < activities; ++a) {
+        carried += use[link][a] * (stopped[a] ? rates[a] : level);
+      }
+      if (carried < capacity[link] * (1 - 1e-9)) continue;
+      for (std::size_t a = 0; a < activities; ++a) {
+        if (use[link][a] > 0) stops[a] = true;
+      }
+    }
+    for (std::size_t a = 0; a < activities; ++a) {
+      if (stopped[a] || !stops[a]) continue;
+      stopped[a] = true;
+      rates[a] = level;
+    }
+  }
+  return rates;
+}
+
+// All groups run at once. One activity for each colour of groups on one link for each colour of
+// links gets the rates that all groups get on all links.
+RC_GTEST_PROP(RankClasses, FlowOnClassesIsFlowOnAllRanks, ()) {
+  const Sample sample = AnySample();
+  const Classes classes = ClassesOf(sample);
+  struct Activity {
+    int layout = 0;
+    int first_rank = 0;
+    std::size_t colour = 0;  // among all
+  };
+  std::vector<Activity> activities;
+  std::map<std::pair<int, int>, std::size_t> colour_of;
+  for (int layout = 0; layout < 2; ++layout) {
+    const auto groups = sample.layouts[static_cast<std::size_t>(layout)].Groups();
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const int colour = classes.group_colours[static_cast<std::size_t>(layout)][g];
+      const std::size_t number =
+          colour_of.emplace(std::pair(layout, colour), colour_of.size()).first->second;
+      activities.push_back({layout, groups[g].front(), number});
+    }
+  }
+  const auto use_of = [&](const Activity& activity, std::size_t link) {
+    double load = 0;
+    for (const LinkUse& use : sample.uses) {
+      if (use.layout == activity.layout && use.first_rank == activity.first_rank &&
+          use.link == static_cast<int>(link)) {
+        load += static_cast<double>(use.load);
+      }
+    }
+    return load;
+  };
+  std::vector<std::vector<double>> all;
+  std::vector<double> capacity;
+  std::map<int, std::vector<double>> by_colour;  // of links: of each colour of groups
+  std::map<int, double> capacity_of;
+  for (std::size_t link = 0; link < sample.links.size(); ++link) {
+    all.emplace_back();
+    capacity.push_back(static_cast<double>(sample.links[link]));
+    std::vector<double> sums(colour_of.size(), 0);
+    for (const Activity& activity : activities) {
+      all.back().push_back(use_of(activity, link));
+      sums[activity.colour] += all.back().back();
+    }
+    by_colour[classes.link_colours[link]] = sums;  // any link of the colour
+    capacity_of[classes.link_colours[link]] = capacity.back();
+  }
+  std::vector<std::vector<double>> quotient;
+  std::vector<double> quotient_capacity;
+  for (const auto& [colour, sums] : by_colour) {
+    quotient.push_back(sums);
+    quotient_capacity.push_back(capacity_of[colour]);
+  }
+  const std::vector<double> rates = FairRates(all, capacity, activities.size());
+  const std::vector<double> of_classes = FairRates(quotient, quotient_capacity, colour_of.size());
+  for (std::size_t a = 0; a < activities.size(); ++a) {
+    RC_ASSERT(std::abs(rates[a] - of_classes[activities[a].colour]) < 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::parallel

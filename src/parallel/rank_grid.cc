@@ -1,0 +1,67 @@
+#include "src/parallel/rank_grid.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace stepcast::parallel {
+namespace {
+
+std::size_t Place(Axis axis) { return static_cast<std::size_t>(axis); }
+
+}  // namespace
+
+RankGrid::RankGrid(std::vector<Dimension> dimensions) : dimensions_(std::move(dimensions)) {
+  AxisSet seen;
+  for (const Dimension& dimension : dimensions_) {
+    STEPCAST_CHECK(dimension.degree >= 1, "an axis has ranks");
+    STEPCAST_CHECK(!seen.Has(dimension.axis), "an axis comes once");
+    seen = seen | dimension.axis;
+    ranks_ *= dimension.degree;
+  }
+}
+
+int RankGrid::Degree(Axis axis) const { return Degree(AxisSet(axis)); }
+
+int RankGrid::Degree(AxisSet axes) const {
+  int degree = 1;
+  for (const Dimension& dimension : dimensions_) {
+    if (axes.Has(dimension.axis)) degree *= dimension.degree;
+  }
+  return degree;
+}
+
+RankGrid::Coordinates RankGrid::At(int rank) const {
+  STEPCAST_CHECK(rank >= 0 && rank < ranks_, "a rank lies in the grid");
+  Coordinates at{};
+  for (const Dimension& dimension : dimensions_) {
+    at[Place(dimension.axis)] = rank % dimension.degree;
+    rank /= dimension.degree;
+  }
+  return at;
+}
+
+int RankGrid::Rank(const Coordinates& at) const {
+  int rank = 0;
+  int stride = 1;
+  for (const Dimension& dimension : dimensions_) {
+    const int coordinate = at[Place(dimension.axis)];
+    STEPCAST_CHECK(coordinate >= 0 && coordinate < dimension.degree, "coordinates lie in the grid");
+    rank += coordinate * stride;
+    stride *= dimension.degree;
+  }
+  return rank;
+}
+
+GroupLayout RankGrid::Layout(AxisSet axes) const {
+  std::vector<GroupLayout::Dimension> along;
+  int stride = 1;
+  for (const Dimension& dimension : dimensions_) {
+    if (axes.Has(dimension.axis)) along.push_back({stride, dimension.degree});
+    stride *= dimension.degree;
+  }
+  return GroupLayout(ranks_, along);
+}
+
+}  // namespace stepcast::parallel

@@ -1,0 +1,135 @@
+#include "src/parallel/rank_grid.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+
+namespace stepcast::parallel {
+namespace {
+
+constexpr Axis kAll[] = {Axis::kTensor,     Axis::kContext, Axis::kExpert,  Axis::kShardInner,
+                         Axis::kShardOuter, Axis::kReplica, Axis::kPipeline};
+
+// Any order of some axes, with degrees of 1 to 4.
+RankGrid AnyGrid() {
+  std::vector<Axis> axes(std::begin(kAll), std::end(kAll));
+  std::vector<RankGrid::Dimension> dimensions;
+  const auto count = *rc::gen::inRange<std::size_t>(0, axes.size() + 1);
+  while (dimensions.size() < count) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, axes.size());
+    dimensions.push_back({axes[at], *rc::gen::inRange(1, 5)});
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return RankGrid(dimensions);
+}
+
+AxisSet AnyAxes() {
+  AxisSet axes;
+  for (const Axis axis : kAll) {
+    if (*rc::gen::arbitrary<bool>()) axes = axes | axis;
+  }
+  return axes;
+}
+
+RC_GTEST_PROP(RankGridTest, RankOfCoordinatesOfARankIsTheRank, ()) {
+  const RankGrid grid = AnyGrid();
+  for (int rank = 0; rank < grid.ranks(); ++rank) RC_ASSERT(grid.Rank(grid.At(rank)) == rank);
+}
+
+RC_GTEST_PROP(RankGridTest, DegreesMultiplyToTheRanks, ()) {
+  const RankGrid grid = AnyGrid();
+  int product = 1;
+  AxisSet all;
+  for (const Axis axis : kAll) {
+    product *= grid.Degree(axis);
+    all = all | axis;
+  }
+  RC_ASSERT(product == grid.ranks());
+  RC_ASSERT(grid.Degree(all) == grid.ranks());
+}
+
+RC_GTEST_PROP(RankGridTest, GroupsPartitionTheRanks, ()) {
+  const RankGrid grid = AnyGrid();
+  const AxisSet axes = AnyAxes();
+  const GroupLayout layout = grid.Layout(axes);
+  RC_ASSERT(layout.size() == grid.Degree(axes));
+  RC_ASSERT(layout.groups() * layout.size() == grid.ranks());
+  std::vector<int> seen;
+  for (const std::vector<int>& group : layout.Groups()) {
+    RC_ASSERT(static_cast<int>(group.size()) == layout.size());
+    RC_ASSERT(std::is_sorted(group.begin(), group.end()));
+    seen.insert(seen.end(), group.begin(), group.end());
+  }
+  std::sort(seen.begin(), seen.end());
+  std::vector<int> all(static_cast<std::size_t>(grid.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  RC_ASSERT(seen == all);
+}
+
+// The definition: the ranks whose coordinates along other axes are the same.
+RC_GTEST_PROP(RankGridTest, AGroupDiffersAlongItsAxesAlone, ()) {
+  const RankGrid grid = AnyGrid();
+  const AxisSet axes = AnyAxes();
+  const int rank = *rc::gen::inRange(0, grid.ranks());
+  const RankGrid::Coordinates own = grid.At(rank);
+  std::vector<int> expected;
+  for (int other = 0; other < grid.ranks(); ++other) {
+    const RankGrid::Coordinates at = grid.At(other);
+    const bool same = std::all_of(std::begin(kAll), std::end(kAll), [&](Axis axis) {
+      const auto place = static_cast<std::size_t>(axis);
+      return axes.Has(axis) || at[place] == own[place];
+    });
+    if (same) expected.push_back(other);
+  }
+  const std::vector<int> group = grid.Group(rank, axes);
+  RC_ASSERT(group == expected);
+  const GroupLayout layout = grid.Layout(axes);
+  RC_ASSERT(layout.First(rank) == group.front());
+  RC_ASSERT(group[static_cast<std::size_t>(layout.Index(rank))] == rank);
+}
+
+RC_GTEST_PROP(RankGridTest, FactoringAnAxisLeavesItsGroups, ()) {
+  const int inner = *rc::gen::inRange(1, 5);
+  const int outer = *rc::gen::inRange(1, 5);
+  const int tensor = *rc::gen::inRange(1, 4);
+  const int replica = *rc::gen::inRange(1, 4);
+  const RankGrid factored({{Axis::kTensor, tensor},
+                           {Axis::kShardInner, inner},
+                           {Axis::kShardOuter, outer},
+                           {Axis::kReplica, replica}});
+  const RankGrid whole(
+      {{Axis::kTensor, tensor}, {Axis::kShardOuter, inner * outer}, {Axis::kReplica, replica}});
+  RC_ASSERT(factored.Layout(kShard) == whole.Layout(kShard));
+  RC_ASSERT(factored.Layout(kData) == whole.Layout(kData));
+  RC_ASSERT(factored.Layout(Axis::kReplica) == whole.Layout(Axis::kReplica));
+}
+
+TEST(RankGridTest, HybridShardingOfEightRanks) {
+  const RankGrid grid({{Axis::kShardOuter, 4}, {Axis::kReplica, 2}});
+  EXPECT_EQ(grid.Group(5, kShard), (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(grid.Group(5, Axis::kReplica), (std::vector<int>{1, 5}));
+  EXPECT_EQ(grid.Group(5, kData), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(grid.Group(5, Axis::kTensor), (std::vector<int>{5}));
+}
+
+TEST(GroupLayoutTest, DimensionsThatContinueOneAnotherAreMerged) {
+  const GroupLayout layout(24, {{1, 2}, {2, 3}, {6, 1}, {12, 2}});
+  ASSERT_EQ(layout.dimensions().size(), 2U);
+  EXPECT_EQ(layout.dimensions()[0], (GroupLayout::Dimension{1, 6}));
+  EXPECT_EQ(layout.dimensions()[1], (GroupLayout::Dimension{12, 2}));
+  EXPECT_EQ(layout.Ranks(7), (std::vector<int>{6, 7, 8, 9, 10, 11, 18, 19, 20, 21, 22, 23}));
+}
+
+TEST(GroupLayoutTest, TheEmptyLayoutHasNoSiblings) {
+  const GroupLayout layout;
+  EXPECT_TRUE(layout.empty());
+  EXPECT_EQ(layout.groups(), 0);
+  EXPECT_TRUE(layout.Groups().empty());
+}
+
+}  // namespace
+}  // namespace stepcast::parallel

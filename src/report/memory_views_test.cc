@@ -1,0 +1,146 @@
+// Whatever shows memory shows one account: the peak of the table is that of the chart and of the
+// trace's counters, for every shipped scenario and for random plans of every framework.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "rapidcheck/gtest.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/memory/account.h"
+#include "src/report/categories.h"
+#include "src/report/memory_chart.h"
+#include "src/report/trace.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::report {
+namespace {
+
+Bytes PeakOfChart(const forecast::Run& run) {
+  const std::uint32_t step =
+      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
+  const auto& ends = run.timeline.step_ends;
+  constexpr std::size_t kInstants = 500;
+  Bytes most;
+  for (const MemoryInstant& instant :
+       MemoryOver(run.program, run.timeline, run.memory, step, step == 0 ? Time() : ends[step - 1],
+                  ends[step], kInstants)) {
+    most = std::max(most, Total(instant.bytes));
+  }
+  return most;
+}
+
+// Counters are written set by set, in the order of categories; what did not change is left out, so
+// two sets may look like one. `sets`: the most after a set that ends for sure, never above the
+// peak; `events`: after any counter, never below it.
+struct TracePeak {
+  Bytes sets, events;
+  bool Is(Bytes peak) const { return sets <= peak && events >= peak; }
+};
+TracePeak PeakOfTrace(const forecast::Run& run) {
+  std::string text;
+  const auto written = WriteTrace(run, {"test", 0, 1},
+                                  [&](std::string_view bytes) -> tl::expected<void, std::string> {
+                                    text += bytes;
+                                    return {};
+                                  });
+  EXPECT_TRUE(written.has_value());
+  std::array<std::int64_t, program::kCategories> counters{};
+  TracePeak most;
+  const auto total = [&] {
+    return Bytes(std::accumulate(counters.begin(), counters.end(), std::int64_t{0}));
+  };
+  std::size_t last = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (!line.starts_with("{\"ph\": \"C\"")) continue;
+    const auto event = nlohmann::json::parse(line.substr(0, line.rfind('}') + 1));
+    const std::string name = event.at("name");
+    std::size_t category = 0;
+    while ("memory: " + std::string(kCategoryNames.at(category)) != name) ++category;
+    if (category <= last) most.sets = std::max(most.sets, total());
+    last = category;
+    counters[category] = event.at("args").at("bytes");
+    most.events = std::max(most.events, total());
+  }
+  most.sets = std::max(most.sets, total());
+  return most;
+}
+
+void Check(const forecast::Run& run, const std::string& name) {
+  const Bytes peak = run.forecast.memory.peak;
+  EXPECT_EQ(PeakOfChart(run), peak) << name;
+  EXPECT_TRUE(PeakOfTrace(run).Is(peak)) << name;
+  EXPECT_EQ(Total(run.forecast.memory.at_peak), peak) << name;
+  Bytes alive;
+  for (const program::Index buffer : memory::BuffersAtPeak(run.program, run.memory)) {
+    alive += run.program.buffers[buffer].size;
+  }
+  EXPECT_EQ(alive, peak) << name;
+}
+
+TEST(MemoryViewsTest, ShippedScenariosHaveOnePeak) {
+  scenario::InputCache cache;
+  int scenarios = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
+    const std::filesystem::path file = entry.path() / "scenario.yaml";
+    if (!std::filesystem::exists(file)) continue;
+    const auto scenario = scenario::Load(file.string(), {}, cache);
+    ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
+    const auto run = forecast::Simulate(*scenario);
+    ASSERT_TRUE(run.has_value()) << file;
+    Check(*run, file.string());
+    ++scenarios;
+  }
+  EXPECT_GT(scenarios, 5);
+}
+
+constexpr const char* kScenario = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-a100.yaml, nodes: 1}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+
+TEST(MemoryViewsTest, RandomPlansHaveOnePeak) {
+  scenario::InputCache cache;
+  rc::detail::checkGTest([&] {
+    const std::string plan = *rc::gen::elementOf(std::vector<std::string>{
+        "{zero_stage: 0, framework: ddp}", "{zero_stage: 2, framework: reference}",
+        "{zero_stage: 3, framework: reference}", "{zero_stage: 3, framework: fsdp2}",
+        "{zero_stage: 3, framework: fsdp1}", "{zero_stage: 2, framework: deepspeed}",
+        "{zero_stage: 3, framework: deepspeed}", "{zero_stage: 1, framework: megatron}"});
+    const auto one_of = [](std::vector<const char*> values) {
+      return std::string(*rc::gen::elementOf(values));
+    };
+    const auto scenario =
+        scenario::LoadText(kScenario, "test",
+                           {"data_parallel=" + plan, "cluster.nodes=" + one_of({"1", "3"}),
+                            "training.micro_batch_size=" + one_of({"1", "4", "40", "160"}),
+                            "training.gradient_accumulation=" + one_of({"1", "3"}),
+                            "training.activation_checkpointing=" + one_of({"none", "full"}),
+                            "training.step_barrier=" + one_of({"false", "true"})},
+                           cache);
+    if (!scenario) RC_FAIL(Format(scenario.error()));
+    const auto run = forecast::Simulate(*scenario);
+    RC_ASSERT(run.has_value());
+    const Bytes peak = run->forecast.memory.peak;
+    RC_ASSERT(PeakOfChart(*run) == peak);
+    RC_ASSERT(PeakOfTrace(*run).Is(peak));
+  });
+}
+
+}  // namespace
+}  // namespace stepcast::report

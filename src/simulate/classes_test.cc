@@ -1,0 +1,550 @@
+// Several classes of ranks with different programs, tried on random ones: against a second
+// implementation of the same rules, event by event, and against themselves in other surroundings.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/time.h"
+#include "src/cost/demand.h"
+#include "src/cost/prices.h"
+#include "src/engine/shared_resources.h"
+#include "src/program/program.h"
+#include "src/program/test_program.h"
+#include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::simulate {
+namespace {
+
+using engine::SharedResources;
+using program::Index;
+using program::Instruction;
+using program::Opcode;
+using program::Program;
+using program::TestProgram;
+using program::Timeline;
+
+struct RankProgram {
+  Program program;
+  cost::Prices prices;
+};
+struct Case {
+  std::deque<RankProgram> ranks;  // by class, which is one rank
+  int steps = 1;
+
+  std::vector<RankClass> Classes() const {
+    std::vector<RankClass> classes;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      classes.push_back({.program = &ranks[r].program,
+                         .prices = &ranks[r].prices,
+                         .representative = static_cast<int>(r)});
+    }
+    return classes;
+  }
+};
+
+cost::Demand AnyDemand() {
+  cost::Demand demand;
+  demand.latency = Picoseconds(*rc::gen::element(0, 0, 1, 700, 4000));
+  demand.work = Picoseconds(*rc::gen::element(0, 1, 50, 999, 5000, 20001));
+  for (double& share : demand.share) share = *rc::gen::element(0.0, 0.0, 0.1, 0.35, 0.5, 1.0);
+  return demand;
+}
+
+// Collectives between ranks come in one order for all that take part, so that none waits for ever;
+// what a rank does in between is its own.
+rc::Gen<Case> AnyCase() {
+  return rc::gen::exec([] {
+    constexpr int kStreams = 3;
+    constexpr int kKernels = 3;
+    constexpr int kEvents = 2;
+    Case any;
+    any.steps = *rc::gen::inRange(1, 5);
+    const int ranks = *rc::gen::inRange(2, 5);
+    struct Common {
+      int communicator = 0;  // 0: of all; 1: of ranks 0 and 1; 2: of ranks 1 and the last
+      int stream = 0;
+    };
+    const auto order = *rc::gen::container<std::vector<Common>>(rc::gen::exec([] {
+      return Common{*rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3)};
+    }));
+    std::vector<int> all;
+    for (int r = 0; r < ranks; ++r) all.push_back(r);
+    std::vector<std::vector<int>> groups = {all, {0, 1}, {1, ranks - 1}};
+    if (ranks == 2) groups[2] = {1};
+    for (int r = 0; r < ranks; ++r) {
+      RankProgram& rank = any.ranks.emplace_back();
+      TestProgram test(kStreams);
+      for (int e = 0; e < kEvents; ++e) test.AddEvent("event");
+      for (int k = 0; k < kKernels; ++k) {
+        test.AddKernel("kernel");
+        rank.prices.kernels.push_back(AnyDemand());
+      }
+      std::vector<std::optional<Index>> collective_of(3);
+      const auto add_collective = [&](const std::string& name, const std::vector<int>& members,
+                                      int bytes) {
+        const Index communicator = test.AddCommunicator(name, members);
+        const Index collective =
+            test.AddCollective(CollectiveKind::kAllReduce, communicator, Bytes(bytes));
+        rank.prices.collectives.emplace_back().demand = AnyDemand();
+        return collective;
+      };
+      for (int g = 0; g < 3; ++g) {
+        if (std::find(groups[g].begin(), groups[g].end(), r) == groups[g].end()) continue;
+        collective_of[g] = add_collective("group " + std::to_string(g), groups[g], 64 + g);
+      }
+      const Index own = add_collective("own", {r}, 8);
+      rank.prices.issue_kernel = Picoseconds(*rc::gen::element(0, 30, 3000));
+      rank.prices.issue_collective = Picoseconds(*rc::gen::element(0, 10, 6000));
+      const auto add_own = [&](int most) {
+        const int count = *rc::gen::inRange(0, most);
+        for (int i = 0; i < count; ++i) {
+          const int stream = *rc::gen::inRange(0, kStreams);
+          const auto event = static_cast<Index>(*rc::gen::inRange(0, kEvents));
+          switch (*rc::gen::inRange(0, 10)) {
+            case 0:
+              test.Record(stream, event);
+              break;
+            case 1:
+              test.Wait(stream, event);
+              break;
+            case 2:
+              test.HostWait(event);
+              break;
+            case 3:
+              test.HostTask("task", Picoseconds(*rc::gen::inRange(0, 5000)));
+              break;
+            case 4:
+              test.Communicate(stream, own);
+              break;
+            default:
+              test.Run(stream, static_cast<Index>(*rc::gen::inRange(0, kKernels)));
+          }
+        }
+      };
+      add_own(4);
+      test.Step();
+      add_own(4);
+      for (const Common& common : order) {
+        if (collective_of[common.communicator]) {
+          test.Communicate(common.stream, *collective_of[common.communicator]);
+        }
+        add_own(6);
+      }
+      rank.program = test.program();
+    }
+    return any;
+  });
+}
+
+// The rules of program.h and simulate.h once more, straight on: all that can happen at an instant
+// is tried until nothing changes, then all rates are solved afresh, and time goes on to the next
+// end, latency or issue. Waits refer to instances of records, as CUDA's do.
+class EventByEvent {
+ public:
+  explicit EventByEvent(const Case& any) : any_(any) {
+    for (std::size_t c = 0; c < any.ranks.size(); ++c) {
+      Rank rank;
+      rank.streams.resize(any.ranks[c].program.streams.size());
+      rank.latest.assign(any.ranks[c].program.events.size(), -1);
+      rank.issued.assign(any.ranks[c].program.communicators.size(), 0);
+      rank.timeline.step_ends.assign(static_cast<std::size_t>(any.steps), Time());
+      ranks_.push_back(std::move(rank));
+    }
+  }
+
+  std::vector<Timeline> Run() {
+    for (;;) {
+      while (Finish() || Issue() || Start()) {
+      }
+      Solve();
+      Time next = Time::Max();
+      for (const Flight& flight : flights_) next = std::min(next, flight.next);
+      for (const Rank& rank : ranks_) {
+        for (const Stream& stream : rank.streams) {
+          if (!stream.busy && !stream.queue.empty() && stream.queue.front().issued > now_) {
+            next = std::min(next, stream.queue.front().issued);
+          }
+        }
+      }
+      if (next == Time::Max()) break;
+      now_ = next;
+    }
+    std::vector<Timeline> timelines;
+    for (Rank& rank : ranks_) {
+      auto& ends = rank.timeline.step_ends;
+      for (std::size_t s = 1; s < ends.size(); ++s) ends[s] = std::max(ends[s], ends[s - 1]);
+      timelines.push_back(rank.timeline);
+    }
+    return timelines;
+  }
+
+ private:
+  struct Queued {
+    const Instruction* instruction = nullptr;
+    Index index = 0;
+    int pass = 0;
+    Time issued;
+    int record = -1;  // instance recorded or waited for
+    int number = 0;   // of its communicator's collectives
+  };
+  struct Stream {
+    std::deque<Queued> queue;
+    bool busy = false;  // with the front of the queue
+    Time free;          // since when the front is at the front
+    Time ready, start;
+  };
+  struct Rank {
+    std::vector<Stream> streams;
+    int pass = 0;
+    Index next = 0;
+    Time clock;
+    std::vector<int> latest;              // by event: the instance recorded last; -1: none
+    std::vector<std::optional<Time>> at;  // by instance: when it was reached
+    std::vector<int> issued;              // by communicator
+    std::vector<std::pair<int, int>> finished;
+    Timeline timeline;
+  };
+  struct Flight {
+    std::vector<std::pair<std::size_t, std::size_t>> members;  // rank, stream
+    std::vector<SharedResources::Use> uses;
+    SharedResources::Work left = 0;
+    std::uint64_t rate = 0;
+    Time since;
+    Time next;  // end of the latency, then of the work
+    bool working = false;
+  };
+
+  static const std::vector<Instruction>& Pass(const Program& program, int pass) {
+    return pass == 0 ? program.prologue : program.step;
+  }
+
+  void EndOf(Rank& rank, int pass, Time end) {
+    if (pass == 0) return;
+    Time& step_end = rank.timeline.step_ends[static_cast<std::size_t>(pass - 1)];
+    step_end = std::max(step_end, end);
+  }
+
+  // Hosts issue as far as they can.
+  bool Issue() {
+    bool any = false;
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      Rank& rank = ranks_[c];
+      const RankProgram& own = any_.ranks[c];
+      while (rank.pass <= any_.steps) {
+        const auto& instructions = Pass(own.program, rank.pass);
+        if (rank.next == instructions.size()) {
+          EndOf(rank, rank.pass, rank.clock);
+          ++rank.pass;
+          rank.next = 0;
+          any = true;
+          continue;
+        }
+        const Instruction& instruction = instructions[rank.next];
+        Queued queued;
+        queued.instruction = &instruction;
+        queued.index = rank.next;
+        queued.pass = rank.pass;
+        bool on_stream = true;
+        if (instruction.opcode == Opcode::kKernel) {
+          rank.clock += own.prices.issue_kernel;
+        } else if (instruction.opcode == Opcode::kCollective) {
+          rank.clock += own.prices.issue_collective;
+          const Index communicator = own.program.collectives[instruction.operand].communicator;
+          queued.number = rank.issued[communicator]++;
+        } else if (instruction.opcode == Opcode::kRecordEvent) {
+          queued.record = static_cast<int>(rank.at.size());
+          rank.at.emplace_back();
+          rank.latest[instruction.operand] = queued.record;
+        } else if (instruction.opcode == Opcode::kWaitEvent) {
+          queued.record = rank.latest[instruction.operand];
+        } else if (instruction.opcode == Opcode::kHostWaitEvent) {
+          const int record = rank.latest[instruction.operand];
+          if (record >= 0) {
+            if (!rank.at[static_cast<std::size_t>(record)]) break;
+            rank.clock = std::max(rank.clock, *rank.at[static_cast<std::size_t>(record)]);
+          }
+          on_stream = false;
+        } else {
+          const Time end = rank.clock + own.program.host_tasks[instruction.operand].duration;
+          if (rank.pass > 0) {
+            rank.timeline.operations.push_back({rank.next,
+                                                static_cast<std::uint32_t>(rank.pass - 1),
+                                                rank.clock, rank.clock, rank.clock, end});
+          }
+          rank.clock = end;
+          on_stream = false;
+        }
+        if (on_stream) {
+          queued.issued = rank.clock;
+          Stream& stream = rank.streams[instruction.stream];
+          if (stream.queue.empty()) stream.free = now_;
+          stream.queue.push_back(queued);
+        }
+        ++rank.next;
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  void Pop(std::size_t c, std::size_t s) {
+    Stream& stream = ranks_[c].streams[s];
+    EndOf(ranks_[c], stream.queue.front().pass, now_);
+    stream.queue.pop_front();
+    stream.free = now_;
+    stream.busy = false;
+  }
+
+  // Streams take up what is at the front of their queues.
+  bool Start() {
+    bool any = false;
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      for (std::size_t s = 0; s < ranks_[c].streams.size(); ++s) {
+        Stream& stream = ranks_[c].streams[s];
+        if (stream.busy || stream.queue.empty() || stream.queue.front().issued > now_) continue;
+        const Queued& front = stream.queue.front();
+        const Opcode opcode = front.instruction->opcode;
+        if (opcode == Opcode::kWaitEvent) {
+          if (front.record >= 0 && !ranks_[c].at[static_cast<std::size_t>(front.record)]) continue;
+          Pop(c, s);
+        } else if (opcode == Opcode::kRecordEvent) {
+          ranks_[c].at[static_cast<std::size_t>(front.record)] = now_;
+          Pop(c, s);
+        } else if (opcode == Opcode::kKernel) {
+          Begin({{c, s}});
+        } else if (!Meet(c, s)) {
+          continue;
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  // A collective starts when all members are at it, and those before it are over.
+  bool Meet(std::size_t c, std::size_t s) {
+    const Program& program = any_.ranks[c].program;
+    const Queued& front = ranks_[c].streams[s].queue.front();
+    const Index communicator = program.collectives[front.instruction->operand].communicator;
+    const std::string& name = program.communicators[communicator].name;
+    std::vector<std::pair<std::size_t, std::size_t>> members;
+    for (const int member : program.groups[program.communicators[communicator].group].ranks) {
+      const auto other = static_cast<std::size_t>(member);
+      const Program& others = any_.ranks[other].program;
+      for (std::size_t t = 0; t < ranks_[other].streams.size(); ++t) {
+        const Stream& stream = ranks_[other].streams[t];
+        if (stream.busy || stream.queue.empty() || stream.queue.front().issued > now_) continue;
+        const Queued& at = stream.queue.front();
+        if (at.instruction->opcode != Opcode::kCollective || at.number != front.number) continue;
+        const Index its = others.collectives[at.instruction->operand].communicator;
+        if (others.communicators[its].name == name) members.emplace_back(other, t);
+      }
+    }
+    const auto& ranks = program.groups[program.communicators[communicator].group].ranks;
+    if (members.size() != ranks.size() || front.number != Finished(c, communicator)) return false;
+    Begin(std::move(members));
+    return true;
+  }
+
+  int Finished(std::size_t c, Index communicator) const {
+    int finished = 0;
+    for (const auto& [its, count] : ranks_[c].finished) {
+      if (its == static_cast<int>(communicator)) finished = count;
+    }
+    return finished;
+  }
+
+  const cost::Demand& DemandOf(std::size_t c, const Queued& queued) const {
+    const cost::Prices& prices = any_.ranks[c].prices;
+    return queued.instruction->opcode == Opcode::kKernel
+               ? prices.kernels[queued.instruction->operand]
+               : prices.collectives[queued.instruction->operand].demand;
+  }
+
+  void Begin(std::vector<std::pair<std::size_t, std::size_t>> members) {
+    Time latency, work;
+    for (const auto& [c, s] : members) {
+      Stream& stream = ranks_[c].streams[s];
+      const Queued& front = stream.queue.front();
+      latency = std::max(latency, DemandOf(c, front).latency);
+      work = std::max(work, DemandOf(c, front).work);
+      stream.busy = true;
+      stream.ready = std::max(stream.free, front.issued);
+      stream.start = now_;
+    }
+    Flight flight;
+    for (const auto& [c, s] : members) {
+      const cost::Demand& demand = DemandOf(c, ranks_[c].streams[s].queue.front());
+      if (demand.work == Time()) continue;
+      for (std::size_t r = 0; r < demand.share.size(); ++r) {
+        auto share = SharedResources::Share(demand.share[r]);
+        if (share == 0) continue;
+        if (demand.work < work) share = static_cast<std::uint32_t>(share * (demand.work / work));
+        flight.uses.push_back({static_cast<std::uint32_t>(c * cost::kResources + r), share});
+      }
+    }
+    flight.members = std::move(members);
+    flight.left = SharedResources::Done(work, SharedResources::kFullRate);
+    flight.rate = SharedResources::kFullRate;
+    flight.next = now_ + latency;
+    flights_.push_back(std::move(flight));
+  }
+
+  bool Finish() {
+    bool any = false;
+    for (std::size_t f = 0; f < flights_.size();) {
+      Flight& flight = flights_[f];
+      if (flight.next > now_) {
+        ++f;
+        continue;
+      }
+      any = true;
+      if (!flight.working) {
+        flight.working = true;
+        flight.since = now_;
+        flight.next = flight.left == 0 ? now_ : Time::Max();  // until rates are solved
+        if (flight.uses.empty()) {
+          flight.next = now_ + SharedResources::TimeFor(flight.left, SharedResources::kFullRate);
+        }
+        continue;
+      }
+      const Flight over = std::move(flight);
+      flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(f));
+      for (const auto& [c, s] : over.members) End(c, s);
+    }
+    return any;
+  }
+
+  void End(std::size_t c, std::size_t s) {
+    Rank& rank = ranks_[c];
+    const Stream& stream = rank.streams[s];
+    const Queued& front = stream.queue.front();
+    if (front.instruction->opcode == Opcode::kCollective) {
+      const auto communicator = static_cast<int>(
+          any_.ranks[c].program.collectives[front.instruction->operand].communicator);
+      std::erase_if(rank.finished, [&](const auto& f) { return f.first == communicator; });
+      rank.finished.emplace_back(communicator, front.number + 1);
+    }
+    if (front.pass > 0) {
+      rank.timeline.operations.push_back({front.index, static_cast<std::uint32_t>(front.pass - 1),
+                                          front.issued, stream.ready, stream.start, now_});
+    }
+    Pop(c, s);
+  }
+
+  void Solve() {
+    std::vector<Flight*> sharing;
+    for (Flight& flight : flights_) {
+      if (!flight.working || flight.uses.empty()) continue;
+      const auto done = SharedResources::Done(now_ - flight.since, flight.rate);
+      flight.left -= std::min(done, flight.left);
+      flight.since = now_;
+      sharing.push_back(&flight);
+    }
+    const auto count = static_cast<SharedResources::Activity>(sharing.size());
+    SharedResources resources(static_cast<std::uint32_t>(ranks_.size()) * cost::kResources, count);
+    for (SharedResources::Activity a = 0; a < count; ++a) {
+      resources.Start(a, now_, sharing[a]->left, sharing[a]->uses);
+    }
+    resources.Settle(now_);
+    for (SharedResources::Activity a = 0; a < count; ++a) {
+      sharing[a]->rate = resources.rate_units(a);
+      sharing[a]->next = now_ + SharedResources::TimeFor(sharing[a]->left, sharing[a]->rate);
+    }
+  }
+
+  const Case& any_;
+  Time now_;
+  std::vector<Rank> ranks_;
+  std::vector<Flight> flights_;
+};
+
+using Record = std::tuple<std::uint32_t, Index, Time, Time, Time, Time>;
+std::vector<Record> RecordsOf(const Timeline& timeline) {
+  std::vector<Record> records;
+  for (const auto& record : timeline.operations) {
+    records.emplace_back(record.step, record.instruction, record.issued, record.ready, record.start,
+                         record.end);
+  }
+  std::sort(records.begin(), records.end());
+  return records;
+}
+
+bool Same(const Timeline& a, const Timeline& b) {
+  return a.step_ends == b.step_ends && RecordsOf(a) == RecordsOf(b) &&
+         std::equal(a.waits.begin(), a.waits.end(), b.waits.begin(), b.waits.end(),
+                    [](const auto& x, const auto& y) {
+                      return std::tie(x.instruction, x.step, x.start, x.end) ==
+                             std::tie(y.instruction, y.step, y.start, y.end);
+                    });
+}
+
+RC_GTEST_PROP(ClassesTest, DifferentClassesRunAsEventByEvent, ()) {
+  const Case any = *AnyCase();
+  const auto timelines = Simulate(any.Classes(), {.steps = any.steps});
+  RC_ASSERT(timelines.has_value());
+  const std::vector<Timeline> expected = EventByEvent(any).Run();
+  for (std::size_t c = 0; c < expected.size(); ++c) {
+    RC_ASSERT(timelines->at(c).step_ends == expected[c].step_ends);
+    RC_ASSERT(RecordsOf(timelines->at(c)) == RecordsOf(expected[c]));
+  }
+}
+
+// How far a class may run ahead by itself shows in nothing.
+RC_GTEST_PROP(ClassesTest, RunningAheadShowsInNothing, ()) {
+  const Case any = *AnyCase();
+  Options options{.steps = any.steps, .barrier = *rc::gen::arbitrary<bool>()};
+  const auto ahead = Simulate(any.Classes(), options);
+  options.run_ahead = false;
+  const auto together = Simulate(any.Classes(), options);
+  RC_ASSERT(ahead.has_value() && together.has_value());
+  for (std::size_t c = 0; c < any.ranks.size(); ++c) {
+    RC_ASSERT(Same(ahead->at(c), together->at(c)));
+  }
+}
+
+RC_GTEST_PROP(ClassesTest, TheOrderOfClassesDoesNotMatter, ()) {
+  const Case any = *AnyCase();
+  std::vector<RankClass> classes = any.Classes();
+  const auto timelines = Simulate(classes, {.steps = any.steps});
+  RC_ASSERT(timelines.has_value());
+  std::reverse(classes.begin(), classes.end());
+  const auto reversed = Simulate(classes, {.steps = any.steps});
+  RC_ASSERT(reversed.has_value());
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    RC_ASSERT(Same(timelines->at(c), reversed->at(classes.size() - 1 - c)));
+  }
+}
+
+// A run of several classes that ends with a repetition tells the ends of the steps left out.
+RC_GTEST_PROP(ClassesTest, ARepeatedStepStandsForTheRest, ()) {
+  Case any = *AnyCase();
+  any.steps = *rc::gen::inRange(3, 9);
+  const std::vector<RankClass> classes = any.Classes();
+  const auto full = Simulate(classes, {.steps = any.steps});
+  RC_ASSERT(full.has_value());
+  Simulator simulator;
+  const auto shorter = simulator.Run(classes, {.steps = any.steps,
+                                               .recording = Recording::kNone,
+                                               .until_repetition = true,
+                                               .run_ahead = *rc::gen::arbitrary<bool>()});
+  RC_ASSERT(shorter.has_value());
+  RC_TAG(simulator.repetition() == nullptr ? -1 : simulator.repetition()->step);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    const auto& ends = full->at(c).step_ends;
+    // Nothing comes after the last step that might hinder it.
+    RC_ASSERT(std::equal(ends.begin(), ends.end() - 1, (*shorter)[c].step_ends.begin()));
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::simulate

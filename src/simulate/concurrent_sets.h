@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "src/engine/shared_resources.h"
+
+// Rates of the operations of one rank that are in flight at the same time. The same few run beside
+// each other hundreds of times in a step, so each distinct set is solved once, by the engine's
+// solver (engine/shared_resources.h), and looked up from then on.
+namespace stepcast::simulate {
+
+class ConcurrentSets {
+ public:
+  using Use = engine::SharedResources::Use;
+  // A distinct list of uses. Operations with the same uses have the same rate.
+  using Profile = std::uint32_t;
+  // A multiset of profiles.
+  using Set = std::uint32_t;
+  static constexpr Profile kUsesNothing = 0;
+  static constexpr Set kEmpty = 0;
+
+  ConcurrentSets() { Clear(); }
+
+  // `uses` counts resources of the rank from 0; each stands in it once at most.
+  Profile Intern(std::span<const Use> uses);
+  std::span<const Use> UsesOf(Profile profile) const {
+    return {uses_.data() + first_use_[profile], first_use_[profile + 1] - first_use_[profile]};
+  }
+
+  Set With(Set set, Profile profile) { return Step(set, profile, true); }
+  // Requires that the set has the profile.
+  Set Without(Set set, Profile profile) { return Step(set, profile, false); }
+  // The rate of the set's operations with this profile, in units of 2^-38. Requires that it has
+  // some.
+  std::uint64_t RateOf(Set set, Profile profile) const {
+    const Member* member = members_.data() + first_member_[set];
+    while (member->profile != profile) ++member;
+    return member->rate;
+  }
+
+  // Forgets everything if that is more than a few thousand sets; profiles and sets from before then
+  // mean nothing. For owners that simulate program after program.
+  void Trim();
+
+ private:
+  struct Member {
+    Profile profile = 0;
+    std::uint64_t rate = 0;
+  };
+  // Where a set leads when an operation starts or finishes.
+  struct Edge {
+    std::uint64_t key = 0;  // 0: none
+    Set to = 0;
+  };
+
+  void Clear();
+  Set Step(Set set, Profile profile, bool with) {
+    const std::uint64_t key =
+        std::uint64_t{set} << 32 | std::uint64_t{profile} << 1 | (with ? 1 : 0);
+    for (std::size_t at = Hash(key);; at = (at + 1) & (edges_.size() - 1)) {
+      if (edges_[at].key == key) return edges_[at].to;
+      if (edges_[at].key == 0) return FindStep(set, profile, with, key);
+    }
+  }
+  std::size_t Hash(std::uint64_t key) const {
+    return (key * 0x9e3779b97f4a7c15 >> 32) & (edges_.size() - 1);
+  }
+  Set FindStep(Set set, Profile profile, bool with, std::uint64_t key);
+  Set SetOf(const std::vector<Profile>& profiles);
+  void AddEdge(std::uint64_t key, Set to);
+
+  std::vector<Use> uses_;
+  std::vector<std::uint32_t> first_use_;  // by profile, and one more
+  std::map<std::vector<std::uint64_t>, Profile> profiles_;
+  std::vector<Member> members_;
+  std::vector<std::uint32_t> first_member_;   // by set, and one more
+  std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
+  std::vector<Edge> edges_;                   // open addressing
+  std::size_t edge_count_ = 0;
+  engine::SharedResources solver_;
+  std::vector<std::uint64_t> key_;  // room
+};
+
+}  // namespace stepcast::simulate

@@ -1,0 +1,561 @@
+#include "src/simulate/simulation.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/cost/demand.h"
+
+namespace stepcast::simulate {
+
+using engine::SharedResources;
+using program::Timeline;
+
+tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
+    std::span<const RankClass> classes, const Options& options) {
+  STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
+  given_ = classes;
+  options_ = options;
+  passes_ = static_cast<std::uint32_t>(options.steps) + 1;
+  SetUp();
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
+  for (;;) {
+    RunDetached();
+    const bool instant_over = events_.empty() || events_.Top().time > now_;
+    // Rates follow when all that happens at this instant has happened.
+    if (instant_over && joint_.unsettled()) {
+      SettleJoint();
+      continue;
+    }
+    if (const std::uint32_t watched = watched_; watch_passes_ && AllHaveEnded()) {
+      if (OnPassEnd()) break;
+      if (watched_ != watched) continue;
+    }
+    if (events_.empty()) break;
+    const auto event = events_.Pop();
+    now_ = std::max(now_, event.time);
+    switch (event.payload.kind()) {
+      case EventKind::kClass:
+        if (queued_[event.payload.owner()] == event.time) OnClass(event.payload.owner());
+        break;
+      case EventKind::kRendezvous:
+        OnRendezvous(event.payload.owner());
+        break;
+      case EventKind::kMessages:
+        OnMessages();
+        break;
+    }
+  }
+  if (!repetition_) {
+    bool finished = true;
+    for (ClassRun& run : classes_) finished = run.Finish() && finished;
+    if (!finished) return tl::unexpected(Explain());
+  }
+  FinishTimelines(repetition_.has_value());
+  return std::span<const Timeline>(timelines_);
+}
+
+void Simulation::SetUp() {
+  const auto count = static_cast<std::uint32_t>(given_.size());
+  now_ = Time();
+  watched_ = 0;
+  // Message by message, what is under way in the network is no part of the state.
+  options_.until_repetition = options_.until_repetition && !options_.barrier &&
+                              (options_.carriage == nullptr || !options_.carriage->messages);
+  watch_passes_ = options_.barrier || options_.until_repetition;
+  state_.ended = 0;
+  state_before_.ended = 0;
+  repetition_.reset();
+  events_.Clear();
+  detached_.clear();
+  queued_.assign(count, Time::Max());
+  sets_.Trim();
+  Compile();
+  while (classes_.size() > count) classes_.pop_back();
+  while (classes_.size() < count) classes_.emplace_back();
+  timelines_.resize(count);
+  LinkCommunicators();
+
+  class_of_activity_.clear();
+  std::uint32_t communicators = 0;
+  for (std::uint32_t c = 0; c < count; ++c) {
+    const std::size_t own = given_[c].program->communicators.size();
+    std::span<const std::uint32_t> rendezvous(rendezvous_of_.data() + communicators, own);
+    const auto first_activity = static_cast<std::uint32_t>(class_of_activity_.size());
+    classes_[c].Reset(given_[c], compiled_[compiled_of_[c]], sets_, options_, first_activity,
+                      c * cost::kResources, rendezvous, *this, timelines_[c]);
+    class_of_activity_.resize(first_activity + classes_[c].runners(), c);
+    communicators += static_cast<std::uint32_t>(own);
+  }
+  std::uint32_t links = 0;
+  if (options_.carriage != nullptr && !options_.carriage->messages) {
+    links = static_cast<std::uint32_t>(options_.carriage->cluster->network.links());
+  }
+  if (rendezvous_count_ > 0) {
+    joint_.Reset(count * cost::kResources + links,
+                 static_cast<std::uint32_t>(class_of_activity_.size() + rendezvous_count_));
+  }
+  SetUpMessages();
+}
+
+void Simulation::Compile() {
+  const bool links = options_.carriage == nullptr || !options_.carriage->messages;
+  std::vector<std::uint32_t> firsts;  // by compiled program: the first class that runs it
+  compiled_of_.assign(given_.size(), 0);
+  for (std::uint32_t c = 0; c < given_.size(); ++c) {
+    const auto found = std::find_if(firsts.rbegin(), firsts.rend(), [&](std::uint32_t other) {
+      return given_[other].program == given_[c].program && given_[other].prices == given_[c].prices;
+    });
+    if (found == firsts.rend()) {
+      compiled_of_[c] = static_cast<std::uint32_t>(firsts.size());
+      firsts.push_back(c);
+    } else {
+      compiled_of_[c] = static_cast<std::uint32_t>(firsts.rend() - found) - 1;
+    }
+  }
+  while (compiled_.size() < firsts.size()) compiled_.emplace_back();
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    compiled_[i].Build(*given_[firsts[i]].program, *given_[firsts[i]].prices, links, sets_);
+  }
+}
+
+// A communicator that no other class has, and that crosses no link that classes share, is the
+// class's own affair.
+void Simulation::LinkCommunicators() {
+  const auto ranks_of = [this](const Member& member) -> const std::vector<int>& {
+    const program::Program& program = *given_[member.rank_class].program;
+    const auto* groups = given_[member.rank_class].groups;
+    return (groups == nullptr ? program.groups
+                              : *groups)[program.communicators[member.communicator].group]
+        .ranks;
+  };
+  rendezvous_count_ = 0;
+  rendezvous_of_.clear();
+  for (const RankClass& given : given_) {
+    rendezvous_of_.resize(rendezvous_of_.size() + given.program->communicators.size(), kNone);
+  }
+  if (given_.size() == 1 && options_.carriage == nullptr) return;
+
+  std::map<std::string_view, std::vector<std::uint32_t>> by_name;
+  std::size_t at = 0;
+  for (std::uint32_t c = 0; c < given_.size(); ++c) {
+    const program::Program& program = *given_[c].program;
+    for (std::uint32_t i = 0; i < program.communicators.size(); ++i, ++at) {
+      std::vector<std::uint32_t>& candidates = by_name[program.communicators[i].name];
+      std::uint32_t found = kNone;
+      for (const std::uint32_t r : candidates) {
+        // A class is a member once; its second communicator of that name is another one.
+        if (rendezvous_[r].members.back().rank_class == c) continue;
+        if (ranks_of(rendezvous_[r].members.front()) == ranks_of({c, i})) {
+          found = r;
+          break;
+        }
+      }
+      if (found == kNone) {
+        found = static_cast<std::uint32_t>(rendezvous_count_++);
+        if (rendezvous_.size() < rendezvous_count_) rendezvous_.emplace_back();
+        Rendezvous& made = rendezvous_[found];
+        made.members.clear();
+        made.absent.clear();
+        made.arrived = 0;
+        made.last_arrival = Time();
+        made.stage = Stage::kArriving;
+        made.next = Time::Max();
+        made.open = 0;
+        candidates.push_back(found);
+      }
+      rendezvous_[found].members.push_back({c, i});
+      rendezvous_of_[at] = found;
+    }
+  }
+  if (given_.size() > 1) FindAbsentMembers();
+  if (options_.carriage != nullptr) return;
+  for (std::uint32_t& r : rendezvous_of_) {
+    if (rendezvous_[r].members.size() == 1 && rendezvous_[r].absent.empty()) r = kNone;
+  }
+}
+
+void Simulation::FindAbsentMembers() {
+  std::map<int, std::uint32_t> class_of;
+  for (std::uint32_t c = 0; c < given_.size(); ++c) class_of.emplace(given_[c].representative, c);
+  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
+    Rendezvous& rendezvous = rendezvous_[r];
+    const Member& first = rendezvous.members.front();
+    const program::Program& program = *given_[first.rank_class].program;
+    const auto* groups = given_[first.rank_class].groups;
+    const auto& ranks =
+        (groups == nullptr ? program.groups
+                           : *groups)[program.communicators[first.communicator].group]
+            .ranks;
+    for (const int rank : ranks) {
+      const auto found = class_of.find(rank);
+      if (found == class_of.end()) continue;
+      const bool is_member = std::binary_search(
+          rendezvous.members.begin(), rendezvous.members.end(), Member{.rank_class = found->second},
+          [](const Member& a, const Member& b) { return a.rank_class < b.rank_class; });
+      if (!is_member) rendezvous.absent.push_back(found->second);
+    }
+  }
+}
+
+// Classes.
+
+void Simulation::Follow(std::uint32_t c) {
+  const ClassRun& run = classes_[c];
+  if (run.next() == Time::Max()) return;
+  if (options_.run_ahead && !run.attached() && !Held(run)) {
+    if (std::find(detached_.begin(), detached_.end(), c) == detached_.end()) {
+      detached_.push_back(c);
+    }
+  } else {
+    QueueClass(c);
+  }
+}
+
+void Simulation::QueueClass(std::uint32_t c) {
+  const Time next = std::max(classes_[c].next(), now_);
+  if (next >= queued_[c]) return;
+  queued_[c] = next;
+  events_.Push(next, Event(c, EventKind::kClass));
+}
+
+void Simulation::RunDetached() {
+  while (!detached_.empty()) {
+    const std::uint32_t c = detached_.back();
+    detached_.pop_back();
+    queued_[c] = Time::Max();  // what is left in the queue of when it was attached
+    classes_[c].Run(classes_[c].next(), Time::Max());
+    Follow(c);
+  }
+}
+
+void Simulation::OnClass(std::uint32_t c) {
+  queued_[c] = Time::Max();
+  ClassRun& run = classes_[c];
+  const Time next = run.next();
+  if (next <= now_) {
+    // Alone until something else happens; not at all as long as rates are not known.
+    run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
+    now_ = std::max(now_, run.now());
+  }
+  Follow(c);
+}
+
+Time Simulation::NextEvent() const {
+  const Time next = events_.empty() ? Time::Max() : events_.Top().time;
+  if (!watch_passes_ || !AllHaveEnded()) return next;
+  Time last = now_;
+  for (const ClassRun& run : classes_) last = std::max(last, run.now());
+  return std::min(next, last + Picoseconds(1));
+}
+
+// The ends of passes.
+
+bool Simulation::AllHaveEnded() const {
+  return watched_ < passes_ &&
+         std::all_of(classes_.begin(), classes_.end(),
+                     [this](const auto& run) { return run.ended() > watched_; });
+}
+
+bool Simulation::OnPassEnd() {
+  // All classes have to be here, and none beyond it.
+  Time here = now_;
+  for (const ClassRun& run : classes_) here = std::max(here, run.now());
+  if (!events_.empty() && events_.Top().time <= here) return false;
+  now_ = here;
+  const std::uint32_t pass = watched_++;
+  if (options_.barrier) {
+    if (watched_ == passes_) return false;
+    Time begin = now_;
+    for (const ClassRun& run : classes_) begin = std::max(begin, run.EndOfPass(pass));
+    for (ClassRun& run : classes_) run.OpenBarrier(begin);
+  } else if (watched_ < passes_ && Repeats()) {
+    return true;
+  }
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
+  return false;
+}
+
+void Simulation::TakeState(State& state) {
+  state.ended = watched_;
+  state.time = now_;
+  state.end = Time();
+  state.classes.resize(classes_.size());
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    classes_[c].TakeState(now_, watched_, state.classes[c]);
+    state.end = std::max(state.end, classes_[c].EndOfPass(watched_ - 1));
+  }
+  state.rendezvous.clear();
+  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
+    const Rendezvous& rendezvous = rendezvous_[r];
+    state.rendezvous.push_back(static_cast<std::int64_t>(rendezvous.stage));
+    state.rendezvous.push_back(rendezvous.arrived);
+    if (rendezvous.stage == Stage::kShares) {
+      const auto left =
+          joint_.Remaining(static_cast<std::uint32_t>(class_of_activity_.size() + r), now_);
+      state.rendezvous.push_back(static_cast<std::int64_t>(left));
+      state.rendezvous.push_back(static_cast<std::int64_t>(left >> 64));
+    } else if (rendezvous.stage != Stage::kArriving) {
+      state.rendezvous.push_back((rendezvous.next - now_).picoseconds());
+    }
+  }
+}
+
+// Whether the step that has just ended left everything as the one before it did: what happened in
+// between will happen again.
+bool Simulation::Repeats() {
+  std::swap(state_, state_before_);
+  TakeState(state_);
+  const State& before = state_before_;
+  const State& after = state_;
+  if (before.ended == 0 || watched_ < 2) return false;
+  if (after.time - after.end != before.time - before.end || after.rendezvous != before.rendezvous) {
+    return false;
+  }
+  bool hosts = true;
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    const ClassRun::State& own = after.classes[c];
+    const ClassRun::State& then = before.classes[c];
+    // No stream may be further than the next step, for where a run ends there is none after that.
+    if (!own.within_next_step || own.device != then.device) return false;
+    if (own.host == then.host) continue;
+    // A host that nothing makes wait is ahead by as much as a step takes longer than to issue it.
+    // If nothing has waited for it in this step, nothing will in those that follow.
+    if (own.host_waits || own.step_issue > after.time - before.time ||
+        own.held_up_by_issue > before.time) {
+      return false;
+    }
+    hosts = false;
+  }
+  const std::uint32_t step = watched_ - 2;
+  repetition_ = Repetition{.step = static_cast<int>(step), .start = before.end, .host = hosts};
+  const Time interval = after.time - before.time;
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    std::vector<Time>& ends = timelines_[c].step_ends;
+    for (std::size_t s = step + 1; s < ends.size(); ++s) ends[s] = ends[s - 1] + interval;
+  }
+  return true;
+}
+
+// Collectives between classes.
+
+void Simulation::SettleJoint() {
+  joint_.Settle(now_);
+  for (const SharedResources::Activity activity : joint_.moved()) {
+    const Time end = joint_.end(activity);
+    if (activity >= class_of_activity_.size()) {
+      const auto r = activity - static_cast<std::uint32_t>(class_of_activity_.size());
+      rendezvous_[r].next = end;
+      QueueRendezvous(r);
+      continue;
+    }
+    const std::uint32_t c = class_of_activity_[activity];
+    classes_[c].MoveEnd(activity - classes_[c].first_activity(), end);
+    QueueClass(c);
+  }
+}
+
+void Simulation::QueueRendezvous(std::uint32_t r) {
+  events_.Push(rendezvous_[r].next, Event(r, EventKind::kRendezvous));
+}
+
+void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  ++rendezvous.arrived;
+  rendezvous.last_arrival = std::max(rendezvous.last_arrival, rank_class.now());
+  if (rendezvous.arrived < rendezvous.members.size() || !rendezvous.absent.empty()) return;
+  for (const Member& member : rendezvous.members) {
+    if (!SameCollective(CollectiveOf(rendezvous.members.front()), CollectiveOf(member))) {
+      return;  // they wait for ever
+    }
+  }
+  rendezvous.stage = Stage::kComplete;
+  rendezvous.next = rendezvous.last_arrival;
+  QueueRendezvous(r);
+}
+
+void Simulation::OnRendezvous(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  if (rendezvous.next != now_) return;  // its end has moved
+  switch (rendezvous.stage) {
+    case Stage::kArriving:
+      break;
+    case Stage::kComplete:
+      StartCollective(r);
+      break;
+    case Stage::kLatency:
+      BeginWork(r);
+      break;
+    case Stage::kShares:
+      joint_.Finish(static_cast<std::uint32_t>(class_of_activity_.size()) + r);
+      for (const Member& member : rendezvous.members) classes_[member.rank_class].Leave(now_);
+      rendezvous.next = Time::Max();
+      PartEnds(r);
+      break;
+    case Stage::kFixed:
+      rendezvous.next = Time::Max();
+      PartEnds(r);
+      break;
+  }
+}
+
+// All have reached the current collective, and agree about it.
+void Simulation::StartCollective(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  const Member& first = rendezvous.members.front();
+  Cost cost = CostOf(first);
+  for (const Member& member : rendezvous.members) {
+    classes_[member.rank_class].BeginCollective(member.communicator, now_);
+    cost.latency = std::max(cost.latency, CostOf(member).latency);
+    cost.work = std::max(cost.work, CostOf(member).work);
+  }
+  const std::uint32_t number = CarriedAs(first);
+  const bool carried = number != network::Carriage::kNowhere;
+  const bool on_links = carried && !options_.carriage->messages;
+  const network::FlowDemand* flow =
+      on_links ? &options_.carriage->collectives[number].flow : nullptr;
+  if (on_links) {
+    cost.latency = std::max(cost.latency, flow->latency);
+    cost.work = std::max(cost.work, flow->work);
+  }
+  // A member that alone would finish earlier uses a proportionally smaller share at the common
+  // rate.
+  rendezvous.uses.clear();
+  const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time work) {
+    for (SharedResources::Use use : own) {
+      use.resource += from;
+      if (work < cost.work) use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
+      rendezvous.uses.push_back(use);
+    }
+  };
+  for (const Member& member : rendezvous.members) {
+    const Cost& own = CostOf(member);
+    add(sets_.UsesOf(own.profile), classes_[member.rank_class].first_resource(), own.work);
+  }
+  if (on_links) {
+    add(flow->uses, static_cast<std::uint32_t>(classes_.size()) * cost::kResources, flow->work);
+  }
+  rendezvous.work = cost.work;
+  rendezvous.open = 1;
+  if (carried && options_.carriage->messages) {
+    rendezvous.open = 2;
+    SendMessages(r, number);
+  }
+  if (rendezvous.uses.empty()) {
+    rendezvous.stage = Stage::kFixed;
+    rendezvous.next = now_ + cost.latency + cost.work;
+    QueueRendezvous(r);
+  } else if (cost.latency > Time()) {
+    rendezvous.stage = Stage::kLatency;
+    rendezvous.next = now_ + cost.latency;
+    QueueRendezvous(r);
+  } else {
+    BeginWork(r);
+  }
+}
+
+void Simulation::BeginWork(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  rendezvous.stage = Stage::kShares;
+  rendezvous.next = Time::Max();  // its end is known when this instant is over
+  for (const Member& member : rendezvous.members) classes_[member.rank_class].Join(now_);
+  joint_.Start(static_cast<std::uint32_t>(class_of_activity_.size()) + r, now_, rendezvous.work,
+               rendezvous.uses);
+}
+
+void Simulation::PartEnds(std::uint32_t r) {
+  if (--rendezvous_[r].open == 0) EndCollective(r);
+}
+
+// Ends it for all its members, which may have reached the next.
+void Simulation::EndCollective(std::uint32_t r) {
+  Rendezvous& rendezvous = rendezvous_[r];
+  rendezvous.arrived = 0;
+  rendezvous.last_arrival = now_;
+  rendezvous.stage = Stage::kArriving;
+  rendezvous.next = Time::Max();
+  for (const Member& member : rendezvous.members) {
+    classes_[member.rank_class].EndCollective(member.communicator, now_);
+  }
+  for (const Member& member : rendezvous.members) Follow(member.rank_class);
+}
+
+bool Simulation::SameCollective(const program::Collective& a, const program::Collective& b) {
+  return a.kind == b.kind && a.bytes == b.bytes && a.data_type == b.data_type;
+}
+
+// Messages.
+
+std::uint32_t Simulation::CarriedAs(const Member& member) const {
+  if (options_.carriage == nullptr) return network::Carriage::kNowhere;
+  return options_.carriage
+      ->numbers[member.rank_class][classes_[member.rank_class].TargetAt(member.communicator)];
+}
+
+// A job for each rendezvous, with the collectives that its members issue.
+void Simulation::SetUpMessages() {
+  messages_.reset();
+  messages_awaited_ = Time::Max();
+  if (options_.carriage == nullptr || !options_.carriage->messages) return;
+  std::vector<std::vector<const network::Traffic*>> jobs;
+  for (std::size_t r = 0; r < rendezvous_count_; ++r) {
+    Rendezvous& rendezvous = rendezvous_[r];
+    const Member& first = rendezvous.members.front();
+    const program::Program& program = *given_[first.rank_class].program;
+    rendezvous.calls.clear();
+    for (Index i = 0; i < program.collectives.size(); ++i) {
+      const std::uint32_t number = options_.carriage->numbers[first.rank_class][i];
+      if (program.collectives[i].communicator == first.communicator &&
+          number != network::Carriage::kNowhere) {
+        rendezvous.calls.push_back(number);
+      }
+    }
+    std::sort(rendezvous.calls.begin(), rendezvous.calls.end());
+    rendezvous.calls.erase(std::unique(rendezvous.calls.begin(), rendezvous.calls.end()),
+                           rendezvous.calls.end());
+    jobs.emplace_back();
+    for (const std::uint32_t number : rendezvous.calls) {
+      jobs.back().push_back(options_.carriage->collectives[number].traffic.get());
+    }
+  }
+  messages_ = std::make_unique<network::MessageNetwork>(options_.carriage->cluster->network,
+                                                        std::move(jobs));
+}
+
+void Simulation::SendMessages(std::uint32_t r, std::uint32_t number) {
+  const std::vector<std::uint32_t>& calls = rendezvous_[r].calls;
+  const auto call = std::lower_bound(calls.begin(), calls.end(), number) - calls.begin();
+  messages_->Start(r, static_cast<std::uint32_t>(call),
+                   now_ + options_.carriage->collectives[number].delay);
+  AwaitMessages();
+}
+
+// Sees to it that an event comes when the next thing happens among messages.
+void Simulation::AwaitMessages() {
+  if (messages_->idle() || messages_->next() >= messages_awaited_) return;
+  messages_awaited_ = messages_->next();
+  events_.Push(messages_awaited_, Event(0, EventKind::kMessages));
+}
+
+// Messages run ahead until something else happens, or a collective's last one arrives.
+void Simulation::OnMessages() {
+  if (messages_awaited_ != now_) return;  // left over
+  messages_awaited_ = Time::Max();
+  if (joint_.unsettled()) SettleJoint();
+  arrived_.clear();
+  const Time until = NextEvent();
+  while (!messages_->idle() && arrived_.empty() &&
+         (messages_->next() == now_ || messages_->next() < until)) {
+    now_ = messages_->next();
+    messages_->Advance(arrived_);
+  }
+  AwaitMessages();
+  for (const std::uint32_t r : arrived_) PartEnds(r);
+}
+
+void Simulation::FinishTimelines(bool cut) {
+  for (ClassRun& run : classes_) run.FinishTimeline(cut);
+}
+
+}  // namespace stepcast::simulate
