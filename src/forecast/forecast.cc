@@ -108,12 +108,12 @@ SteadyState RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks,
                              simulate::Recording recording, bool until_repetition,
                              const Timeline*& timeline) {
   for (int steps = FirstSteps(barrier);; steps *= 2) {
-    const auto timelines = simulator.Run(
-        ranks.classes, {.steps = steps,
-                        .barrier = barrier,
-                        .recording = recording,
-                        .until_repetition = until_repetition,
-                        .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
+    const auto timelines =
+        simulator.Run(ranks.classes, {.steps = steps,
+                                      .barrier = barrier,
+                                      .recording = recording,
+                                      .until_repetition = until_repetition,
+                                      .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     timeline = &timelines->front();
     // Between barriers every step after the first is alike.
@@ -194,8 +194,7 @@ void SummariseTime(const Simulated& run, bool barrier,
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
       run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
-      host.empty() ? kernels
-                   : KernelSpansOf(run.program, run.timeline, start, end, host));
+      host.empty() ? kernels : KernelSpansOf(run.program, run.timeline, start, end, host));
   forecast.step_time = StepTimeOf(run.timeline, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -205,8 +204,7 @@ void SummariseTime(const Simulated& run, bool barrier,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   attributed += forecast.time.exposed_communication;
-  PartTimes exposed =
-      ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
@@ -262,8 +260,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator simulator;
   const Timeline* timeline = nullptr;
-  const SteadyState steady = RunToSteadyState(simulator, *ranks, barrier,
-                                              simulate::Recording::kAll, false, timeline);
+  const SteadyState steady =
+      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false, timeline);
   run.timeline = *timeline;
   run.first_step = steady.last;
   run.host_waits =
@@ -282,7 +280,6 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 
 struct Forecaster::Workspace {
   WorkCache works;
-  program::Program program;  // the last one: its memory is used again
   cost::PriceCache prices;
   simulate::Simulator simulator;
   memory::Replayer memory;
@@ -295,10 +292,7 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto work = workspace_->works.Of(scenario);
-  Program spent = std::move(workspace_->program);
-  workspace_->program =
-      lowering::Lower(scenario, {.works = &work->layers, .bare = true, .spent = &spent});
-  const Program& program = workspace_->program;
+  const Program program = lowering::Lower(scenario, {.works = &work->layers});
   const auto prices = workspace_->prices.Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   if (auto checked = CheckClock(scenario, program, *prices, StepCounts(program)); !checked) {
@@ -317,8 +311,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     }
     ranks->classes.front().marked = &marked;
   }
-  const auto recording =
-      deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
+  const auto recording = deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
   const bool barrier = scenario.plan.training.step_barrier;
   simulate::Simulator& simulator = workspace_->simulator;
   const Timeline* timeline = nullptr;
