@@ -36,10 +36,12 @@ class Author {
   }
 
   // Lives from the prologue on, and starts with values that are no zeros.
-  Index MakeBuffer(std::string name, std::int64_t elements, std::uint16_t stream) {
+  Index MakeBuffer(std::string_view name, std::int64_t elements, std::uint16_t stream) {
     const auto buffer = static_cast<Index>(program_.buffers.size());
-    program_.buffers.push_back(
-        {std::move(name), Bytes(elements * kFp32Size), program::Category::kCommunication, Bytes()});
+    program_.buffers.push_back({{program_.texts.Add(name)},
+                                Bytes(elements * kFp32Size),
+                                program::Category::kCommunication,
+                                Bytes()});
     Instruction allocate;
     allocate.opcode = Opcode::kAllocate;
     allocate.stream = stream;
@@ -59,8 +61,8 @@ class Author {
     return 0;
   }
 
-  Index MakeEvent(std::string name) {
-    program_.events.push_back({std::move(name)});
+  Index MakeEvent(std::string_view name) {
+    program_.events.push_back({{program_.texts.Add(name)}});
     return static_cast<Index>(program_.events.size() - 1);
   }
 

@@ -231,12 +231,13 @@ void ExplainMemory(const Run& run, Explanation& explanation) {
   for (const program::Index index : memory::BuffersAtPeak(run.program, run.memory)) {
     const program::Buffer& buffer = run.program.buffers[index];
     if (buffer.size == Bytes(0)) continue;
-    PeakContent& content = contents[{Pattern(buffer.name), buffer.category}];
-    content.name = Pattern(buffer.name);
+    const std::string name = run.program.NameOf(buffer);
+    PeakContent& content = contents[{Pattern(name), buffer.category}];
+    content.name = Pattern(name);
     content.category = buffer.category;
     content.count += 1;
     content.total += buffer.size;
-    layers[buffer.name.substr(0, buffer.name.find('/'))] += buffer.size;
+    layers[name.substr(0, name.find('/'))] += buffer.size;
   }
   for (auto& [key, content] : contents) explanation.contents.push_back(std::move(content));
   for (auto& [layer, total] : layers) explanation.layers.push_back({layer, total});

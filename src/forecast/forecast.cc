@@ -426,7 +426,6 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost
 
 struct Forecaster::Workspace {
   WorkCache works;
-  program::Program program;  // the last one: its memory is used again
   cost::PriceCache prices;
   simulate::Simulator simulator;
   memory::Replayer memory;
@@ -439,10 +438,7 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto work = workspace_->works.Of(scenario);
-  Program spent = std::move(workspace_->program);
-  workspace_->program =
-      lowering::Lower(scenario, {.works = &work->layers, .bare = true, .spent = &spent});
-  const Program& program = workspace_->program;
+  const Program program = lowering::Lower(scenario, {.works = &work->layers});
   const auto prices = workspace_->prices.Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   if (auto checked = CheckClock(scenario, program, *prices, StepCounts(program)); !checked) {

@@ -1,7 +1,6 @@
 #include "src/lowering/activation_offload.h"
 
 #include <string>
-#include <utility>
 
 namespace stepcast::lowering {
 namespace {
@@ -10,8 +9,8 @@ constexpr StreamId kCompute = program::Program::kComputeStream;
 
 }  // namespace
 
-void ActivationOffload::AddBlock(int layer, std::vector<Index> buffers) {
-  blocks_.push_back({.layer = layer, .buffers = std::move(buffers)});
+void ActivationOffload::AddBlock(int layer, Entries buffers) {
+  blocks_.push_back({.layer = layer, .buffers = buffers});
 }
 
 void ActivationOffload::WritePrologue() {

@@ -21,7 +21,7 @@ class ActivationOffload {
   explicit ActivationOffload(ProgramBuilder& builder) : builder_(builder) {}
 
   // In the order of forward: the layer keeps `buffers`.
-  void AddBlock(int layer, std::vector<Index> buffers);
+  void AddBlock(int layer, Entries buffers);
   // After the last block; nothing if there are not two.
   void WritePrologue();
 
@@ -33,7 +33,7 @@ class ActivationOffload {
  private:
   struct Block {
     int layer = 0;
-    std::vector<Index> buffers;
+    Entries buffers;
     Index at_host = program::kNone, back = program::kNone;  // events
   };
   bool active() const { return blocks_.size() > 1; }

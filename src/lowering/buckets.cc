@@ -38,8 +38,7 @@ std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int
     do {
       elements += model.tensors[order[last++]].elements;
     } while (last < order.size() && Bytes(elements * bytes_per_element) < own_limit);
-    const auto tensors = order.subspan(first, last - first);
-    buckets.push_back({.tensors = {tensors.begin(), tensors.end()}, .elements = elements});
+    buckets.push_back({.tensors = order.subspan(first, last - first), .elements = elements});
     first = last;
   }
   return buckets;

@@ -18,15 +18,14 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works);
 
 struct Bucket {
-  std::vector<int> tensors;  // in ready order
+  std::span<const int> tensors;  // of the order that was cut into buckets
   std::int64_t elements = 0;
-  friend bool operator==(const Bucket&, const Bucket&) = default;
 };
 
 // PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):
 // append tensors to the open bucket; close it when, after appending, its bytes reach the limit. A
 // bucket may thus exceed the limit by up to one tensor. The first bucket has its own limit. A limit
-// of 0 B gives one bucket per tensor.
+// of 0 B gives one bucket per tensor. The buckets point into `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 

@@ -24,7 +24,8 @@ model::Model ListOf(const std::vector<std::vector<std::int64_t>>& layers) {
 
 std::vector<std::vector<int>> TensorsOf(const std::vector<Bucket>& buckets) {
   std::vector<std::vector<int>> tensors;
-  for (const Bucket& bucket : buckets) tensors.push_back(bucket.tensors);
+  for (const Bucket& bucket : buckets)
+    tensors.emplace_back(bucket.tensors.begin(), bucket.tensors.end());
   return tensors;
 }
 

@@ -51,7 +51,7 @@ Index CommHook::AddAllReduce(Bytes bytes, DataType type) {
                                  .data_type = type});
 }
 
-void CommHook::AddBucket(Index buffer, const std::vector<int>& tensors, DataType type) {
+void CommHook::AddBucket(Index buffer, std::span<const int> tensors, DataType type) {
   if (!active()) return;
   HookedBucket& bucket = buckets_.emplace_back();
   bucket.values = buffer;
@@ -100,7 +100,7 @@ std::vector<Index> CommHook::AddOrthogonalisation(std::int64_t rows, std::int64_
   return kernels;
 }
 
-void CommHook::AddFactors(HookedBucket& bucket, const std::vector<int>& tensors) {
+void CommHook::AddFactors(HookedBucket& bucket, std::span<const int> tensors) {
   const std::string name = " of bucket " + std::to_string(buckets_.size() - 1);
   const DataType type = bucket.type;
   const Bytes whole = builder_.SizeOf(bucket.values);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/lowering/training_step.h"
@@ -29,7 +30,7 @@ class CommHook {
   // Prologue. `reduction` is the communicator's stream; `buckets` lie in `buffers` as `tensors`,
   // behind one another in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
-  void AddBucket(Index buffer, const std::vector<int>& tensors, DataType type);
+  void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
   // The compute stream has filled the bucket. Records `reduced` when its average is there.
   void Run(std::size_t bucket, Index reduced);
@@ -70,7 +71,7 @@ class CommHook {
   };
 
   void AddCasts(HookedBucket& bucket);
-  void AddFactors(HookedBucket& bucket, const std::vector<int>& tensors);
+  void AddFactors(HookedBucket& bucket, std::span<const int> tensors);
   std::vector<Index> AddOrthogonalisation(std::int64_t rows, std::int64_t rank, DataType type);
   Index AddKernel(const char* name, DataType type, Bytes read, Bytes written);
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);

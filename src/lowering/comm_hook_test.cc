@@ -70,7 +70,7 @@ Bytes Resident(const program::Program& program, const std::string& prefix) {
   for (const program::Instruction& instruction : program.prologue) {
     if (instruction.opcode != Opcode::kAllocate) continue;
     const program::Buffer& buffer = program.buffers[instruction.operand];
-    if (buffer.name.starts_with(prefix)) bytes += buffer.size;
+    if (program.NameOf(buffer).starts_with(prefix)) bytes += buffer.size;
   }
   return bytes;
 }

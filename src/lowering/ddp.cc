@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <numeric>
-#include <string>
-#include <string_view>
-#include <tuple>
+#include <span>
 #include <utility>
 
 #include "src/lowering/buckets.h"
@@ -16,7 +13,7 @@
 #include "src/lowering/framework_update.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/memory_kernel.h"
+#include "src/lowering/memory_kernels.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
@@ -32,7 +29,7 @@ struct ReducerBucket {
   Index buffer = kNone;
   Index collective = kNone;
   Index ready = kNone, reduced = kNone;  // events
-  std::vector<int> tensors;
+  std::span<const int> tensors;
   int missing = 0;  // gradients still to be copied in
 };
 
@@ -60,12 +57,12 @@ class Ddp final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         views_(plan_.data_parallel.gradient_as_bucket_view),
+        copies_(builder_),
         gradients_(step, plan_.training.gradient_dtype),
         clipping_(step),
         hook_(step) {}
 
   void WritePrologue() override {
-    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
@@ -97,7 +94,6 @@ class Ddp final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       uses.push_back(
           Reads(parameters_buffer_, parameter_offset_[tensor], parameters_[tensor].size));
@@ -106,8 +102,8 @@ class Ddp final : public Technique {
 
   // Under autocast a gradient is made in the compute type and cast up where it lies. Its values are
   // described in the type that it ends up in; the cast then changes nothing.
-  void WriteGradient(int layer, int tensor, std::vector<BufferUse>& uses) override {
-    gradients_.Write(tensor, ReadPlace(layer, tensor), uses);
+  void WriteGradient(int layer, int tensor) override {
+    gradients_.Write(tensor, ReadPlace(layer, tensor));
   }
 
   void GradientReady(int tensor) override {
@@ -120,8 +116,10 @@ class Ddp final : public Technique {
     ReducerBucket& bucket = buckets_[parameter.bucket];
     // A communication hook divides for itself.
     const double ranks = hook_.active() ? 1 : static_cast<double>(plan_.parallelism.data);
-    builder_.With(
-        Scaled(1.0 / ranks, Move(SlotPlace(tensor), gradients_.place(tensor), Elements(tensor))));
+    if (builder_.describes_data_flow()) {
+      builder_.With(
+          Scaled(1.0 / ranks, Move(SlotPlace(tensor), gradients_.place(tensor), Elements(tensor))));
+    }
     builder_.Run(step_.compute(), parameter.copy_in,
                  {builder_.ReadsAll(gradients_.buffer(tensor)),
                   Writes(bucket.buffer, parameter.offset, parameter.size)});
@@ -150,7 +148,9 @@ class Ddp final : public Technique {
       if (views_) continue;
       for (const int tensor : bucket.tensors) {
         const Parameter& parameter = parameters_[tensor];
-        builder_.With(Move(gradients_.place(tensor), SlotPlace(tensor), Elements(tensor)));
+        if (builder_.describes_data_flow()) {
+          builder_.With(Move(gradients_.place(tensor), SlotPlace(tensor), Elements(tensor)));
+        }
         builder_.Run(step_.compute(), parameter.copy_back,
                      {Reads(bucket.buffer, parameter.offset, parameter.size),
                       builder_.WritesAll(gradients_.buffer(tensor))});
@@ -235,14 +235,8 @@ class Ddp final : public Technique {
     return ParameterPlace(tensor);
   }
 
-  // Layers are alike: mostly there is one.
   Index CopyKernel(const char* name, Bytes read, Bytes written) {
-    const auto [copy, added] = copies_.try_emplace({name, read.count(), written.count()}, kNone);
-    if (added) {
-      copy->second =
-          builder_.AddKernel(MemoryKernel(name, plan_.training.gradient_dtype, read, written));
-    }
-    return copy->second;
+    return copies_.Add(name, plan_.training.gradient_dtype, read, written);
   }
 
   void AddParameters() {
@@ -293,18 +287,18 @@ class Ddp final : public Technique {
   }
 
   // Of a warm run, in launch order.
-  std::vector<Bucket> BucketsOfModel() const {
+  std::vector<Bucket> BucketsOfModel() {
     const model::Model& model = step_.model();
     const Bytes limit = *plan_.data_parallel.bucket_size;
     const Bytes first_limit = *plan_.data_parallel.first_bucket_size;
     const std::int64_t bytes = SizeOf(plan_.training.gradient_dtype);
     if (!plan_.data_parallel.find_unused_parameters) {
-      return AssignBuckets(model, GradientReadyOrder(model, step_.works()), bytes, first_limit,
-                           limit);
+      order_ = GradientReadyOrder(model, step_.works());
+      return AssignBuckets(model, order_, bytes, first_limit, limit);
     }
-    std::vector<int> definition_order(model.tensors.size());
-    std::iota(definition_order.begin(), definition_order.end(), 0);
-    auto buckets = AssignBuckets(model, definition_order, bytes, first_limit, limit);
+    order_.resize(model.tensors.size());  // that of definition
+    std::iota(order_.begin(), order_.end(), 0);
+    auto buckets = AssignBuckets(model, order_, bytes, first_limit, limit);
     std::reverse(buckets.begin(), buckets.end());
     return buckets;
   }
@@ -312,11 +306,11 @@ class Ddp final : public Technique {
   void AddBuckets() {
     if (communicator_ == kNone) return;
     for (const Bucket& tensors : BucketsOfModel()) {
-      const std::string name = builder_.Numbered("bucket", buckets_.size());
+      const Index name = builder_.AddNumbered("bucket ", buckets_.size());
       ReducerBucket& bucket = buckets_.emplace_back();
       const DataType type = plan_.training.gradient_dtype;
       const Bytes size = BytesOf(tensors.elements, type);
-      bucket.buffer = builder_.AddBuffer(name, size, Category::kGradient);
+      bucket.buffer = builder_.AddBuffer({.first = name}, size, Category::kGradient);
       builder_.Allocate(step_.compute(), bucket.buffer);
       bucket.collective = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                                   .communicator = communicator_,
@@ -326,9 +320,9 @@ class Ddp final : public Technique {
       bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
       bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
       bucket.tensors = tensors.tensors;
-      bucket.missing = static_cast<int>(tensors.tensors.size());
+      bucket.missing = static_cast<int>(bucket.tensors.size());
       Bytes offset(0);
-      for (const int tensor : tensors.tensors) {
+      for (const int tensor : bucket.tensors) {
         Parameter& parameter = parameters_[tensor];
         parameter.bucket = static_cast<int>(buckets_.size()) - 1;
         parameter.offset = offset;
@@ -377,12 +371,13 @@ class Ddp final : public Technique {
   Index communicator_ = kNone;
   Index parameters_buffer_ = kNone, optimizer_ = kNone;
   std::vector<Bytes> parameter_offset_;
-  std::map<std::tuple<std::string_view, std::int64_t, std::int64_t>, Index> copies_;  // kernels
-  std::vector<Parameter> parameters_;                                                 // by tensor
+  MemoryKernels copies_;
+  std::vector<Parameter> parameters_;  // by tensor
   LocalGradients gradients_;
   GradientClipping clipping_;
   CommHook hook_;
   std::vector<CastWeights> casts_;  // by layer; empty without autocast
+  std::vector<int> order_;          // of tensors in buckets
   std::vector<ReducerBucket> buckets_;
   std::vector<bool> full_;
   std::size_t next_bucket_ = 0;

@@ -98,8 +98,8 @@ class DeepSpeed final : public Technique {
     }
   }
 
-  void WriteGradient(int /*layer*/, int tensor, std::vector<BufferUse>& uses) override {
-    gradients_.Write(tensor, ParameterPlace(tensor), uses);
+  void WriteGradient(int /*layer*/, int tensor) override {
+    gradients_.Write(tensor, ParameterPlace(tensor));
   }
 
   void GradientReady(int tensor) override {

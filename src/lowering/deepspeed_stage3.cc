@@ -165,14 +165,14 @@ class Stage3 final : public Technique {
 
   void AppendParameterReads(int, std::vector<BufferUse>&) override {}
 
-  void BeforeOperator(Pass pass, int layer, std::size_t op, std::vector<BufferUse>& uses) override {
+  void BeforeOperator(Pass pass, int layer, std::size_t op) override {
     const ModuleRun* run = RunAt(pass, layer, op);
     if (run == nullptr) return;
     if (run->first == op) Fetch();
     for (const int position : run->parameters) {
       const int tensor = step_.model().layers[layer].tensors[position];
       const program::Elements place = ParameterPlace(tensor);
-      uses.push_back(Reads(place.buffer, place.offset, BytesOf(Elements(tensor), type_)));
+      builder_.Use(Reads(place.buffer, place.offset, BytesOf(Elements(tensor), type_)));
     }
   }
 
@@ -184,8 +184,8 @@ class Stage3 final : public Technique {
     for (const int tensor : coordinator_->Release()) Free(tensor);
   }
 
-  void WriteGradient(int /*layer*/, int tensor, std::vector<BufferUse>& uses) override {
-    gradients_.Write(tensor, ParameterPlace(tensor), uses);
+  void WriteGradient(int /*layer*/, int tensor) override {
+    gradients_.Write(tensor, ParameterPlace(tensor));
   }
 
   void GradientReady(int tensor) override {

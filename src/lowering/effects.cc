@@ -6,15 +6,6 @@ using program::Effect;
 using program::EffectKind;
 using program::Elements;
 
-Elements At(program::Index buffer, std::int64_t first, DataType type) {
-  return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
-}
-
-Elements Further(Elements place, std::int64_t elements) {
-  place.offset += BytesOf(elements, place.type);
-  return place;
-}
-
 Effect Move(Elements target, Elements source, std::int64_t elements) {
   return {.kind = EffectKind::kMove,
           .target = target,

@@ -11,10 +11,15 @@
 namespace stepcast::lowering {
 
 // From element `first` of a buffer of `type` on.
-program::Elements At(program::Index buffer, std::int64_t first, DataType type);
+inline program::Elements At(program::Index buffer, std::int64_t first, DataType type) {
+  return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
+}
 
 // `place`, `elements` further on.
-program::Elements Further(program::Elements place, std::int64_t elements);
+inline program::Elements Further(program::Elements place, std::int64_t elements) {
+  place.offset += BytesOf(elements, place.type);
+  return place;
+}
 
 // target = source, converted; both contiguous.
 program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);

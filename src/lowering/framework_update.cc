@@ -21,29 +21,41 @@ std::size_t IndexOf(Temporary temporary) { return static_cast<std::size_t>(tempo
 class Update {
  public:
   Update(TrainingStep& step, const plan::Training& training)
-      : step_(step), builder_(step.builder()), training_(training) {}
+      : step_(step),
+        builder_(step.builder()),
+        training_(training),
+        temporary_name_{.first = builder_.AddText("optimizer temporaries")} {}
 
   void OfAllAtOnce(const UpdatedTensors& updated, std::span<const BufferUse> uses,
                    std::span<const program::Effect> updates) {
     std::array<std::vector<Index>, kTemporaries> made;
     std::vector<UpdateKernel> kernels = KernelsOf(updated.elements);
+    // What kernels use that work on the same temporaries.
+    std::map<std::vector<Temporary>, UseRange> ranges;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       UpdateKernel& kernel = kernels[i];
-      std::vector<BufferUse> own(uses.begin(), uses.end());
       if (kernel.makes) {
         for (const UpdatedTensor& tensor : updated.tensors) {
           made[IndexOf(*kernel.makes)].push_back(AddTemporary(tensor.elements));
           builder_.Allocate(step_.compute(), made[IndexOf(*kernel.makes)].back());
         }
       }
+      std::vector<Temporary> temporaries;
       for (const std::optional<Temporary> temporary : {kernel.makes, kernel.works_on}) {
-        if (!temporary || !builder_.all_uses()) continue;
-        for (const Index buffer : made[IndexOf(*temporary)]) {
-          own.push_back(builder_.WritesAll(buffer));
+        if (temporary) temporaries.push_back(*temporary);
+      }
+      const auto [range, added] = ranges.try_emplace(temporaries);
+      if (added) {
+        std::vector<BufferUse> own(uses.begin(), uses.end());
+        for (const Temporary temporary : temporaries) {
+          for (const Index buffer : made[IndexOf(temporary)]) {
+            own.push_back(builder_.WritesAll(buffer));
+          }
         }
+        range->second = builder_.AddUses(own);
       }
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel.kernel)), own);
+      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel.kernel)), range->second);
     }
     for (const std::vector<Index>& buffers : made) {
       for (std::size_t i = buffers.size(); i-- > 0;) builder_.Release(buffers[i]);
@@ -107,7 +119,7 @@ class Update {
   }
 
   Index AddTemporary(std::int64_t elements) {
-    return builder_.AddBuffer("optimizer temporaries", Bytes(elements * kTemporaryBytes),
+    return builder_.AddBuffer(temporary_name_, Bytes(elements * kTemporaryBytes),
                               Category::kWorkspace);
   }
 
@@ -136,6 +148,7 @@ class Update {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
+  const program::NameParts temporary_name_;
   std::map<std::int64_t, Part> parts_;  // by elements
 };
 

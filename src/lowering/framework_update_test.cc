@@ -52,7 +52,7 @@ std::vector<std::int64_t> Requests(const program::Program& program) {
   for (const program::Instruction& instruction : program.step) {
     if (instruction.opcode != Opcode::kAllocate && instruction.opcode != Opcode::kRelease) continue;
     const program::Buffer& buffer = program.buffers[instruction.operand];
-    if (buffer.name != "optimizer temporaries") continue;
+    if (program.NameOf(buffer) != "optimizer temporaries") continue;
     const std::int64_t bytes = buffer.size.count();
     requests.push_back(instruction.opcode == Opcode::kAllocate ? bytes : -bytes);
   }

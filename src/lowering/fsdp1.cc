@@ -157,13 +157,13 @@ class Fsdp1 final : public Technique {
     uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
   }
 
-  void WriteGradient(int layer, int tensor, std::vector<BufferUse>& uses) override {
+  void WriteGradient(int layer, int tensor) override {
     const FlatUnit& u = units_[wrapping_.of_layer[layer]];
     program::Elements read = At(u.full, 0, compute_type_);
     for (const FlatTensor& part : u.flat.tensors) {
       if (part.tensor == tensor) read = Further(read, part.offset);
     }
-    gradients_.Write(tensor, read, uses);
+    gradients_.Write(tensor, read);
   }
 
   void GradientReady(int) override {}
@@ -252,7 +252,7 @@ class Fsdp1 final : public Technique {
     u.flat = Flatten(step_.model(), unit.tensors, ranks(),
                      aligned ? kAlignment / SizeOf(compute_type_) : 0);
     const FlatParameter& flat = u.flat;
-    u.state = AddShardedState(step_, unit.name, flat.shard, flat.exact, ranks(),
+    u.state = AddShardedState(step_, builder_.AddText(unit.name), flat.shard, flat.exact, ranks(),
                               builder_.describes_data_flow() ? PartsOf(flat, groups_.shard_index())
                                                              : std::vector<ShardPart>());
     const auto add_buffer = [&](const char* what, std::int64_t elements, std::int64_t exact,

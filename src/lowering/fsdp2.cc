@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,7 +10,7 @@
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/memory_kernel.h"
+#include "src/lowering/memory_kernels.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
 #include "src/lowering/sharded_state.h"
@@ -87,11 +83,11 @@ class Fsdp2 final : public Technique {
                       ? UnitPerModule(step.model())
                       : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
+        memory_kernels_(builder_),
         gradients_(step, compute_type_),
         clipping_(step) {}
 
   void WritePrologue() override {
-    builder_.SetFirstDelayingStream(ProgramBuilder::kNoStream);
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
     gather_stream_ = builder_.AddStream("all-gather");
     reduce_stream_ = builder_.AddStream("reduce-scatter");
@@ -194,13 +190,13 @@ class Fsdp2 final : public Technique {
     uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
   }
 
-  void WriteGradient(int layer, int tensor, std::vector<BufferUse>& uses) override {
+  void WriteGradient(int layer, int tensor) override {
     const ShardedUnit& u = units_[wrapping_.of_layer[layer]];
     program::Elements read = At(u.full, 0, compute_type_);
     for (const ShardedTensor& part : u.parts) {
       if (part.tensor == tensor) read = Further(read, part.full_offset);
     }
-    gradients_.Write(tensor, read, uses);
+    gradients_.Write(tensor, read);
   }
 
   void GradientReady(int tensor) override { gradients_.Complete(tensor); }
@@ -284,14 +280,8 @@ class Fsdp2 final : public Technique {
     }
   }
 
-  // Units are alike: those that are as large have the same.
   Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
-    const auto [kernel, added] =
-        memory_kernels_.try_emplace({name, read.count(), written.count()}, kNone);
-    if (added) {
-      kernel->second = builder_.AddKernel(MemoryKernel(name, compute_type_, read, written));
-    }
-    return kernel->second;
+    return memory_kernels_.Add(name, compute_type_, read, written);
   }
 
   // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
@@ -322,6 +312,7 @@ class Fsdp2 final : public Technique {
     const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
     const Unit& unit = wrapping_.units[index];
+    const Index name = builder_.AddText(unit.name);
     const std::int64_t ranks = ShardRanks();
     ShardedUnit& u = units_.emplace_back();
     u.root = unit.root;
@@ -338,7 +329,7 @@ class Fsdp2 final : public Technique {
     const DataType reduced_in = training.reduce_dtype;
     const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
                                   Category category) {
-      return builder_.AddBuffer(builder_.Named(unit.name, what), BytesOf(count, type), category,
+      return builder_.AddBuffer(builder_.Named(name, what), BytesOf(count, type), category,
                                 BytesOf(count - exact, type));
     };
     std::vector<ShardPart> parts;
@@ -348,7 +339,7 @@ class Fsdp2 final : public Technique {
                        .elements = part.own,
                        .offset = part.shard_offset});
     }
-    u.state = AddShardedState(step_, unit.name, u.shard_elements, exact, ranks, std::move(parts));
+    u.state = AddShardedState(step_, name, u.shard_elements, exact, ranks, std::move(parts));
     for (std::size_t i = 0; i < u.tensors.size(); ++i) {
       const model::Tensor& tensor = model.tensors[u.tensors[i]];
       if (tensor.elements == 0) continue;
@@ -387,7 +378,7 @@ class Fsdp2 final : public Technique {
       const auto kept_ranks = std::get<std::int64_t>(reshard());
       const Shard part(u.gathered_elements, kept_ranks);
       const Bytes part_size = BytesOf(part.length(), compute_type_);
-      u.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"), part_size,
+      u.kept = builder_.AddBuffer(builder_.Named(name, "/kept shard"), part_size,
                                   Category::kCommunication);
       u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
       u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
@@ -396,14 +387,14 @@ class Fsdp2 final : public Technique {
                                                   .bytes = gathered_size,
                                                   .data_type = compute_type_});
     }
-    u.gather_done = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
-    u.copy_out_done = builder_.AddEvent(builder_.Named(unit.name, " copied out"));
-    u.kept_written = builder_.AddEvent(builder_.Named(unit.name, " kept"));
+    u.gather_done = builder_.AddEvent(builder_.Named(name, " gathered"));
+    u.copy_out_done = builder_.AddEvent(builder_.Named(name, " copied out"));
+    u.kept_written = builder_.AddEvent(builder_.Named(name, " kept"));
 
     const Bytes gradient_size = BytesOf(exact, compute_type_);
     u.reduce_input =
         whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
-    u.reduce_output = builder_.AddBuffer(builder_.Named(unit.name, "/reduce-scatter output"),
+    u.reduce_output = builder_.AddBuffer(builder_.Named(name, "/reduce-scatter output"),
                                          output_size, Category::kGradient,
                                          output_size - Bytes(exact * SizeOf(reduced_in) / ranks));
     u.copy_to_reduce = AddMemoryKernel("chunk_cat", gradient_size, input_size);
@@ -421,8 +412,8 @@ class Fsdp2 final : public Technique {
                                           accumulated_size);
       u.copy_accumulated_to_reduce = AddMemoryKernel("chunk_cat", accumulated_size, input_size);
     }
-    u.reduced = builder_.AddEvent(builder_.Named(unit.name, " reduce-scattered"));
-    u.post_reduced = builder_.AddEvent(builder_.Named(unit.name, " gradient ready"));
+    u.reduced = builder_.AddEvent(builder_.Named(name, " reduce-scattered"));
+    u.post_reduced = builder_.AddEvent(builder_.Named(name, " gradient ready"));
   }
 
   // prefetch 0: nothing is gathered beside compute.
@@ -564,7 +555,6 @@ class Fsdp2 final : public Technique {
 
   // Reads the unit's full gradients, writes `target`.
   std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
-    if (!builder_.all_uses()) return {};
     std::vector<BufferUse> uses{target};
     for (const int tensor : u.tensors) {
       if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
@@ -660,7 +650,7 @@ class Fsdp2 final : public Technique {
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
-  std::map<std::tuple<std::string_view, std::int64_t, std::int64_t>, Index> memory_kernels_;
+  MemoryKernels memory_kernels_;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
   LocalGradients gradients_;
   GradientClipping clipping_;

@@ -33,9 +33,9 @@ Peaks PeaksOf(const program::Program& program) {
     const bool allocates = instruction.opcode == Opcode::kAllocate;
     if (!allocates && instruction.opcode != Opcode::kRelease) continue;
     const program::Buffer& buffer = program.buffers[instruction.operand];
-    if (buffer.name.ends_with("/gradient shard")) continue;
+    if (program.NameOf(buffer).ends_with("/gradient shard")) continue;
     alive += (allocates ? 1 : -1) * buffer.size.count();
-    if (buffer.name.ends_with("/gather buffer")) {
+    if (program.NameOf(buffer).ends_with("/gather buffer")) {
       peaks.largest_gather = std::max(peaks.largest_gather, buffer.size.count());
     }
     if (instruction.phase == Phase::kForward) peaks.forward = std::max(peaks.forward, alive);
@@ -77,7 +77,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysWithinPyTorchsUpperBounds, ()) {
   const std::int64_t unit = peaks.largest_gather;
   std::int64_t whole = 0;
   for (const program::Buffer& buffer : program.buffers) {
-    if (buffer.name.ends_with("/gather buffer")) whole += buffer.size.count();
+    if (program.NameOf(buffer).ends_with("/gather buffer")) whole += buffer.size.count();
   }
   // Gathered, full and gradients in 16 bits; what is reduced in 16 or 32.
   const std::int64_t reduced = wide ? 2 * unit : unit;

@@ -56,7 +56,7 @@ std::vector<std::string> Order(const program::Program& program) {
   for (const program::Instruction& instruction : program.step) {
     const bool waits = instruction.opcode == Opcode::kHostWaitEvent;
     if (!waits && instruction.opcode != Opcode::kRecordEvent) continue;
-    if (program.events[instruction.operand].name != "micro-batch loaded") continue;
+    if (program.NameOf(program.events[instruction.operand]) != "micro-batch loaded") continue;
     order.push_back((waits ? "wait " : "ask ") + std::to_string(instruction.operand));
   }
   // Numbered from the first.
@@ -65,7 +65,7 @@ std::vector<std::string> Order(const program::Program& program) {
     const int number = std::stoi(one.substr(at));
     int first = number;
     for (std::size_t e = 0; e < program.events.size(); ++e) {
-      if (program.events[e].name == "micro-batch loaded") {
+      if (program.NameOf(program.events[e]) == "micro-batch loaded") {
         first = static_cast<int>(e);
         break;
       }

@@ -1,37 +1,28 @@
 #include "src/lowering/local_gradients.h"
 
-#include <map>
-
 namespace stepcast::lowering {
 
 using program::BufferUse;
 using program::Category;
 
-LocalGradients::LocalGradients(TrainingStep& step, DataType type) : step_(step), type_(type) {
+LocalGradients::LocalGradients(TrainingStep& step, DataType type)
+    : step_(step), type_(type), kernels_(step.builder()) {
   ProgramBuilder& builder = step.builder();
-  std::map<Bytes, Index> kernels;  // layers are alike
+  const Index own = builder.AddText(".grad"), next = builder.AddText(".grad (next)");
+  gradients_.reserve(step.model().tensors.size());
   for (const model::Tensor& tensor : step.model().tensors) {
     const Bytes size = BytesOf(tensor.elements, type);
+    const Index name = builder.AddText(tensor.name);
     Gradient& gradient = gradients_.emplace_back();
-    gradient.buffer =
-        builder.AddBuffer(builder.Named(tensor.name, ".grad"), size, Category::kGradient);
+    gradient.buffer = builder.AddBuffer({.first = name, .second = own}, size, Category::kGradient);
     if (step.plan().training.gradient_accumulation == 1) continue;
     gradient.further =
-        builder.AddBuffer(builder.Named(tensor.name, ".grad (next)"), size, Category::kGradient);
-    const auto [kernel, added] = kernels.try_emplace(size, program::kNone);
-    if (added) {
-      kernel->second = builder.AddKernel({.name = "accumulate_gradient",
-                                          .kind = KernelKind::kMemoryBound,
-                                          .data_type = type,
-                                          .read = 2 * size,
-                                          .written = size});
-    }
-    gradient.add = kernel->second;
+        builder.AddBuffer({.first = name, .second = next}, size, Category::kGradient);
+    gradient.add = kernels_.Add("accumulate_gradient", type, 2 * size, size);
   }
 }
 
-void LocalGradients::Write(int tensor, const program::Elements& source,
-                           std::vector<BufferUse>& uses) {
+void LocalGradients::Write(int tensor, const program::Elements& source) {
   Gradient& gradient = gradients_[tensor];
   ProgramBuilder& builder = step_.builder();
   if (!gradient.exists) {
@@ -43,12 +34,13 @@ void LocalGradients::Write(int tensor, const program::Elements& source,
     builder.Allocate(step_.compute(), gradient.further);
     gradient.further_exists = true;
   }
-  uses.push_back(Written(tensor));
+  const BufferUse written = Written(tensor);
+  builder.Use(written);
   // A tied tensor's further contributions in one micro-batch are added where they are made.
   const bool add = gradient.latest == step_.micro_batch();
   gradient.latest = step_.micro_batch();
   step_.WithGradient(tensor, 0, step_.model().tensors[tensor].elements,
-                     At(uses.back().buffer, 0, type_), source, add, uses);
+                     At(written.buffer, 0, type_), source, add);
 }
 
 BufferUse LocalGradients::Written(int tensor) const {
@@ -60,8 +52,10 @@ void LocalGradients::Complete(int tensor) {
   Gradient& gradient = gradients_[tensor];
   if (!gradient.further_exists) return;
   ProgramBuilder& builder = step_.builder();
-  builder.With(Added(
-      Move(place(tensor), At(gradient.further, 0, type_), step_.model().tensors[tensor].elements)));
+  if (builder.describes_data_flow()) {
+    builder.With(Added(Move(place(tensor), At(gradient.further, 0, type_),
+                            step_.model().tensors[tensor].elements)));
+  }
   builder.Run(step_.compute(), gradient.add,
               {builder.ReadsAll(gradient.further), builder.WritesAll(gradient.buffer)});
   builder.Release(gradient.further);

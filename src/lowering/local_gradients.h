@@ -5,6 +5,7 @@
 
 #include "src/base/data_type.h"
 #include "src/lowering/effects.h"
+#include "src/lowering/memory_kernels.h"
 #include "src/lowering/training_step.h"
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
@@ -19,8 +20,8 @@ class LocalGradients {
   LocalGradients(TrainingStep& step, DataType type);
 
   // The kernel about to be issued contributes to the gradient, reading the parameters in `source`:
-  // makes room, appends what it writes, says what it puts there.
-  void Write(int tensor, const program::Elements& source, std::vector<program::BufferUse>& uses);
+  // makes room, says what it writes and what it puts there.
+  void Write(int tensor, const program::Elements& source);
   // What this micro-batch has written.
   program::BufferUse Written(int tensor) const;
   // The micro-batch's contributions are complete: adds them to those of earlier ones.
@@ -44,6 +45,7 @@ class LocalGradients {
 
   TrainingStep& step_;
   const DataType type_;
+  MemoryKernels kernels_;
   std::vector<Gradient> gradients_;  // by tensor
 };
 

@@ -234,7 +234,7 @@ TEST(Lowering, OffloadedActivationsLeaveTheDeviceAndComeBack) {
   Bytes to_host, to_device;
   int alive = 0, most = 0;
   const auto is_input = [&](const program::Instruction& instruction) {
-    const std::string& name = program.buffers[instruction.operand].name;
+    const std::string name = program.NameOf(program.buffers[instruction.operand]);
     return name.starts_with("transformer.h.") && name.ends_with("/input");
   };
   for (const program::Instruction& instruction : program.step) {

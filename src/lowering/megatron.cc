@@ -123,7 +123,7 @@ class Megatron final : public Technique {
     }
   }
 
-  void WriteGradient(int /*layer*/, int tensor, std::vector<BufferUse>& uses) override {
+  void WriteGradient(int /*layer*/, int tensor) override {
     Parameter& parameter = parameters_[tensor];
     program::Elements target = GradientPlace(tensor);
     bool add = parameter.reached;  // else zeros are there
@@ -135,8 +135,8 @@ class Megatron final : public Technique {
       if (!parameter.made_exists) builder_.Allocate(step_.compute(), parameter.made);
       parameter.made_exists = true;
     }
-    uses.push_back(Writes(target.buffer, target.offset, BytesOf(Elements(tensor), target.type)));
-    step_.WithGradient(tensor, 0, Elements(tensor), target, ParameterPlace(tensor), add, uses);
+    builder_.Use(Writes(target.buffer, target.offset, BytesOf(Elements(tensor), target.type)));
+    step_.WithGradient(tensor, 0, Elements(tensor), target, ParameterPlace(tensor), add);
   }
 
   void GradientReady(int tensor) override {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,43 +20,80 @@ namespace stepcast::lowering {
 
 using program::Index;
 using StreamId = std::uint16_t;
+// Entries of one of the program's tables, behind one another.
+using Entries = std::ranges::iota_view<Index, Index>;
 
 // Shorthands for the buffer ranges an operation names.
-program::BufferUse Reads(Index buffer, Bytes offset, Bytes size);
-program::BufferUse Writes(Index buffer, Bytes offset, Bytes size);
+inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
+  return {.buffer = buffer, .write = false, .offset = offset, .size = size};
+}
+inline program::BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
+  return {.buffer = buffer, .write = true, .offset = offset, .size = size};
+}
+
+// What an operation uses: entries of Program::uses.
+struct UseRange {
+  Index first = 0, count = 0;
+};
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const LowerOptions& options = {});
+  explicit ProgramBuilder(const LowerOptions& options = {})
+      : rank_(options.rank), describes_data_flow_(options.data_flow) {}
+  ProgramBuilder(const ProgramBuilder&) = delete;
+  ProgramBuilder& operator=(const ProgramBuilder&) = delete;
+
+  // A text that names have in common, "model.layers.3", and such a name.
+  Index AddText(std::string_view text) { return program_.texts.Add(text); }
+  program::NameParts Named(Index text, std::string_view part) {
+    return {.first = text, .second = AddText(part)};
+  }
+  program::NameParts Named(std::string_view text, std::string_view part) {
+    return Named(AddText(text), part);
+  }
+  // "bucket 3", of "bucket " and 3.
+  Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
+  // How many there are: the index of the next one.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
+  Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
+  Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
+  Index texts() const { return program_.texts.size(); }
   // Of the rank's group. One of a single rank needs no communicator: returns program::kNone for it.
   Index AddCommunicator(std::string name, const parallel::GroupLayout& layout);
-  Index AddEvent(std::string_view name);
+  Index AddEvent(program::NameParts name) {
+    program_.events.push_back({name});
+    return static_cast<Index>(program_.events.size() - 1);
+  }
+  Index AddEvent(std::string_view name) { return AddEvent({.first = AddText(name)}); }
+  Index AddBuffer(program::NameParts name, Bytes size, program::Category category,
+                  Bytes padding = {}) {
+    program_.buffers.push_back(
+        {.name = name, .size = size, .category = category, .padding = padding});
+    return static_cast<Index>(program_.buffers.size() - 1);
+  }
   Index AddBuffer(std::string_view name, Bytes size, program::Category category,
-                  Bytes padding = {});
+                  Bytes padding = {}) {
+    return AddBuffer({.first = AddText(name)}, size, category, padding);
+  }
   Index AddKernel(Kernel kernel);
+  void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
   // The same collective twice gives the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddLabel(std::string_view label);
 
-  // Whether buffers, events and labels get the names that they are given, and operations all the
-  // uses.
-  bool names() const { return names_; }
-  // For techniques that know: uses on streams before this one delay no release, because
-  // RecordStream never names those. Without it, those on the stream that owns a buffer.
-  void SetFirstDelayingStream(StreamId stream) { first_delaying_ = stream; }
-  static constexpr StreamId kNoStream = std::numeric_limits<StreamId>::max();
-  bool all_uses() const { return names_; }
-  // "bucket 3" and "/gradients" together, where names are wanted.
-  std::string Named(std::string_view what, std::string_view part) const;
-  // "bucket" and 3.
-  std::string Numbered(std::string_view what, std::size_t number) const;
-
-  void BeginStep() { in_step_ = true; }
-  // Room for so many instructions in the step.
+  // Room for so many more.
+  void ReserveBuffers(std::size_t buffers) {
+    program_.buffers.reserve(program_.buffers.size() + buffers);
+  }
+  void ReserveKernels(std::size_t kernels) {
+    program_.kernels.reserve(program_.kernels.size() + kernels);
+  }
+  void ReserveUses(std::size_t uses) { program_.uses.reserve(program_.uses.size() + uses); }
   void ReserveStep(std::size_t instructions) { program_.step.reserve(instructions); }
+
+  void BeginStep() { section_ = &program_.step; }
   void SetPhase(program::Phase phase) { phase_ = phase; }
   void SetLabel(Index label) { label_ = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
@@ -72,32 +109,64 @@ class ProgramBuilder {
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
-  void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses);
+  // Ranges that the operation written next uses, beside what is said in the call that writes it. An
+  // empty range is no use.
+  void Use(const program::BufferUse& use) {
+    if (use.size > Bytes(0)) program_.uses.push_back(use);
+  }
+  void Use(std::span<const program::BufferUse> uses);
+
+  void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
+  void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
+    Use(uses);
+    Run(stream, kernel);
+  }
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
+  }
+  // For several operations that use the same, which is much: AddUses once, then Run for each.
+  UseRange AddUses(std::span<const program::BufferUse> uses) {
+    Use(uses);
+    return TakeUses();
+  }
+  void Run(StreamId stream, Index kernel, UseRange uses) {
+    Operate(program::Opcode::kKernel, stream, kernel, uses);
   }
   // The host is busy for so long.
   void RunOnHost(std::string_view name, Time duration);
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
-  void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses);
+  void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses) {
+    Use(uses);
+    Operate(program::Opcode::kCollective, stream, collective);
+  }
   void Communicate(StreamId stream, Index collective,
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
   // Record and HostWait return where in the step they stand, for SetOperand.
-  std::size_t Record(StreamId stream, Index event);
-  void Wait(StreamId stream, Index event);
-  std::size_t HostWait(Index event);
+  std::size_t Record(StreamId stream, Index event) {
+    Emit(program::Opcode::kRecordEvent, stream, event);
+    return program_.step.size() - 1;
+  }
+  void Wait(StreamId stream, Index event) { Emit(program::Opcode::kWaitEvent, stream, event); }
+  std::size_t HostWait(Index event) {
+    Emit(program::Opcode::kHostWaitEvent, 0, event);
+    return program_.step.size() - 1;
+  }
   // For what is known only when all of the step is written.
-  void SetOperand(std::size_t instruction, Index operand);
+  void SetOperand(std::size_t instruction, Index operand) {
+    program_.step[instruction].operand = operand;
+  }
   // `waiter` waits for everything issued on `other` so far; `event` carries it.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);
     Wait(waiter, event);
   }
-  void Allocate(StreamId owner, Index buffer);
-  void Release(Index buffer);
-  void RecordStream(StreamId user, Index buffer);
+  void Allocate(StreamId owner, Index buffer) { Emit(program::Opcode::kAllocate, owner, buffer); }
+  void Release(Index buffer) { Emit(program::Opcode::kRelease, 0, buffer); }
+  void RecordStream(StreamId user, Index buffer) {
+    Emit(program::Opcode::kRecordStream, user, buffer);
+  }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
   // The whole buffer.
@@ -111,24 +180,41 @@ class ProgramBuilder {
   program::Program Take();
 
  private:
-  program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand);
-  void EmitWithUses(program::Opcode opcode, StreamId stream, Index operand,
-                    std::span<const program::BufferUse> uses);
-  void Reuse(program::Program& spent);
-
-  std::string Written(std::string_view name) const {
-    return names_ ? std::string(name) : std::string();
+  program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
+    if (describes_data_flow_) BeginEffects();
+    return section_->emplace_back(
+        program::Instruction{.opcode = opcode,
+                             .phase = phase_,
+                             .stream = stream,
+                             .operand = operand,
+                             .first_use = static_cast<Index>(program_.uses.size()),
+                             .use_count = 0,
+                             .micro_batch = micro_batch_,
+                             .label = label_});
   }
+  void Operate(program::Opcode opcode, StreamId stream, Index operand) {
+    Operate(opcode, stream, operand, TakeUses());
+  }
+  void Operate(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
+    program::Instruction& instruction = Emit(opcode, stream, operand);
+    instruction.first_use = uses.first;
+    instruction.use_count = uses.count;
+    if (!pending_.empty()) AddEffects();
+  }
+  // Those that no operation has yet.
+  UseRange TakeUses() {
+    const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
+    return {.first = first, .count = taken_uses_ - first};
+  }
+  void BeginEffects();
+  void AddEffects();
 
   const int rank_;
   const bool describes_data_flow_;
-  const bool names_;
   program::Program program_;
-  // Where not all uses are wanted:
-  StreamId first_delaying_ = 0;
-  std::vector<StreamId> owners_;          // of buffers, where no such stream is known
+  std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
-  bool in_step_ = false;
+  Index taken_uses_ = 0;                  // so many belong to operations
   program::Phase phase_ = program::Phase::kForward;
   Index label_ = program::kNone;
   std::uint16_t micro_batch_ = 0;

@@ -30,7 +30,7 @@ std::vector<std::string> Written(const std::string& points) {
   const program::Program program = builder.Take();
   std::vector<std::string> lines;
   for (const program::Instruction& instruction : program.step) {
-    const std::string& name = program.events[instruction.operand].name;
+    const std::string name = program.NameOf(program.events[instruction.operand]);
     lines.push_back((instruction.opcode == Opcode::kHostWaitEvent ? "wait " : "free ") +
                     name.substr(name.rfind(' ') + 1));
   }

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,8 +44,9 @@ struct Piece {
 
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
+  Index name = kNone;  // a text
   Shard shard;
-  std::vector<int> tensors;
+  std::span<const int> tensors;  // of order_
   int missing = 0;               // gradients of this micro-batch still to come
   bool allocated = false;        // full gradients exist
   Index gradients = kNone;       // full, in the type in which backward writes them
@@ -86,14 +86,12 @@ class Reference final : public Technique {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         stage_(groups_.shard.size() == 1 ? 0 : data_parallel_.zero_stage),
         sharded_parameters_(stage_ == 3),
-        paces_host_(PacesHost(step, stage_)),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
         written_type_(plan::WrittenGradientType(plan_.training)),
         clipping_(step) {}
 
   void WritePrologue() override {
-    builder_.SetFirstDelayingStream(1);  // the device's own work delays nothing
     communication_ = builder_.AddStream("communication");
     replica_stream_ = communication_;
     if (stage_ == 0) {
@@ -169,16 +167,15 @@ class Reference final : public Technique {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    if (!builder_.all_uses()) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
-      for (const Piece& piece : pieces_[tensor]) {
+      for (const Piece& piece : PiecesOf(tensor)) {
         const program::Elements place = ParameterPlace(tensor, piece);
         uses.push_back(Reads(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       }
     }
   }
 
-  void WriteGradient(int /*layer*/, int tensor, std::vector<BufferUse>& uses) override {
+  void WriteGradient(int /*layer*/, int tensor) override {
     GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
     if (!bucket.allocated) {
       builder_.Allocate(step_.compute(), bucket.gradients);
@@ -192,18 +189,17 @@ class Reference final : public Technique {
     latest_contribution_[tensor] = step_.micro_batch();
     const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
-    if (!builder_.all_uses()) return;
-    for (const Piece& piece : pieces_[tensor]) {
+    for (const Piece& piece : PiecesOf(tensor)) {
       const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
-      uses.push_back(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
+      builder_.Use(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       step_.WithGradient(tensor, piece.first, piece.elements, place, ParameterPlace(tensor, piece),
-                         add, uses);
+                         add);
       if (!accumulates_here) continue;
       // The textbook's kernel adds to the accumulators what it has just written.
       const auto accumulators =
           At(bucket.accumulators, piece.gradient, plan_.training.gradient_dtype);
-      uses.push_back(Writes(accumulators.buffer, accumulators.offset,
-                            BytesOf(piece.elements, accumulators.type)));
+      builder_.Use(Writes(accumulators.buffer, accumulators.offset,
+                          BytesOf(piece.elements, accumulators.type)));
       const program::Effect move = Move(accumulators, place, piece.elements);
       builder_.With(of_step ? Added(move) : move);
     }
@@ -244,18 +240,9 @@ class Reference final : public Technique {
 
  private:
   // The host issues a layer when the one before it is done, so that memory is taken when it is
-  // used. Where all of it is the compute stream's, only the order counts.
-  static bool PacesHost(const TrainingStep& step, int stage) {
-    const plan::Training& training = step.plan().training;
-    return !step.bare() || stage > 1 || training.data_loading || training.checkpoint_saving ||
-           training.activation_offload || training.host_waits != plan::HostWaits::kNever;
-  }
-  void LayerDone() {
-    if (paces_host_) builder_.Record(step_.compute(), layer_done_);
-  }
-  void AwaitLayer() {
-    if (paces_host_) builder_.HostWait(layer_done_);
-  }
+  // used.
+  void LayerDone() { builder_.Record(step_.compute(), layer_done_); }
+  void AwaitLayer() { builder_.HostWait(layer_done_); }
 
   program::Elements ParameterPlace(int tensor, const Piece& piece) const {
     return At(parameters_[parameter_place_[tensor].group].full, piece.parameter,
@@ -270,44 +257,53 @@ class Reference final : public Technique {
   std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : data_parallel_.shard_group_size; }
 
   // What is sharded, of elements of so many bytes: the whole, and one rank's part.
-  Index AddWhole(std::string_view name, const Shard& shard, std::int64_t bytes, Category category) {
+  Index AddWhole(const program::NameParts& name, const Shard& shard, std::int64_t bytes,
+                 Category category) {
     return builder_.AddBuffer(name, Bytes(shard.padded() * bytes), category,
                               Bytes(shard.PaddingOfWhole(bytes)));
   }
-  Index AddPart(std::string_view name, const Shard& shard, std::int64_t bytes, Category category) {
+  Index AddPart(const program::NameParts& name, const Shard& shard, std::int64_t bytes,
+                Category category) {
     return builder_.AddBuffer(name, Bytes(shard.length() * bytes), category,
                               Bytes(shard.PaddingOfShard(bytes)));
   }
 
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
-  std::vector<Bucket> BucketsOfModel() const {
+  std::vector<Bucket> BucketsOfModel() {
     const model::Model& model = step_.model();
-    const std::vector<int> order = GradientReadyOrder(model, step_.works());
+    order_ = GradientReadyOrder(model, step_.works());
     if (const std::optional<Bytes>& limit = data_parallel_.bucket_size) {
-      return AssignBuckets(model, order, SizeOf(plan_.training.reduce_dtype),
+      return AssignBuckets(model, order_, SizeOf(plan_.training.reduce_dtype),
                            data_parallel_.first_bucket_size.value_or(*limit), *limit);
     }
     if (!sharded_parameters_) {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
-      return AssignBuckets(model, order, 1, unlimited, unlimited);
+      return AssignBuckets(model, order_, 1, unlimited, unlimited);
     }
     // By unit, in the order in which the units' gradients are complete.
-    const Units units = UnitPerLayer(model);
-    std::vector<int> unit_of_tensor(model.tensors.size());
-    for (std::size_t u = 0; u < units.units.size(); ++u) {
-      for (const int tensor : units.units[u].tensors) unit_of_tensor[tensor] = static_cast<int>(u);
+    const std::vector<Unit> units = UnitPerLayer(model).units;
+    std::vector<std::size_t> unit_of_tensor(model.tensors.size()), missing, complete;
+    for (const Unit& unit : units) {
+      for (const int tensor : unit.tensors) unit_of_tensor[tensor] = missing.size();
+      missing.push_back(unit.tensors.size());
     }
-    std::vector<Bucket> by_unit(units.units.size());
-    std::vector<int> closing;
-    for (const int tensor : order) {
-      const int unit = unit_of_tensor[tensor];
-      Bucket& bucket = by_unit[unit];
-      bucket.tensors.push_back(tensor);
-      bucket.elements += model.tensors[tensor].elements;
-      if (bucket.tensors.size() == units.units[unit].tensors.size()) closing.push_back(unit);
+    std::vector<std::size_t> place(units.size());  // among the complete ones
+    for (const int tensor : order_) {
+      const std::size_t unit = unit_of_tensor[tensor];
+      if (--missing[unit] > 0) continue;
+      place[unit] = complete.size();
+      complete.push_back(unit);
     }
+    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
+      return place[unit_of_tensor[a]] < place[unit_of_tensor[b]];
+    });
     std::vector<Bucket> buckets;
-    for (const int unit : closing) buckets.push_back(std::move(by_unit[unit]));
+    std::span<const int> rest = order_;
+    for (const std::size_t unit : complete) {
+      const std::size_t size = units[unit].tensors.size();
+      buckets.push_back({.tensors = rest.first(size), .elements = units[unit].elements});
+      rest = rest.subspan(size);
+    }
     return buckets;
   }
 
@@ -318,15 +314,18 @@ class Reference final : public Technique {
     const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
     const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
     gradient_place_.resize(step_.model().tensors.size());
-    for (const Bucket& tensors : BucketsOfModel()) {
+    const std::vector<Bucket> all = BucketsOfModel();
+    buckets_.reserve(all.size());
+    for (const Bucket& tensors : all) {
       const int index = static_cast<int>(buckets_.size());
-      const std::string name = builder_.Numbered("bucket", buckets_.size());
+      const Index name = builder_.AddNumbered("bucket ", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
+      bucket.name = name;
       bucket.shard = Shard(tensors.elements, ShardRanks());
       bucket.tensors = tensors.tensors;
-      bucket.missing = static_cast<int>(tensors.tensors.size());
+      bucket.missing = static_cast<int>(bucket.tensors.size());
       std::int64_t offset = 0;
-      for (const int tensor : tensors.tensors) {
+      for (const int tensor : bucket.tensors) {
         gradient_place_[tensor] = {.group = index, .offset = offset};
         offset += step_.model().tensors[tensor].elements;
       }
@@ -368,8 +367,9 @@ class Reference final : public Technique {
     if (!sharded_parameters_) {
       // The same buckets as the gradients', so that a rank's parts of both belong together.
       parameter_place_ = gradient_place_;
+      parameters_.reserve(buckets_.size());
       for (std::size_t i = 0; i < buckets_.size(); ++i) {
-        const std::string name = builder_.Numbered("bucket", i);
+        const Index name = buckets_[i].name;
         ParameterGroup& group = parameters_.emplace_back();
         group.shard = buckets_[i].shard;
         group.full =
@@ -388,6 +388,7 @@ class Reference final : public Technique {
     }
     for (const Unit& unit : units_.units) {
       const int index = static_cast<int>(parameters_.size());
+      const Index name = builder_.AddText(unit.name);
       ParameterGroup& group = parameters_.emplace_back();
       group.shard = Shard(unit.elements, ShardRanks());
       std::int64_t offset = 0;
@@ -395,20 +396,20 @@ class Reference final : public Technique {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.full = AddWhole(builder_.Named(unit.name, "/gathered parameters"), group.shard, bytes,
+      group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, bytes,
                             Category::kCommunication);
-      group.shard_buffer = AddPart(builder_.Named(unit.name, "/parameter shard"), group.shard,
-                                   bytes, Category::kParameter);
+      group.shard_buffer = AddPart(builder_.Named(name, "/parameter shard"), group.shard, bytes,
+                                   Category::kParameter);
       Keep(group.shard_buffer);
       if (kept_ranks) {
         const Shard kept(group.shard.padded(), *kept_ranks);
-        group.kept = builder_.AddBuffer(builder_.Named(unit.name, "/kept shard"),
+        group.kept = builder_.AddBuffer(builder_.Named(name, "/kept shard"),
                                         Bytes(kept.length() * bytes), Category::kCommunication);
         group.keep = builder_.AddKernel({.name = "keep_shard",
                                          .kind = KernelKind::kMemoryBound,
                                          .data_type = plan_.training.parameter_dtype});
       }
-      group.gathered = builder_.AddEvent(builder_.Named(unit.name, " gathered"));
+      group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
       if (unit.elements > 0) forward_order_.push_back(index);
     }
     backward_order_ = forward_order_;
@@ -451,7 +452,7 @@ class Reference final : public Technique {
     const std::int64_t begin = groups_.rank % ranks * length;
     std::vector<program::Effect> moves;
     for (const int tensor : units_.units[unit].tensors) {
-      for (const Piece& piece : pieces_[tensor]) {
+      for (const Piece& piece : PiecesOf(tensor)) {
         const std::int64_t first = std::max(piece.parameter, begin);
         const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
         if (first >= last) continue;
@@ -677,22 +678,31 @@ class Reference final : public Technique {
               plan_.training.parameter_dtype);
   }
 
+  std::span<const Piece> PiecesOf(int tensor) const {
+    return std::span(pieces_).subspan(first_piece_[tensor],
+                                      first_piece_[tensor + 1] - first_piece_[tensor]);
+  }
+
   void AddPieces() {
     const auto& tensors = step_.model().tensors;
     latest_contribution_.assign(tensors.size(), -1);
-    if (!builder_.all_uses()) return;
     if (sharded_parameters_) LayOutLikeUnits();
+    pieces_.reserve(tensors.size());
+    first_piece_.reserve(tensors.size() + 1);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      pieces_.push_back({{.first = 0,
-                          .elements = tensors[t].elements,
-                          .gradient = gradient_place_[t].offset,
-                          .parameter = parameter_place_[t].offset}});
+      first_piece_.push_back(pieces_.size());
+      pieces_.push_back({.first = 0,
+                         .elements = tensors[t].elements,
+                         .gradient = gradient_place_[t].offset,
+                         .parameter = parameter_place_[t].offset});
     }
+    first_piece_.push_back(pieces_.size());
     if (!builder_.describes_data_flow()) return;
     if (sharded_parameters_) CutBucketsAcrossUnits();
     for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const int tensor = static_cast<int>(t);
       auto& pieces = buckets_[gradient_place_[t].group].pieces;
-      for (const Piece& piece : pieces_[t]) pieces.emplace_back(static_cast<int>(t), piece);
+      for (const Piece& piece : PiecesOf(tensor)) pieces.emplace_back(tensor, piece);
     }
     for (GradientBucket& bucket : buckets_) {
       std::sort(bucket.pieces.begin(), bucket.pieces.end(),
@@ -722,6 +732,7 @@ class Reference final : public Technique {
   void CutBucketsAcrossUnits() {
     std::vector<Cell> cells;
     std::vector<std::vector<int>> tensors_of_cell;
+    std::vector<std::vector<Piece>> cut(step_.model().tensors.size());  // in pieces, by tensor
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (buckets_[b].is_unit) continue;
       const std::size_t first_cell = cells.size();
@@ -735,7 +746,6 @@ class Reference final : public Technique {
         }
         cells[cell].elements += step_.model().tensors[tensor].elements;
         tensors_of_cell[cell].push_back(tensor);
-        pieces_[tensor].clear();
       }
     }
     const auto ranks = static_cast<std::size_t>(ShardRanks());
@@ -757,10 +767,10 @@ class Reference final : public Technique {
           std::int64_t& bucket_taken = in_bucket[cells[c].row][rank];
           std::int64_t& unit_taken = in_unit[cells[c].column][rank];
           const auto r = static_cast<std::int64_t>(rank);
-          pieces_[tensor].push_back({.first = first,
-                                     .elements = count,
-                                     .gradient = r * bucket_part + bucket_taken,
-                                     .parameter = r * unit_part + unit_taken});
+          cut[tensor].push_back({.first = first,
+                                 .elements = count,
+                                 .gradient = r * bucket_part + bucket_taken,
+                                 .parameter = r * unit_part + unit_taken});
           bucket_taken += count;
           unit_taken += count;
           first += count;
@@ -768,12 +778,22 @@ class Reference final : public Technique {
         }
       }
     }
+    const std::vector<Piece> whole = std::exchange(pieces_, {});
+    for (std::size_t t = 0; t < whole.size(); ++t) {
+      first_piece_[t] = pieces_.size();
+      if (buckets_[gradient_place_[t].group].is_unit) {
+        pieces_.push_back(whole[t]);
+      } else {
+        pieces_.insert(pieces_.end(), cut[t].begin(), cut[t].end());
+      }
+    }
+    first_piece_.back() = pieces_.size();
   }
 
   void AddStates() {
-    for (std::size_t t = 0; !sharded_parameters_ && t < pieces_.size(); ++t) {
-      const int tensor = static_cast<int>(t);
-      for (const Piece& piece : pieces_[t]) {
+    const int tensors = static_cast<int>(step_.model().tensors.size());
+    for (int tensor = 0; !sharded_parameters_ && tensor < tensors; ++tensor) {
+      for (const Piece& piece : PiecesOf(tensor)) {
         AddParameterState(step_, ParameterPlace(tensor, piece),
                           step_.first_element(tensor) + piece.first, piece.elements);
       }
@@ -890,7 +910,6 @@ class Reference final : public Technique {
   const ProcessGroups groups_;
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
-  const bool paces_host_;
   const bool keeps_full_gradients_;
   const DataType written_type_;  // of what backward writes
   GradientClipping clipping_;
@@ -900,10 +919,12 @@ class Reference final : public Technique {
   Index layer_done_ = kNone, update_done_ = kNone;
   std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the collective being written
+  std::vector<int> order_;       // of the tensors in buckets
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;
   std::vector<Place> gradient_place_, parameter_place_;  // by tensor
-  std::vector<std::vector<Piece>> pieces_;               // by tensor
+  std::vector<Piece> pieces_;                            // of the tensors, one after the other
+  std::vector<std::size_t> first_piece_;                 // by tensor, and where the last one's end
   std::vector<std::int64_t> latest_contribution_;        // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
   std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward

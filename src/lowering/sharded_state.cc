@@ -11,7 +11,7 @@ namespace stepcast::lowering {
 using program::BufferUse;
 using program::Category;
 
-ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
+ShardedState AddShardedState(TrainingStep& step, Index name, std::int64_t elements,
                              std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts) {
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "src/lowering/framework_update.h"
@@ -29,11 +28,11 @@ struct ShardedState {
   std::vector<UpdatedTensor> updated{};  // the technique says it
 };
 
-// Describes the three buffers, and allocates all but the gradient on the compute stream. The shard
-// has `elements` elements, which stand for `exact` elements of the model over all `ranks`: what is
-// more than exact / ranks is padding. `parts` may be empty where no data flow is described.
-// Gradients are kept in the type of the parameters.
-ShardedState AddShardedState(TrainingStep& step, const std::string& name, std::int64_t elements,
+// Describes the three buffers, whose names begin with the text `name`, and allocates all but the
+// gradient on the compute stream. The shard has `elements` elements, which stand for `exact`
+// elements of the model over all `ranks`: what is more than exact / ranks is padding. `parts` may
+// be empty where no data flow is described. Gradients are kept in the type of the parameters.
+ShardedState AddShardedState(TrainingStep& step, Index name, std::int64_t elements,
                              std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts);
 
 // Where the shard's parameters and gradients begin.

@@ -29,72 +29,99 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
+  std::vector<const model::Layer*> sample(works_.size(), nullptr);
+  for (std::size_t layer = model().layers.size(); layer-- > 0;) {
+    sample[work_of_layer_[layer]] = &model().layers[layer];
+  }
+  std::size_t kernels = 0, saved = 0;
+  for (const model::LayerWork& work : works_) {
+    kernels += work.forward.size() + work.recompute.size() + work.backward.size();
+  }
+  for (const int work : work_of_layer_) saved += works_[work].saved.size();
+  builder_.ReserveKernels(2 * kernels);
+  builder_.ReserveBuffers(saved + 4 * model().tensors.size() + 64);
+  entries_.reserve(works_.size());
+  for (std::size_t w = 0; w < works_.size(); ++w) AddWork(works_[w], sample[w]);
+  AddLayers();
+  AddTensors();
+}
+
+// `sample`: the first layer that does it; null if none does.
+void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
   // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
   const bool eager = !plan().training.compile;
   const auto add_kernels = [&](const auto& operators, Issuer issuer) {
-    std::vector<Index> kernels;
-    kernels.reserve(operators.size());
+    const Index first = builder_.kernels();
     for (const auto& op : operators) {
-      Kernel kernel = op.kernel;
-      if (eager && kernel.kind != KernelKind::kGiven) kernel.issuer = issuer;
-      kernels.push_back(builder_.AddKernel(std::move(kernel)));
+      const Index kernel = builder_.AddKernel(op.kernel);
+      if (eager && op.kernel.kind != KernelKind::kGiven) builder_.SetIssuer(kernel, issuer);
     }
-    return kernels;
+    return Entries(first, builder_.kernels());
   };
-  std::vector<const model::Layer*> sample(works_.size(), nullptr);
-  const int layers = static_cast<int>(model().layers.size());
-  for (int layer = 0; layer < layers; ++layer) {
-    const model::Layer*& of_work = sample[work_of(layer)];
-    if (!of_work) of_work = &model().layers[layer];
+  Work& entries = entries_.emplace_back();
+  entries.forward = add_kernels(work.forward, Issuer::kModule);
+  entries.recompute = add_kernels(work.recompute, Issuer::kModule);
+  entries.backward = add_kernels(work.backward, Issuer::kAutograd);
+
+  const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
+  const Index first_recomputed = builder_.buffers();
+  for (const model::Activation& activation : work.recomputed) {
+    builder_.AddBuffer(builder_.Named(name, "/" + activation.name + " (recomputed)"),
+                       activation.bytes, Category::kActivation);
   }
-  for (std::size_t w = 0; w < works_.size(); ++w) {
-    const model::LayerWork& work = works_[w];
-    const std::string name = sample[w] ? sample[w]->name : std::string("unused");
-    forward_kernels_.push_back(add_kernels(work.forward, Issuer::kModule));
-    recompute_kernels_.push_back(add_kernels(work.recompute, Issuer::kModule));
-    backward_kernels_.push_back(add_kernels(work.backward, Issuer::kAutograd));
-    auto& recomputed = recomputed_.emplace_back();
-    for (const model::Activation& activation : work.recomputed) {
-      recomputed.push_back(builder_.AddBuffer(
-          builder_.Named(name,
-                         builder_.Named(builder_.Named("/", activation.name), " (recomputed)")),
-          activation.bytes, Category::kActivation));
+  entries.recomputed = Entries(first_recomputed, builder_.buffers());
+  // Blocks come one after another with the same tensors, whose memory is used again and again
+  // between the block's begin and its end: one piece stands for it. The tensors of a layer that
+  // comes once are handed out one by one, and what is between them is lost in pieces.
+  const bool once = sample != nullptr && sample->kind != model::LayerKind::kBlock;
+  const auto add_transient = [&](const char* part, Bytes all, const std::vector<Bytes>& tensors) {
+    const Index first = builder_.buffers();
+    const program::NameParts parts = builder_.Named(name, part);
+    if (once) {
+      for (const Bytes bytes : tensors) builder_.AddBuffer(parts, bytes, Category::kActivation);
+    } else if (all > Bytes(0)) {
+      builder_.AddBuffer(parts, all, Category::kActivation);
     }
-    // Blocks come one after another with the same tensors, whose memory is used again and again
-    // between the block's begin and its end: one piece stands for it. The tensors of a layer that
-    // comes once are handed out one by one, and what is between them is lost in pieces.
-    const bool once = sample[w] && sample[w]->kind != model::LayerKind::kBlock;
-    const auto add_transient = [&](const char* phase, Bytes all, std::vector<Bytes> tensors) {
-      if (!once) tensors.assign(all > Bytes(0) ? 1 : 0, all);
-      std::vector<Index> buffers;
-      for (const Bytes bytes : tensors) {
-        buffers.push_back(builder_.AddBuffer(
-            builder_.Named(builder_.Named(builder_.Named(name, "/"), phase), " temporaries"), bytes,
-            Category::kActivation));
-      }
-      return buffers;
-    };
-    forward_transient_.push_back(
-        add_transient("forward", work.forward_transient, work.forward_temporaries));
-    backward_transient_.push_back(
-        add_transient("backward", work.backward_transient, work.backward_temporaries));
+    return Entries(first, builder_.buffers());
+  };
+  entries.forward_transient =
+      add_transient("/forward temporaries", work.forward_transient, work.forward_temporaries);
+  entries.backward_transient =
+      add_transient("/backward temporaries", work.backward_transient, work.backward_temporaries);
+}
+
+void TrainingStep::AddLayers() {
+  // By work: of its first tensor; the others' follow.
+  std::vector<Index> saved_texts;
+  saved_texts.reserve(works_.size());
+  for (const model::LayerWork& work : works_) {
+    saved_texts.push_back(builder_.texts());
+    for (const model::Activation& activation : work.saved) {
+      builder_.AddText("/" + activation.name);
+    }
   }
   layers_of_tensor_.assign(model().tensors.size(), 0);
-  for (int index = 0; index < layers; ++index) {
+  for (std::size_t index = 0; index < model().layers.size(); ++index) {
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
-    auto& saved = saved_.emplace_back();
-    saved.reserve(works_[work_of(index)].saved.size());
-    for (const model::Activation& activation : works_[work_of(index)].saved) {
-      saved.push_back(
-          builder_.AddBuffer(builder_.Named(layer.name, builder_.Named("/", activation.name)),
-                             activation.bytes, Category::kActivation));
+    const Index name = builder_.AddText(layer.name);
+    const Index first = builder_.buffers();
+    Index text = saved_texts[work_of_layer_[index]];
+    for (const model::Activation& activation : works_[work_of_layer_[index]].saved) {
+      builder_.AddBuffer({.first = name, .second = text++}, activation.bytes,
+                         Category::kActivation);
     }
+    saved_.emplace_back(first, builder_.buffers());
     if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
-      offload_.AddBlock(index, saved);
+      offload_.AddBlock(static_cast<int>(index), saved_.back());
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
+}
+
+void TrainingStep::AddTensors() {
+  first_elements_.reserve(model().tensors.size());
+  tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
@@ -109,20 +136,41 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   }
 }
 
+void TrainingStep::FindReads(Technique& technique) {
+  const auto append = [&](Entries buffers) {
+    for (const Index buffer : buffers) reads_.push_back(builder_.ReadsAll(buffer));
+  };
+  std::size_t expected = 2 * model().tensors.size();
+  for (const int work : work_of_layer_) {
+    expected += works_[work].saved.size() + works_[work].recomputed.size();
+  }
+  reads_.reserve(expected);
+  for (std::size_t layer = 0; layer < work_of_layer_.size(); ++layer) {
+    LayerReads& reads = layer_reads_.emplace_back();
+    reads.first = reads_.size();
+    technique.AppendParameterReads(static_cast<int>(layer), reads_);
+    reads.parameters = reads_.size();
+    append(saved_[layer]);
+    append(entries_[work_of_layer_[layer]].recomputed);
+    reads.end = reads_.size();
+  }
+}
+
 program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
   offload_.WritePrologue();
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
-      drained_.push_back(builder_.AddEvent(builder_.Numbered("drained", stream)));
+      drained_.push_back(builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
     drained_.push_back(builder_.AddEvent("read by the host"));
   }
   host_work_.WritePrologue();  // its streams are the host's
+  FindReads(technique);
+  Reserve();
   builder_.BeginStep();
-  builder_.ReserveStep(ExpectedInstructions());
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
   const int layers = static_cast<int>(model().layers.size());
@@ -153,17 +201,21 @@ program::Program TrainingStep::Write(Technique& technique) {
   return builder_.Take();
 }
 
-// Roughly, so that the step seldom has to move.
-std::size_t TrainingStep::ExpectedInstructions() const {
-  std::size_t of_micro_batch = 0;
-  for (const int w : work_of_layer_) {
-    const model::LayerWork& work = works_[w];
-    of_micro_batch += work.forward.size() + work.recompute.size() + work.backward.size() +
-                      2 * (work.saved.size() + work.recomputed.size()) + 24;
+void TrainingStep::Reserve() {
+  std::size_t instructions = 0, uses = 0;
+  for (std::size_t layer = 0; layer < work_of_layer_.size(); ++layer) {
+    const model::LayerWork& work = works_[work_of_layer_[layer]];
+    const LayerReads& reads = layer_reads_[layer];
+    const std::size_t kernels = work.forward.size() + work.recompute.size() + work.backward.size();
+    const std::size_t activations = work.saved.size() + work.recomputed.size();
+    const std::size_t parameters = reads.parameters - reads.first;
+    instructions += kernels + 2 * activations + 4 * parameters + 24;
+    uses += 4 * (reads.end - reads.first) + 8 * parameters + 16;
   }
   const auto micro_batches = static_cast<std::size_t>(plan().training.gradient_accumulation);
   const std::size_t tensors = model().tensors.size();
-  return micro_batches * (of_micro_batch + 4 * tensors) + 8 * tensors + 64;
+  builder_.ReserveStep(micro_batches * instructions + 12 * tensors + 64);
+  builder_.ReserveUses(micro_batches * uses + 8 * tensors + 64);
 }
 
 void TrainingStep::WaitOnHost(plan::HostWaits where) {
@@ -179,9 +231,9 @@ void TrainingStep::WaitOnHost(plan::HostWaits where) {
 
 void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                                 const program::Elements& target, const program::Elements& source,
-                                bool add, std::vector<program::BufferUse>& uses) {
+                                bool add) {
   if (!builder_.describes_data_flow()) return;
-  uses.push_back(Reads(source.buffer, source.offset, BytesOf(elements, source.type)));
+  builder_.Use(Reads(source.buffer, source.offset, BytesOf(elements, source.type)));
   builder_.With({.kind = program::EffectKind::kGradient,
                  .add = add,
                  .target = target,
@@ -191,85 +243,78 @@ void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t ele
                  .scale = 1.0 / static_cast<double>(plan().training.gradient_accumulation)});
 }
 
+void TrainingStep::UseReads(std::size_t first, std::size_t end) {
+  builder_.Use(std::span(reads_).subspan(first, end - first));
+}
+
 // The first and the last kernel name the parameters: with stream order in between, that is enough
 // for the validator to see every hazard of the layer.
-void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer,
-                            const std::vector<Index>& kernels,
+void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer, Entries kernels,
                             const std::vector<model::ForwardOperator>& operators,
-                            const std::vector<Index>& activations) {
+                            Entries activations) {
+  const LayerReads& reads = layer_reads_[layer];
   for (std::size_t i = 0; i < operators.size(); ++i) {
-    uses_.clear();
-    if (i == 0 || i + 1 == operators.size()) uses_ = parameter_reads_;
-    technique.BeforeOperator(pass, layer, i, uses_);
+    technique.BeforeOperator(pass, layer, i);
+    if (i == 0 || i + 1 == operators.size()) UseReads(reads.first, reads.parameters);
     for (const int created : operators[i].creates) {
       builder_.Allocate(compute(), activations[created]);
-      uses_.push_back(builder_.WritesAll(activations[created]));
+      builder_.Use(builder_.WritesAll(activations[created]));
     }
-    builder_.Run(compute(), kernels[i], uses_);
+    builder_.Run(compute(), kernels[i]);
     technique.AfterOperator(pass, layer, i);
   }
 }
 
 void TrainingStep::WriteForward(Technique& technique, int layer) {
-  const int w = work_of(layer);
+  const model::LayerWork& work = works_[work_of(layer)];
+  const Work& entries = entries_[work_of(layer)];
   builder_.SetLabel(labels_[layer]);
   technique.BeforeForward(layer);
-  parameter_reads_.clear();
-  technique.AppendParameterReads(layer, parameter_reads_);
-  for (const Index buffer : forward_transient_[w]) builder_.Allocate(compute(), buffer);
-  RunLayer(technique, Technique::Pass::kForward, layer, forward_kernels_[w], works_[w].forward,
+  for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
+  RunLayer(technique, Technique::Pass::kForward, layer, entries.forward, work.forward,
            saved_[layer]);
-  for (const Index buffer : forward_transient_[w]) builder_.Release(buffer);
+  for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
   offload_.AfterForward(layer);
   technique.AfterForward(layer);
 }
 
 void TrainingStep::WriteBackward(Technique& technique, int layer) {
-  const model::Layer& layer_model = model().layers[layer];
-  const int w = work_of(layer);
-  const model::LayerWork& work = works_[w];
+  const std::vector<int>& tensors = model().layers[layer].tensors;
+  const LayerReads& reads = layer_reads_[layer];
+  const model::LayerWork& work = works_[work_of(layer)];
+  const Work& entries = entries_[work_of(layer)];
   builder_.SetLabel(labels_[layer]);
   technique.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
-  parameter_reads_.clear();
-  technique.AppendParameterReads(layer, parameter_reads_);
-  RunLayer(technique, Technique::Pass::kRecompute, layer, recompute_kernels_[w], work.recompute,
-           recomputed_[w]);
-  for (const Index buffer : backward_transient_[w]) builder_.Allocate(compute(), buffer);
+  RunLayer(technique, Technique::Pass::kRecompute, layer, entries.recompute, work.recompute,
+           entries.recomputed);
+  for (const Index buffer : entries.backward_transient) builder_.Allocate(compute(), buffer);
 
   // What this layer contributes to a tied tensor, until it is added to the others'.
-  std::vector<Index> contributions;
-  for (const int tensor : layer_model.tensors) {
+  contributions_.clear();
+  for (const int tensor : tensors) {
     if (missing_[tensor] == layers_of_tensor_[tensor]) continue;
-    contributions.push_back(tied_contribution_[tensor]);
-    builder_.Allocate(compute(), contributions.back());
+    contributions_.push_back(tied_contribution_[tensor]);
+    builder_.Allocate(compute(), contributions_.back());
   }
-  std::vector<int> ready;
   for (std::size_t i = 0; i < work.backward.size(); ++i) {
-    uses_.clear();
-    if (i == 0 || i + 1 == work.backward.size()) {
-      uses_ = parameter_reads_;
-      if (builder_.all_uses()) {
-        for (const Index buffer : saved_[layer]) uses_.push_back(builder_.ReadsAll(buffer));
-        for (const Index buffer : recomputed_[w]) uses_.push_back(builder_.ReadsAll(buffer));
-      }
-    }
-    technique.BeforeOperator(Technique::Pass::kBackward, layer, i, uses_);
-    ready.clear();
+    technique.BeforeOperator(Technique::Pass::kBackward, layer, i);
+    if (i == 0 || i + 1 == work.backward.size()) UseReads(reads.first, reads.end);
+    ready_.clear();
     for (const int position : work.backward[i].gradients) {
-      const int tensor = layer_model.tensors[position];
-      technique.WriteGradient(layer, tensor, uses_);
-      if (--missing_[tensor] == 0) ready.push_back(tensor);
+      const int tensor = tensors[position];
+      technique.WriteGradient(layer, tensor);
+      if (--missing_[tensor] == 0) ready_.push_back(tensor);
     }
-    builder_.Run(compute(), backward_kernels_[w][i], uses_);
+    builder_.Run(compute(), entries.backward[i]);
     // Reverse registration order, as in GradientReadyOrder.
-    std::sort(ready.begin(), ready.end(), std::greater<>());
-    for (const int tensor : ready) technique.GradientReady(tensor);
+    if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
+    for (const int tensor : ready_) technique.GradientReady(tensor);
     technique.AfterOperator(Technique::Pass::kBackward, layer, i);
   }
-  for (const Index buffer : contributions) builder_.Release(buffer);
-  for (const Index buffer : backward_transient_[w]) builder_.Release(buffer);
-  for (const Index buffer : recomputed_[w]) builder_.Release(buffer);
+  for (const Index buffer : contributions_) builder_.Release(buffer);
+  for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
+  for (const Index buffer : entries.recomputed) builder_.Release(buffer);
   for (const Index buffer : saved_[layer]) builder_.Release(buffer);
   technique.AfterBackward(layer);
 }

@@ -40,17 +40,17 @@ class Technique {
   virtual void WriteUpdate() = 0;
 
   // Around each operator of a layer, for techniques that follow modules: what they do may stand
-  // before and after its kernel, and they may append the ranges that it reads.
-  virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/,
-                              std::vector<program::BufferUse>& /*uses*/) {}
+  // before and after its kernel, and they may say what ranges it reads (ProgramBuilder::Use).
+  virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
   virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
 
-  // The ranges of the layer's parameters that its first and last kernels read.
+  // The ranges of the layer's parameters that its first and last kernels read, in every pass of
+  // every micro-batch. Called once, after the prologue.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
   // The kernel that is issued next contributes to the gradient of `tensor`, from `layer`: makes
-  // room on the first contribution, appends the ranges that are written, and says what is written
-  // there with TrainingStep::WithGradient.
-  virtual void WriteGradient(int layer, int tensor, std::vector<program::BufferUse>& uses) = 0;
+  // room on the first contribution, says which ranges are written (ProgramBuilder::Use), and what
+  // is written there (TrainingStep::WithGradient).
+  virtual void WriteGradient(int layer, int tensor) = 0;
   // The last contribution of this micro-batch to the gradient of `tensor` has been issued.
   virtual void GradientReady(int tensor) = 0;
 };
@@ -68,7 +68,6 @@ class TrainingStep {
   const std::vector<model::LayerWork>& works() const { return works_; }
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
   int rank() const { return options_.rank; }
-  bool bare() const { return options_.bare; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
@@ -83,23 +82,41 @@ class TrainingStep {
 
   // The kernel that is written next puts a contribution to the gradient of the tensor's elements
   // [first, first + elements) into `target`, or adds it to what is there, reading the parameters in
-  // `source`; that range is appended to its uses. A micro-batch's loss is divided by the number of
+  // `source`; that range is one of its uses. A micro-batch's loss is divided by the number of
   // micro-batches, as is the convention of every framework's users.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
-                    const program::Elements& target, const program::Elements& source, bool add,
-                    std::vector<program::BufferUse>& uses);
+                    const program::Elements& target, const program::Elements& source, bool add);
 
  private:
   // The training loop reads a value of the device, or its timers synchronise: the host goes on when
   // the compute stream (at the end of a phase: every stream) has run dry.
   void WaitOnHost(plan::HostWaits where);
-  std::size_t ExpectedInstructions() const;
+  // Roughly, so that tables seldom have to move.
+  void Reserve();
+  // What a work has in the program's tables. Kernels are in the order of its operators; layers that
+  // do it come one at a time, so that they share what lives during their backward alone.
+  struct Work {
+    Entries forward, recompute, backward;           // kernels
+    Entries recomputed;                             // buffers
+    Entries forward_transient, backward_transient;  // buffers
+  };
+
+  // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters;
+  // in backward up to `end`, also what forward and recomputation have kept.
+  struct LayerReads {
+    std::size_t first = 0, parameters = 0, end = 0;
+  };
+
+  void AddWork(const model::LayerWork& work, const model::Layer* sample);
+  void AddLayers();
+  void AddTensors();
+  void FindReads(Technique& technique);
+  // Said of the next kernel, from reads_.
+  void UseReads(std::size_t first, std::size_t end);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
-  void RunLayer(Technique& technique, Technique::Pass pass, int layer,
-                const std::vector<Index>& kernels,
-                const std::vector<model::ForwardOperator>& operators,
-                const std::vector<Index>& activations);
+  void RunLayer(Technique& technique, Technique::Pass pass, int layer, Entries kernels,
+                const std::vector<model::ForwardOperator>& operators, Entries activations);
 
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
@@ -109,19 +126,18 @@ class TrainingStep {
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;
-  // Indices by work, then operator.
-  std::vector<std::vector<Index>> forward_kernels_, recompute_kernels_, backward_kernels_;
-  std::vector<std::vector<Index>> recomputed_;  // buffers by work: one layer at a time
-  std::vector<std::vector<Index>> forward_transient_, backward_transient_;  // buffers by work
-  std::vector<std::vector<Index>> saved_;                                   // buffers by layer
-  std::vector<Index> labels_;                                               // by layer
-  std::vector<std::int64_t> first_elements_;                                // by tensor
-  std::vector<int> layers_of_tensor_;                // contributions to each gradient
-  std::vector<Index> tied_contribution_;             // buffers by tensor; kNone: not tied
-  std::vector<int> missing_;                         // of this micro-batch
-  std::vector<program::BufferUse> parameter_reads_;  // of the layer being written
-  std::vector<program::BufferUse> uses_;
-  std::vector<Index> drained_;  // events by stream, for host_waits
+  std::vector<Work> entries_;                 // by work
+  std::vector<Entries> saved_;                // buffers by layer
+  std::vector<Index> labels_;                 // by layer
+  std::vector<std::int64_t> first_elements_;  // by tensor
+  std::vector<int> layers_of_tensor_;         // contributions to each gradient
+  std::vector<Index> tied_contribution_;      // buffers by tensor; kNone: not tied
+  std::vector<int> missing_;                  // of this micro-batch
+  std::vector<int> ready_;                    // tensors, after the kernel being written
+  std::vector<Index> contributions_;          // of the layer being written, to tied tensors
+  std::vector<program::BufferUse> reads_;
+  std::vector<LayerReads> layer_reads_;  // by layer
+  std::vector<Index> drained_;           // events by stream, for host_waits
   std::int64_t micro_batch_ = 0;
 };
 

@@ -38,12 +38,9 @@ Bytes Of(const Usage& peak, Category category) {
 program::Program Small() {
   program::Program program;
   program.streams = {{.name = "compute"}, {.name = "communication"}};
-  program.buffers = {{.name = "parameters", .size = Bytes(1000), .category = Category::kParameter},
-                     {.name = "gradient",
-                      .size = Bytes(600),
-                      .category = Category::kGradient,
-                      .padding = Bytes(8)},
-                     {.name = "activation", .size = Bytes(500), .category = Category::kActivation}};
+  program.buffers = {{.size = Bytes(1000), .category = Category::kParameter},
+                     {.size = Bytes(600), .category = Category::kGradient, .padding = Bytes(8)},
+                     {.size = Bytes(500), .category = Category::kActivation}};
   program.prologue = {On(Opcode::kAllocate, 0, 0)};
   program.step = {On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1),
                   On(Opcode::kAllocate, 0, 2), On(Opcode::kRelease, 0, 2)};
@@ -84,7 +81,7 @@ TEST(Replay, SegmentsDecideWhatFits) {
 TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
   program::Program program;
   program.streams = {{"compute"}, {"side"}};
-  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.buffers = {{.size = MiB(30)}, {.size = MiB(40)}};
   program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
                   On(Opcode::kAllocate, 1, 1), On(Opcode::kRelease, 1, 1)};
   const program::Timeline timeline = HostOrder({0, 1, 2, 3});
@@ -179,7 +176,7 @@ TEST(Replay, AFullDeviceWaitsForOtherStreams) {
 TEST(Replay, ExpandableSegmentsGrow) {
   program::Program program;
   program.streams = {{"compute"}};
-  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.buffers = {{.size = MiB(30)}, {.size = MiB(40)}};
   program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
                   On(Opcode::kAllocate, 0, 1), On(Opcode::kRelease, 0, 1)};
   const program::Timeline timeline = HostOrder({0, 1, 2, 3});
@@ -212,8 +209,7 @@ Run AnyRun(bool deferred) {
   for (program::Index b = 0; b < buffers; ++b) {
     const std::int64_t size = *rc::gen::elementOf(sizes);
     const int category = *rc::gen::inRange(0, program::kCategories);
-    program.buffers.push_back({.name = std::to_string(b),
-                               .size = Bytes(size),
+    program.buffers.push_back({.size = Bytes(size),
                                .category = static_cast<Category>(category),
                                .padding = Bytes(size / 10)});
     owner[b] = *rc::gen::inRange<std::uint16_t>(0, 2);

@@ -73,7 +73,7 @@ class Check {
         sentences_.push_back(
             fmt::format("state lies in buffer '{}', which is not allocated before "
                         "the first step",
-                        program_.buffers[part.place.buffer].name));
+                        program_.NameOf(program_.buffers[part.place.buffer])));
       } else {
         parts.push_back(part);
       }
@@ -88,7 +88,7 @@ class Check {
           before.place.offset + BytesOf(before.elements, before.place.type) >
               parts[i].place.offset) {
         sentences_.push_back(fmt::format("two parts of the state overlap in buffer '{}'",
-                                         program_.buffers[before.place.buffer].name));
+                                         program_.NameOf(program_.buffers[before.place.buffer])));
       }
     }
   }
@@ -155,7 +155,7 @@ class Check {
              fmt::format("{} bytes [{}, {}) of buffer '{}', which the instruction does not declare",
                          what, place.offset.count(),
                          (place.offset + BytesOf(elements, place.type)).count(),
-                         program_.buffers[place.buffer].name));
+                         program_.NameOf(program_.buffers[place.buffer])));
     }
   }
 

@@ -37,11 +37,11 @@ std::string OperandName(const Program& program, const Instruction& instruction) 
     case Opcode::kRecordEvent:
     case Opcode::kWaitEvent:
     case Opcode::kHostWaitEvent:
-      return program.events[operand].name;
+      return program.NameOf(program.events[operand]);
     case Opcode::kAllocate:
     case Opcode::kRelease:
     case Opcode::kRecordStream:
-      return program.buffers[operand].name;
+      return program.NameOf(program.buffers[operand]);
   }
   return "";
 }

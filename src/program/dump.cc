@@ -152,7 +152,7 @@ std::string UseText(const Program& program, const Instruction& instruction) {
     const BufferUse& use = program.uses[instruction.first_use + i];
     const Buffer& buffer = program.buffers[use.buffer];
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", use.write ? "w" : "r", buffer.name);
+    text += fmt::format("{} {}", use.write ? "w" : "r", program.NameOf(buffer));
     if (use.offset != Bytes(0) || use.size != buffer.size) {
       text += fmt::format("[{}, {})", use.offset.count(), (use.offset + use.size).count());
     }
@@ -210,7 +210,7 @@ std::string Dump(const Program& program) {
 
   Table events("events");
   for (std::size_t i = 0; i < program.events.size(); ++i) {
-    events.Add({Number(i), program.events[i].name});
+    events.Add({Number(i), program.NameOf(program.events[i])});
   }
   events.AppendTo(text);
 
@@ -218,7 +218,7 @@ std::string Dump(const Program& program) {
   buffers.AlignRight(2);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
-    buffers.Add({Number(i), buffer.name, ExactBytes(buffer.size), Name(buffer.category),
+    buffers.Add({Number(i), program.NameOf(buffer), ExactBytes(buffer.size), Name(buffer.category),
                  buffer.padding == Bytes(0)
                      ? ""
                      : fmt::format("{} of them padding", ExactBytes(buffer.padding))});

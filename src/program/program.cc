@@ -2,6 +2,24 @@
 
 namespace stepcast::program {
 
+Index Texts::Add(std::string_view text) {
+  all_.append(text);
+  ends_.push_back(static_cast<std::uint32_t>(all_.size()));
+  return size() - 1;
+}
+
+void Texts::Clear() {
+  all_.clear();
+  ends_.clear();
+}
+
+std::string Program::Text(const NameParts& name) const {
+  std::string text;
+  if (name.first != kNone) text += texts[name.first];
+  if (name.second != kNone) text += texts[name.second];
+  return text;
+}
+
 const char* Name(Category category) {
   switch (category) {
     case Category::kParameter:

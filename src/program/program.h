@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -65,6 +66,30 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
+// Texts that names are made of, by index. They lie in one piece: a program has thousands of names,
+// and few of them are ever read.
+class Texts {
+ public:
+  Index Add(std::string_view text);
+  Index size() const { return static_cast<Index>(ends_.size()); }
+  std::string_view operator[](Index index) const {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::string_view(all_).substr(begin, ends_[index] - begin);
+  }
+  void Clear();
+
+ private:
+  std::string all_;
+  std::vector<std::uint32_t> ends_;
+};
+
+// A name: one text of Program::texts, or two behind one another, of which others have one in common
+// ("model.layers.3" and "/parameters"). kNone: nothing.
+struct NameParts {
+  Index first = kNone;
+  Index second = kNone;
+};
+
 struct Stream {
   std::string name{};  // "compute", "all-gather": a track of the trace
 };
@@ -83,7 +108,7 @@ struct Communicator {
 };
 
 struct Buffer {
-  std::string name{};
+  NameParts name{};  // Program::NameOf
   Bytes size{};
   Category category = Category::kActivation;
   Bytes padding{};  // the part of `size` that only fills a shard to equal length
@@ -111,7 +136,7 @@ struct HostTask {
 };
 
 struct Event {
-  std::string name{};
+  NameParts name{};  // Program::NameOf
 };
 
 // Bytes [offset, offset + size) of a buffer that an operation reads or writes.
@@ -145,6 +170,7 @@ struct Program {
   std::vector<HostTask> host_tasks{};
   std::vector<BufferUse> uses{};
   std::vector<std::string> labels{};
+  Texts texts{};
 
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
@@ -154,6 +180,12 @@ struct Program {
 
   // The stream whose kernels are the training computation; phases are told by it. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;
+
+  std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }
+  std::string NameOf(const Event& event) const { return Text(event.name); }
+
+ private:
+  std::string Text(const NameParts& name) const;
 };
 
 // The words of the dump, the trace and the JSON output.

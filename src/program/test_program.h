@@ -30,11 +30,11 @@ class TestProgram {
   }
 
   Index AddBuffer(const std::string& name, Bytes size, Category category = Category::kActivation) {
-    program_.buffers.push_back({name, size, category, Bytes(0)});
+    program_.buffers.push_back({{program_.texts.Add(name)}, size, category, Bytes(0)});
     return static_cast<Index>(program_.buffers.size() - 1);
   }
   Index AddEvent(const std::string& name) {
-    program_.events.push_back({name});
+    program_.events.push_back({{program_.texts.Add(name)}});
     return static_cast<Index>(program_.events.size() - 1);
   }
   Index AddCommunicator(const std::string& name, std::vector<int> ranks) {

@@ -1,6 +1,9 @@
 #include "src/program/validator.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
 #include <ostream>
 #include <set>
 #include <span>
@@ -48,13 +51,26 @@ std::string Place(bool in_prologue, Index instruction) {
   return fmt::format("{}[{}]", in_prologue ? "prologue" : "step", instruction);
 }
 
+constexpr std::size_t kOpcodes = static_cast<std::size_t>(Opcode::kRecordStream) + 1;
+
 // Tables and instructions that point to what does not exist.
 class IndexCheck {
  public:
-  explicit IndexCheck(const Program& program) : program_(program) {}
+  explicit IndexCheck(const Program& program) : program_(program) {
+    for (std::size_t i = 0; i < kOpcodes; ++i) {
+      const auto opcode = static_cast<Opcode>(i);
+      operands_[i] = TableSize(opcode);
+      streams_[i] =
+          RunsOnStream(opcode) || opcode == Opcode::kAllocate || opcode == Opcode::kRecordStream
+              ? program.streams.size()
+              : std::numeric_limits<std::size_t>::max();
+    }
+  }
 
   std::vector<Violation> Run() {
     CheckTables();
+    uses_exist_ = std::all_of(program_.uses.begin(), program_.uses.end(),
+                              [this](const BufferUse& use) { return Exists(use); });
     for (Index i = 0; i < program_.prologue.size(); ++i) {
       CheckInstruction(true, i, program_.prologue[i]);
     }
@@ -91,6 +107,17 @@ class IndexCheck {
         Report(fmt::format("buffers[{}] has a negative size: {} B", i,
                            program_.buffers[i].size.count()));
       }
+      CheckName("buffers", i, program_.buffers[i].name);
+    }
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      CheckName("events", i, program_.events[i].name);
+    }
+  }
+
+  void CheckName(std::string_view table, std::size_t index, const NameParts& name) {
+    for (const Index text : {name.first, name.second}) {
+      if (text == kNone || text < program_.texts.size()) continue;
+      Report(fmt::format("{}[{}] has no name: text {}", table, index, text));
     }
   }
 
@@ -119,13 +146,11 @@ class IndexCheck {
 
   void CheckInstruction(bool in_prologue, Index index, const Instruction& instruction) {
     const Opcode opcode = instruction.opcode;
-    if (instruction.operand >= TableSize(opcode)) {
+    if (instruction.operand >= operands_[static_cast<std::size_t>(opcode)]) {
       Report(in_prologue, index,
              fmt::format("({}) has no operand: {}", Name(opcode), instruction.operand));
     }
-    const bool has_stream =
-        RunsOnStream(opcode) || opcode == Opcode::kAllocate || opcode == Opcode::kRecordStream;
-    if (has_stream && instruction.stream >= program_.streams.size()) {
+    if (instruction.stream >= streams_[static_cast<std::size_t>(opcode)]) {
       Report(in_prologue, index,
              fmt::format("({}) has no stream: {}", Name(opcode), instruction.stream));
     }
@@ -138,26 +163,36 @@ class IndexCheck {
       Report(in_prologue, index, fmt::format("({}) has no uses up to: {}", Name(opcode), end));
       return;
     }
+    if (uses_exist_) return;
     for (std::size_t i = instruction.first_use; i < end; ++i) {
       CheckUse(in_prologue, index, program_.uses[i]);
     }
   }
 
+  bool Exists(const BufferUse& use) const {
+    if (use.buffer >= program_.buffers.size()) return false;
+    const Bytes size = program_.buffers[use.buffer].size;
+    return use.offset >= Bytes(0) && use.size >= Bytes(0) && use.offset <= size &&
+           use.size <= size - use.offset;
+  }
+
   void CheckUse(bool in_prologue, Index index, const BufferUse& use) {
+    if (Exists(use)) return;
     if (use.buffer >= program_.buffers.size()) {
       Report(in_prologue, index, fmt::format("uses a buffer that does not exist: {}", use.buffer));
       return;
     }
     const Buffer& buffer = program_.buffers[use.buffer];
-    if (use.offset < Bytes(0) || use.size < Bytes(0) || use.offset > buffer.size ||
-        use.size > buffer.size - use.offset) {
-      Report(in_prologue, index,
-             fmt::format("uses bytes [{}, {}) of buffer '{}', which has {}", use.offset.count(),
-                         use.offset.count() + use.size.count(), buffer.name, buffer.size.count()));
-    }
+    Report(in_prologue, index,
+           fmt::format("uses bytes [{}, {}) of buffer '{}', which has {}", use.offset.count(),
+                       use.offset.count() + use.size.count(), program_.NameOf(buffer),
+                       buffer.size.count()));
   }
 
   const Program& program_;
+  // By opcode: entries of the table that the operand points into, and of streams where it has one.
+  std::array<std::size_t, kOpcodes> operands_{}, streams_{};
+  bool uses_exist_ = false;  // all of them: none has to be looked at again
   std::vector<Violation> violations_;
 };
 
@@ -200,7 +235,9 @@ class RaceCheck {
         clocks_(first_event_ + program.events.size(), host_ + 1),
         host_seen_(program.streams.size(), 0),
         recorded_(program.events.size(), false),
-        buffers_(program.buffers.size()) {}
+        buffers_(program.buffers.size()),
+        allocations_(program.buffers.size(), host_ + 1),
+        recorded_streams_(program.buffers.size()) {}
 
   std::vector<Violation> Run() {
     RunPass(program_.prologue, 0);
@@ -217,11 +254,11 @@ class RaceCheck {
   }
 
  private:
-  // An operation that used a range: it had ended when clock `actor` reached `count`.
+  // An operation that used a range: it had ended when clock `actor`, a stream's or the host's,
+  // reached `count`. Counts begin at 1; 0: none.
   struct Access {
-    std::uint32_t actor = 0;  // a stream, or the host
+    std::uint32_t actor = 0;
     std::uint32_t count = 0;
-    Position position;
   };
   struct Reader {
     Access access;
@@ -231,19 +268,18 @@ class RaceCheck {
   struct Segment {
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    bool written = false;
-    Access write;                   // the last one, if `written`
-    std::uint32_t readers = kNone;  // since then: one for each stream, in `readers_`
+    Access write;                   // the last one
+    Access read;                    // since then, of one stream;
+    std::uint32_t readers = kNone;  // of the others, in `readers_`
   };
   struct BufferState {
     bool allocated = false;
     bool initialised = false;  // by the prologue, or whoever filled it before
+    bool reuses = false;       // memory that may have been something else: see `allocations_`
     std::uint16_t owner = 0;
     Position allocated_at;
-    // What the owner's stream knew to have ended then; empty where memory is as good as new.
-    std::vector<std::uint32_t> allocated_after;
-    std::vector<Segment> segments;  // in order, without gaps
-    std::vector<std::uint16_t> recorded_streams;
+    Segment whole;               // all of it, unless
+    std::vector<Segment> parts;  // there are several: in order, without gaps
   };
 
   void RunPass(std::span<const Instruction> instructions, std::uint32_t pass) {
@@ -296,7 +332,7 @@ class RaceCheck {
             Report(ViolationKind::kRecordUnallocated, position, instruction.operand,
                    "which is not allocated then");
           } else {
-            buffers_[instruction.operand].recorded_streams.push_back(instruction.stream);
+            recorded_streams_[instruction.operand].push_back(instruction.stream);
           }
           break;
       }
@@ -312,20 +348,22 @@ class RaceCheck {
 
   void RunOperation(const Instruction& instruction, std::uint32_t actor, Position position) {
     std::uint32_t* const clock = clocks_[actor];
-    const Access access = {actor, ++clock[actor], position};
-    for (std::size_t i = 0; i < instruction.use_count; ++i) {
-      const BufferUse& use = program_.uses[instruction.first_use + i];
+    const Access access = {actor, ++clock[actor]};
+    const auto uses =
+        std::span(program_.uses).subspan(instruction.first_use, instruction.use_count);
+    for (const BufferUse& use : uses) {
       if (use.size == Bytes(0)) continue;
       BufferState& buffer = buffers_[use.buffer];
       if (!buffer.allocated) {
         Report(ViolationKind::kUseUnallocated, position, use.buffer, "which is not allocated then");
         continue;
       }
-      CheckAllocated(buffer, use, access, clock);
+      if (buffer.reuses && actor != buffer.owner) CheckAllocated(buffer, use, position, clock);
+      const std::span<Segment> used = Cut(buffer, use);
       if (use.write) {
-        Write(buffer, use, access, clock);
+        Write(buffer, used, use.buffer, access, position, clock);
       } else {
-        Read(buffer, use, access, clock);
+        Read(buffer, used, use.buffer, access, position, clock);
       }
     }
   }
@@ -335,74 +373,72 @@ class RaceCheck {
   }
 
   // Clocks only grow, so a stream that has once followed the allocation does so ever after.
-  void CheckAllocated(BufferState& buffer, const BufferUse& use, const Access& access,
+  void CheckAllocated(const BufferState& buffer, const BufferUse& use, Position position,
                       const std::uint32_t* clock) {
-    if (buffer.allocated_after.empty() || access.actor == buffer.owner) return;
-    if (std::equal(buffer.allocated_after.begin(), buffer.allocated_after.end(), clock,
-                   [](std::uint32_t needed, std::uint32_t known) { return known >= needed; })) {
-      return;
-    }
-    Report(ViolationKind::kUsedBeforeAllocation, access.position, use.buffer,
+    const std::uint32_t* const needed = allocations_[use.buffer];
+    if (std::equal(needed, needed + host_ + 1, clock, std::less_equal<>())) return;
+    Report(ViolationKind::kUsedBeforeAllocation, position, use.buffer,
            fmt::format("whose memory stream '{}' may still be using as something else",
                        program_.streams[buffer.owner].name));
   }
 
-  void Read(BufferState& buffer, const BufferUse& use, const Access& access,
-            const std::uint32_t* clock) {
-    const auto [first, last] = Cut(buffer, use);
-    for (std::size_t i = first; i < last; ++i) {
-      Segment& segment = buffer.segments[i];
-      if (!segment.written && !buffer.initialised) ReportUnwritten(access, use.buffer, segment);
-      if (segment.written && !Ordered(segment.write, clock)) {
-        ReportRace(access, "reads", use.buffer, segment, segment.write, "writes");
+  void Read(const BufferState& buffer, std::span<Segment> used, Index index, const Access& access,
+            Position position, const std::uint32_t* clock) {
+    for (Segment& segment : used) {
+      if (segment.write.count == 0) {
+        if (!buffer.initialised) ReportUnwritten(position, index, segment);
+      } else if (!Ordered(segment.write, clock)) {
+        ReportRace(position, "reads", index, segment, segment.write, "writes");
       }
       AddReader(segment, access);
     }
   }
 
-  void Write(BufferState& buffer, const BufferUse& use, const Access& access,
-             const std::uint32_t* clock) {
-    const auto [first, last] = Cut(buffer, use);
-    for (std::size_t i = first; i < last; ++i) {
-      Segment& segment = buffer.segments[i];
-      if (segment.written && !Ordered(segment.write, clock)) {
-        ReportRace(access, "writes", use.buffer, segment, segment.write, "writes");
+  void Write(BufferState& buffer, std::span<Segment> used, Index index, const Access& access,
+             Position position, const std::uint32_t* clock) {
+    for (Segment& segment : used) {
+      if (!Ordered(segment.write, clock)) {
+        ReportRace(position, "writes", index, segment, segment.write, "writes");
       }
-      for (std::uint32_t r = segment.readers; r != kNone; r = readers_[r].next) {
-        if (!Ordered(readers_[r].access, clock)) {
-          ReportRace(access, "writes", use.buffer, segment, readers_[r].access, "reads");
+      ForEachReader(segment, [&](const Access& reader) {
+        if (!Ordered(reader, clock)) {
+          ReportRace(position, "writes", index, segment, reader, "reads");
         }
-      }
+      });
       DropReaders(segment);
     }
     // The range is of one piece again.
-    Segment& whole = buffer.segments[first];
-    whole.end = buffer.segments[last - 1].end;
-    whole.written = true;
-    whole.write = access;
-    if (last - first > 1) {
-      buffer.segments.erase(buffer.segments.begin() + static_cast<std::ptrdiff_t>(first) + 1,
-                            buffer.segments.begin() + static_cast<std::ptrdiff_t>(last));
-    }
+    Segment& piece = used.front();
+    piece.end = used.back().end;
+    piece.write = access;
+    if (used.size() == 1) return;
+    const auto first = buffer.parts.begin() + (&piece - buffer.parts.data());
+    buffer.parts.erase(first + 1, first + static_cast<std::ptrdiff_t>(used.size()));
+    if (buffer.parts.size() > 1) return;
+    buffer.whole = buffer.parts.front();
+    buffer.parts.clear();
   }
 
-  // Cuts segments so that [first, last) are exactly the bytes of a use.
-  std::pair<std::size_t, std::size_t> Cut(BufferState& buffer, const BufferUse& use) {
+  // The segments that are exactly the bytes of a use; cuts them where it begins and ends.
+  std::span<Segment> Cut(BufferState& buffer, const BufferUse& use) {
     const std::int64_t begin = use.offset.count();
     const std::int64_t end = begin + use.size.count();
-    std::vector<Segment>& segments = buffer.segments;
-    auto first = std::partition_point(segments.begin(), segments.end(),
+    std::vector<Segment>& parts = buffer.parts;
+    if (parts.empty()) {
+      if (begin == buffer.whole.begin && end == buffer.whole.end) return {&buffer.whole, 1};
+      parts.push_back(std::exchange(buffer.whole, {}));
+    }
+    auto first = std::partition_point(parts.begin(), parts.end(),
                                       [begin](const Segment& s) { return s.end <= begin; });
-    if (first->begin < begin) first = Split(segments, first, begin) + 1;
+    if (first->begin < begin) first = Split(parts, first, begin) + 1;
     auto last = first;
     while (last->end < end) ++last;
-    const std::ptrdiff_t first_index = first - segments.begin();
-    if (last->end > end) last = Split(segments, last, end);
-    return {static_cast<std::size_t>(first_index),
-            static_cast<std::size_t>(last - segments.begin()) + 1};
+    const std::ptrdiff_t first_index = first - parts.begin();
+    if (last->end > end) last = Split(parts, last, end);
+    return {parts.begin() + first_index, last + 1};
   }
 
-  std::vector<Segment>::iterator Split(std::vector<Segment>& segments,
+  std::vector<Segment>::iterator Split(std::vector<Segment>& parts,
                                        std::vector<Segment>::iterator segment, std::int64_t at) {
     Segment right = *segment;
     right.begin = at;
@@ -411,17 +447,31 @@ class RaceCheck {
       PushReader(right, readers_[r].access);
     }
     segment->end = at;
-    return segments.insert(segment + 1, right) - 1;
+    return parts.insert(segment + 1, right) - 1;
   }
 
+  template <typename Function>
+  void ForEachReader(const Segment& segment, Function function) const {
+    if (segment.read.count > 0) function(segment.read);
+    for (std::uint32_t r = segment.readers; r != kNone; r = readers_[r].next) {
+      function(readers_[r].access);
+    }
+  }
+
+  // A stream's later read ends later.
   void AddReader(Segment& segment, const Access& access) {
+    if (segment.read.actor == access.actor || segment.read.count == 0) {
+      segment.read = access;
+      return;
+    }
     for (std::uint32_t r = segment.readers; r != kNone; r = readers_[r].next) {
       if (readers_[r].access.actor == access.actor) {
-        readers_[r].access = access;  // a stream's later read ends later
+        readers_[r].access = access;
         return;
       }
     }
-    PushReader(segment, access);
+    PushReader(segment, segment.read);
+    segment.read = access;
   }
 
   void PushReader(Segment& segment, Access access) {
@@ -437,6 +487,7 @@ class RaceCheck {
   }
 
   void DropReaders(Segment& segment) {
+    segment.read = {};
     while (segment.readers != kNone) {
       const std::uint32_t reader = segment.readers;
       segment.readers = readers_[reader].next;
@@ -451,20 +502,20 @@ class RaceCheck {
       Report(ViolationKind::kAllocatedTwice, position, instruction.operand,
              fmt::format("which {} has allocated already", Where(buffer.allocated_at)));
     }
-    for (Segment& segment : buffer.segments) DropReaders(segment);
-    buffer.segments.clear();
-    Segment whole;
-    whole.end = program_.buffers[instruction.operand].size.count();
-    buffer.segments.push_back(whole);
-    buffer.recorded_streams.clear();
+    for (Segment& part : buffer.parts) DropReaders(part);
+    buffer.parts.clear();
+    DropReaders(buffer.whole);
+    buffer.whole = Segment();
+    buffer.whole.end = program_.buffers[instruction.operand].size.count();
+    recorded_streams_[instruction.operand].clear();
     buffer.allocated = true;
     buffer.initialised = position.pass == 0;
     buffer.owner = instruction.stream;
     buffer.allocated_at = position;
     JoinHost(buffer.owner);
-    buffer.allocated_after.clear();
-    if (position.pass > 0) {
-      buffer.allocated_after.assign(clocks_[buffer.owner], clocks_[buffer.owner] + host_ + 1);
+    buffer.reuses = position.pass > 0;
+    if (buffer.reuses) {
+      std::copy_n(clocks_[buffer.owner], host_ + 1, allocations_[instruction.operand]);
     }
   }
 
@@ -478,25 +529,44 @@ class RaceCheck {
     buffer.allocated = false;
     JoinHost(buffer.owner);
     const std::uint32_t* const clock = clocks_[buffer.owner];
-    for (const Segment& segment : buffer.segments) {
-      if (segment.written) CheckEnded(buffer, segment.write, clock, position, instruction.operand);
-      for (std::uint32_t r = segment.readers; r != kNone; r = readers_[r].next) {
-        CheckEnded(buffer, readers_[r].access, clock, position, instruction.operand);
-      }
-    }
+    const auto check_ended = [&](const Segment& segment) {
+      const auto check = [&](const Access& access) {
+        if (!Ordered(access, clock)) CheckEnded(buffer, access, position, instruction.operand);
+      };
+      check(segment.write);
+      ForEachReader(segment, check);
+    };
+    if (buffer.parts.empty()) check_ended(buffer.whole);
+    for (const Segment& part : buffer.parts) check_ended(part);
   }
 
-  void CheckEnded(const BufferState& buffer, const Access& access, const std::uint32_t* clock,
-                  Position release, Index index) {
-    if (Ordered(access, clock)) return;
-    const auto& recorded = buffer.recorded_streams;
+  void CheckEnded(const BufferState& buffer, const Access& access, Position release, Index index) {
+    const auto& recorded = recorded_streams_[index];
     if (std::find(recorded.begin(), recorded.end(), access.actor) != recorded.end()) return;
-    if (!First(ViolationKind::kReleasedInUse, release, index, access.position)) return;
+    const Position used_at = PositionOf(access);
+    if (!First(ViolationKind::kReleasedInUse, release, index, used_at)) return;
     Add(ViolationKind::kReleasedInUse, release,
         fmt::format("{} gives the memory of buffer '{}' back to stream '{}' while {} may still use "
                     "it",
-                    Who(release), program_.buffers[index].name, program_.streams[buffer.owner].name,
-                    Who(access.position, release)));
+                    Who(release), program_.NameOf(program_.buffers[index]),
+                    program_.streams[buffer.owner].name, Who(used_at, release)));
+  }
+
+  // Found again where somebody has to be told.
+  Position PositionOf(const Access& access) const {
+    std::uint32_t count = 0;
+    for (const std::uint32_t pass : {0U, 1U, 2U}) {
+      const std::vector<Instruction>& instructions = pass == 0 ? program_.prologue : program_.step;
+      for (std::uint32_t i = 0; i < instructions.size(); ++i) {
+        const Opcode opcode = instructions[i].opcode;
+        const bool on_host = opcode == Opcode::kHostTask;
+        const bool runs = on_host || opcode == Opcode::kKernel || opcode == Opcode::kCopy ||
+                          opcode == Opcode::kCollective;
+        const std::size_t actor = on_host ? host_ : instructions[i].stream;
+        if (runs && actor == access.actor && ++count == access.count) return {pass, i};
+      }
+    }
+    return {};
   }
 
   const Instruction& At(Position position) const {
@@ -533,8 +603,8 @@ class RaceCheck {
       Add(kind, position, fmt::format("{}, {}", Who(position), what));
     } else {
       Add(kind, position,
-          fmt::format("{} uses buffer '{}', {}", Who(position), program_.buffers[buffer].name,
-                      what));
+          fmt::format("{} uses buffer '{}', {}", Who(position),
+                      program_.NameOf(program_.buffers[buffer]), what));
     }
   }
 
@@ -544,23 +614,23 @@ class RaceCheck {
         fmt::format("{} is never released: the step would allocate it again", Who(position)));
   }
 
-  void ReportUnwritten(const Access& access, Index buffer, const Segment& segment) {
-    if (!First(ViolationKind::kReadUnwritten, access.position, buffer)) return;
-    Add(ViolationKind::kReadUnwritten, access.position,
+  void ReportUnwritten(Position position, Index buffer, const Segment& segment) {
+    if (!First(ViolationKind::kReadUnwritten, position, buffer)) return;
+    Add(ViolationKind::kReadUnwritten, position,
         fmt::format("{} reads bytes [{}, {}) of buffer '{}', which nothing has written since its "
                     "allocation",
-                    Who(access.position), segment.begin, segment.end,
-                    program_.buffers[buffer].name));
+                    Who(position), segment.begin, segment.end,
+                    program_.NameOf(program_.buffers[buffer])));
   }
 
-  void ReportRace(const Access& later, const char* what, Index buffer, const Segment& segment,
-                  const Access& earlier, const char* what_earlier) {
-    if (!First(ViolationKind::kRace, later.position, buffer, earlier.position)) return;
-    Add(ViolationKind::kRace, later.position,
+  void ReportRace(Position later, const char* what, Index buffer, const Segment& segment,
+                  const Access& access, const char* what_earlier) {
+    const Position earlier = PositionOf(access);
+    if (!First(ViolationKind::kRace, later, buffer, earlier)) return;
+    Add(ViolationKind::kRace, later,
         fmt::format("{} {} bytes [{}, {}) of buffer '{}' but is not ordered after {} which {} them",
-                    Who(later.position), what, segment.begin, segment.end,
-                    program_.buffers[buffer].name, Who(earlier.position, later.position),
-                    what_earlier));
+                    Who(later), what, segment.begin, segment.end,
+                    program_.NameOf(program_.buffers[buffer]), Who(earlier, later), what_earlier));
   }
 
   const Program& program_;
@@ -572,6 +642,8 @@ class RaceCheck {
   std::vector<std::uint32_t> host_seen_;  // the version that each stream has joined
   std::vector<bool> recorded_;
   std::vector<BufferState> buffers_;
+  Clocks allocations_;  // by buffer: what the owner's stream knew to have ended then
+  std::vector<std::vector<std::uint16_t>> recorded_streams_;  // by buffer, since its allocation
   std::vector<Reader> readers_;
   std::uint32_t free_reader_ = kNone;
   std::vector<Violation> violations_;

@@ -448,8 +448,10 @@ TEST(ValidatorTest, TablesAreChecked) {
   TestProgram test(1);
   test.program().communicators.push_back({"data", 4});
   test.program().collectives.push_back({CollectiveKind::kAllReduce, 2, kSize, DataType::kBf16});
-  test.program().buffers.push_back({"x", Bytes(-1), Category::kWorkspace, Bytes(0)});
-  EXPECT_EQ(Kinds(test), (std::vector<Kind>{Kind::kIndex, Kind::kIndex, Kind::kIndex}));
+  test.program().buffers.push_back({.size = Bytes(-1), .category = Category::kWorkspace});
+  test.program().events.push_back({{.first = 7}});
+  EXPECT_EQ(Kinds(test),
+            (std::vector<Kind>{Kind::kIndex, Kind::kIndex, Kind::kIndex, Kind::kIndex}));
 }
 
 // Steps repeat what they do wrong; it is said once. (Only the second step's memory has a former

@@ -274,7 +274,7 @@ std::vector<Lane> LanesOf(const StepWindow& window) {
     const Instruction& instruction = program.step[wait.instruction];
     if (instruction.opcode != Opcode::kHostWaitEvent) continue;
     put.Put(lanes[0], wait.start, wait.end, BarKind::kWait,
-            fmt::format("waits for {}", program.events[instruction.operand].name), "");
+            fmt::format("waits for {}", program.NameOf(program.events[instruction.operand])), "");
   }
   for (Lane& lane : lanes) SortBars(lane.bars);
   JoinIssues(lanes.front().bars);

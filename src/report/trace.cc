@@ -451,7 +451,7 @@ class Writer {
     const Instruction& instruction = At(record.instruction);
     if (instruction.opcode != Opcode::kHostWaitEvent) return;
     BeginSlice("\"cudaEventSynchronize\"", "cuda_runtime", kHostTrack, record.start, record.end);
-    Append("\"event\": {}, \"step\": {}}}}}", Quote(program_.events[instruction.operand].name),
+    Append("\"event\": {}, \"step\": {}}}}}", Quote(program_.NameOf(program_.events[instruction.operand])),
            record.step);
   }
 

@@ -40,13 +40,15 @@ forecast::Run TwoSteps() {
   program.groups = {{"data", {0, 1, 2, 3}}};
   program.communicators = {{"data", 0}};
   program.buffers.resize(2);
-  program.buffers[0].name = "weights";
+  program.buffers[0].name.first = program.texts.Add("weights");
   program.buffers[0].size = MiB(8);
   program.buffers[0].category = program::Category::kParameter;
-  program.buffers[1].name = "gradient";
+  program.buffers[1].name.first = program.texts.Add("gradient");
   program.buffers[1].size = MiB(4);
   program.buffers[1].category = program::Category::kGradient;
-  program.events = {{"gradient ready"}, {"reduced"}, {"step done"}};
+  for (const char* name : {"gradient ready", "reduced", "step done"}) {
+    program.events.push_back({{program.texts.Add(name)}});
+  }
   program.kernels.resize(2);
   program.kernels[0].name = "mlp \"up\"";
   program.kernels[0].flops = 1000;

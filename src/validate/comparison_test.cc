@@ -36,7 +36,7 @@ program::Program KernelAndAllReduce() {
   program.streams = {{"compute"}, {"comm"}};
   program.groups = {{"data", {0, 1}}};
   program.communicators = {{"data", 0}};
-  program.events = {{"reduced"}};
+  program.events = {{{program.texts.Add("reduced")}}};
   program.kernels.resize(1);
   program.kernels[0].name = "block.forward";
   program.kernels[0].kind = KernelKind::kGiven;

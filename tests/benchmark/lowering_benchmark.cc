@@ -6,6 +6,7 @@
 // programs free of races.
 
 #include <benchmark/benchmark.h>
+#include <malloc.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -137,3 +138,12 @@ BENCHMARK_CAPTURE(Validate, fsdp2, "fsdp2", "3")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace stepcast
+
+// As the command line has it (src/cli/main.cc): memory that was given back is kept.
+int main(int count, char** words) {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  benchmark::Initialize(&count, words);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

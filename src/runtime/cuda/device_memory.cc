@@ -128,7 +128,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
     cudaGetLastError();
     return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no more"));
   }
-  STEPCAST_TRY(Check(error, fmt::format("allocating '{}'", program_.buffers[buffer].name)));
+  STEPCAST_TRY(Check(error, fmt::format("allocating '{}'", program_.NameOf(program_.buffers[buffer]))));
   return static_cast<std::byte*>(at);
 }
 
@@ -230,7 +230,7 @@ Attempt<void> DeviceMemory::EndCapture() {
     if (places_[b].at == before_capture_[b]) continue;
     return tl::make_unexpected(Failure{fmt::format(
         "the step cannot be captured as a graph: buffer '{}' lives from step to step and moves",
-        program_.buffers[b].name)});
+        program_.NameOf(program_.buffers[b]))});
   }
   return {};
 }

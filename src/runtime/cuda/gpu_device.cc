@@ -1080,7 +1080,7 @@ Attempt<std::vector<float>> GpuDevice::Read(const program::Elements& from, std::
   STEPCAST_TRY(Synchronise());
   if (memory_->at(from.buffer) == nullptr) {
     return tl::make_unexpected(
-        Failure{fmt::format("buffer '{}' is not allocated", program_.buffers[from.buffer].name)});
+        Failure{fmt::format("buffer '{}' is not allocated", program_.NameOf(program_.buffers[from.buffer]))});
   }
   // Widening is exact, so the host does it.
   std::vector<std::byte> bytes(static_cast<std::size_t>(BytesOf(count, from.type).count()));

@@ -18,7 +18,6 @@ class MemoryPoolTest : public testing::Test {
   }
   program::Index Add(std::int64_t size) {
     program::Buffer buffer;
-    buffer.name = "buffer";
     buffer.size = Bytes(size);
     buffers_.push_back(buffer);
     return static_cast<program::Index>(buffers_.size() - 1);
