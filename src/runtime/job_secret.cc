@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -49,13 +50,13 @@ Attempt<std::string> ReadSecret(const std::string& path) {
         "(chmod 600)",
         path)});
   }
-  std::string secret(bytes.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-  if (secret.size() < kShortestSecret) {
+  std::string_view text(bytes.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  if (text.size() < kShortestSecret) {
     return tl::unexpected(Failure{fmt::format(
         "'{}' holds fewer than {} bytes, which could be guessed", path, kShortestSecret)});
   }
-  return secret;
+  return Attempt<std::string>(tl::in_place, text);
 }
 
 SharedSecret::SharedSecret(SharedSecret&& other) noexcept

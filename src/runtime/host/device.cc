@@ -161,7 +161,7 @@ Attempt<void> HostDevice::Allocate(Index buffer, std::uint16_t stream) {
     const program::Buffer& wanted = program_.buffers[buffer];
     return tl::unexpected(
         Failure{fmt::format("out of memory: '{}' needs {} bytes, {} bytes are in use{}",
-                            wanted.name, wanted.size.count(), pool_->in_use().count(),
+                            program_.NameOf(wanted), wanted.size.count(), pool_->in_use().count(),
                             *refusal == MemoryPool::Refusal::kLimit ? ", and no more is to be had"
                                                                     : "; the system gives no more"),
                 true});
