@@ -100,7 +100,7 @@ TEST(Replay, AFullDeviceGivesCachedSegmentsBack) {
 TEST(Replay, FlushesTakeTheDriversCalls) {
   program::Program program;
   program.streams = {{"compute"}, {"side"}};
-  program.buffers = {{.name = "a", .size = MiB(30)}, {.name = "b", .size = MiB(40)}};
+  program.buffers = {{.size = MiB(30)}, {.size = MiB(40)}};
   program.step = {On(Opcode::kAllocate, 0, 0), On(Opcode::kRelease, 0, 0),
                   On(Opcode::kAllocate, 1, 1), On(Opcode::kRelease, 1, 1)};
   program::Timeline timeline;

@@ -39,11 +39,33 @@ void RunSteps(benchmark::State& state, int classes, Recording recording) {
 }
 
 void BM_SimulateWithRecords(benchmark::State& state) { RunSteps(state, 1, Recording::kAll); }
-void BM_SimulateStepEndsOnly(benchmark::State& state) {
-  RunSteps(state, 1, Recording::kNone);
-}
-void BM_SimulateEightClasses(benchmark::State& state) {
-  RunSteps(state, 8, Recording::kNone);
+void BM_SimulateStepEndsOnly(benchmark::State& state) { RunSteps(state, 1, Recording::kNone); }
+void BM_SimulateEightClasses(benchmark::State& state) { RunSteps(state, 8, Recording::kNone); }
+
+// 16 stages that differ, 100,000 instructions together, as a 405B step has: target 100 ms.
+void BM_SimulatePipeline(benchmark::State& state) {
+  constexpr int kStages = 16, kMicroBatches = 32, kKernels = 65;
+  std::vector<PricedProgram> stages;
+  for (int s = 0; s < kStages; ++s) {
+    stages.push_back(benchmark_programs::PipelineStage(s, kStages, kMicroBatches, kKernels));
+  }
+  std::vector<RankClass> ranks;
+  std::int64_t instructions = 0;
+  for (int s = 0; s < kStages; ++s) {
+    ranks.push_back(
+        {.program = &stages[s].program, .prices = &stages[s].prices, .representative = s});
+    instructions += static_cast<std::int64_t>(stages[s].program.step.size());
+  }
+  Simulator simulator;
+  for (auto _ : state) {
+    const auto timelines =
+        simulator.Run(ranks, {.steps = 4, .recording = Recording::kNone, .until_repetition = true});
+    STEPCAST_CHECK(timelines.has_value(), "the step does not deadlock");
+    benchmark::DoNotOptimize(timelines->front().step_ends.data());
+  }
+  state.counters["instructions"] = static_cast<double>(instructions);
+  const Repetition* repetition = simulator.repetition();
+  state.counters["steps run"] = repetition != nullptr ? repetition->step + 1 : 4;
 }
 
 void BM_Validate(benchmark::State& state) {
@@ -59,6 +81,7 @@ void BM_Validate(benchmark::State& state) {
 BENCHMARK(BM_SimulateWithRecords)->Arg(1)->Arg(3)->Arg(10);
 BENCHMARK(BM_SimulateStepEndsOnly)->Arg(1)->Arg(3)->Arg(10);
 BENCHMARK(BM_SimulateEightClasses)->Arg(3);
+BENCHMARK(BM_SimulatePipeline)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Validate);
 
 }  // namespace

@@ -132,8 +132,7 @@ void Run(benchmark::State& state, const std::vector<Axis>& grid, std::int64_t st
           std::fputs(Format(scenario.error()).c_str(), stderr);
           std::abort();
         }
-        benchmark::DoNotOptimize(
-            forecaster.Evaluate(**scenario));
+        benchmark::DoNotOptimize(forecaster.Evaluate(**scenario));
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "tests/benchmark/synthetic_step.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,60 @@ class Writer {
 
 PricedProgram ShardedStep(int layers, int kernels_per_layer) {
   return Writer(layers, kernels_per_layer).Write();
+}
+
+PricedProgram PipelineStage(int stage, int stages, int micro_batches, int kernels) {
+  constexpr int kFromBefore = 1, kToNext = 2, kFromNext = 3, kToBefore = 4;
+  TestProgram test(5);
+  cost::Prices prices;
+  const Index kernel = test.AddKernel("kernel");
+  // Stages differ, as those with an embedding or a head do.
+  prices.kernels.push_back(Demand(Microseconds(40 + stage), 0.9, 0.5, 0));
+  prices.issue_kernel = Microseconds(5);
+  prices.issue_collective = Microseconds(20);
+  const auto add_link = [&](const std::string& name, int first) {
+    const Index communicator = test.AddCommunicator(name, {first, first + 1});
+    cost::CollectivePrice price;
+    price.demand = Demand(Microseconds(300), 0.05, 0.1, 1);
+    prices.collectives.push_back(price);
+    return test.AddCollective(CollectiveKind::kBroadcast, communicator, MiB(64));
+  };
+  const bool first = stage == 0, last = stage == stages - 1;
+  Index forward_in = 0, backward_out = 0, forward_out = 0, backward_in = 0;
+  if (!first) {
+    forward_in = add_link("forward " + std::to_string(stage - 1), stage - 1);
+    backward_out = add_link("backward " + std::to_string(stage - 1), stage - 1);
+  }
+  if (!last) {
+    forward_out = add_link("forward " + std::to_string(stage), stage);
+    backward_in = add_link("backward " + std::to_string(stage), stage);
+  }
+  const Index received = test.AddEvent("received"), computed = test.AddEvent("computed");
+  const auto receive = [&](int stream, Index collective) {
+    test.Communicate(stream, collective).Record(stream, received).Wait(kCompute, received);
+  };
+  const auto send = [&](int stream, Index collective) {
+    test.Record(kCompute, computed).Wait(stream, computed).Communicate(stream, collective);
+  };
+  const auto forward = [&] {
+    if (!first) receive(kFromBefore, forward_in);
+    for (int k = 0; k < kernels; ++k) test.Run(kCompute, kernel);
+    if (!last) send(kToNext, forward_out);
+  };
+  const auto backward = [&] {
+    if (!last) receive(kFromNext, backward_in);
+    for (int k = 0; k < 2 * kernels; ++k) test.Run(kCompute, kernel);
+    if (!first) send(kToBefore, backward_out);
+  };
+  test.Step();
+  const int ahead = std::min(stages - stage - 1, micro_batches);
+  for (int m = 0; m < ahead; ++m) forward();
+  for (int m = ahead; m < micro_batches; ++m) {
+    forward();
+    backward();
+  }
+  for (int m = 0; m < ahead; ++m) backward();
+  return {test.program(), prices};
 }
 
 }  // namespace stepcast::benchmark_programs

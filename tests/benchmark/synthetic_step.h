@@ -16,4 +16,9 @@ struct PricedProgram {
 // (program::Validate).
 PricedProgram ShardedStep(int layers, int kernels_per_layer);
 
+// Stage `stage` of a pipeline of `stages`, one forward and one backward at a time, handing
+// activations and gradients to its neighbours by collectives of two ranks on streams of their own;
+// `kernels` kernels a forward, twice as many a backward. Its rank is its stage.
+PricedProgram PipelineStage(int stage, int stages, int micro_batches, int kernels);
+
 }  // namespace stepcast::benchmark_programs

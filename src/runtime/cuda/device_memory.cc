@@ -74,7 +74,7 @@ Failure DeviceMemory::DoesNotFit(program::Index buffer, const char* why) const {
   const program::Buffer& wanted = program_.buffers[buffer];
   return {fmt::format("out of memory: buffer '{}' of {} does not fit: the program's buffers hold "
                       "{} and {}",
-                      wanted.name, InMebibytes(wanted.size), InMebibytes(in_use_), why),
+                      program_.NameOf(wanted), InMebibytes(wanted.size), InMebibytes(in_use_), why),
           true};
 }
 
@@ -128,7 +128,8 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
     cudaGetLastError();
     return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no more"));
   }
-  STEPCAST_TRY(Check(error, fmt::format("allocating '{}'", program_.NameOf(program_.buffers[buffer]))));
+  STEPCAST_TRY(
+      Check(error, fmt::format("allocating '{}'", program_.NameOf(program_.buffers[buffer]))));
   return static_cast<std::byte*>(at);
 }
 
