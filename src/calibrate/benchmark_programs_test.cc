@@ -77,7 +77,7 @@ TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
   constexpr std::int64_t kRows = 1024 * 128;
   constexpr std::int64_t kOperand = kRows * 128 * 2;  // bytes
   const Kernel forward = AttentionKernel(KernelKind::kAttention, DataType::kBf16, 1024);
-  EXPECT_EQ(forward.flops, std::int64_t{2} * 2 * 1024 * 1024 * 128 * 16 / 2);
+  EXPECT_EQ(forward.flops, std::int64_t{2} * 2 * 1024 * 1024 * 128 * 128 / 2);
   EXPECT_EQ(forward.read, Bytes(3 * kOperand));
   EXPECT_EQ(forward.written, Bytes(kOperand + 4 * kRows));
   const Kernel backward = AttentionKernel(KernelKind::kAttentionGradient, DataType::kBf16, 1024);

@@ -103,7 +103,8 @@ TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
           " --vary training.micro_batch_size=1,2,4"
           " --vary training.activation_checkpointing=none,selective,full"
           " --vary 'data_parallel.bucket_size=1 MiB,25 MiB' --json");
-  for (const json& row : json::parse(swept.output).at("rows")) {
+  const json swept_rows = json::parse(swept.output).at("rows");
+  for (const json& row : swept_rows) {
     if (row.at("status") == "ok") best = std::min(best, row.at("step_time_s").get<double>());
   }
   const ShellResult planned = Run("plan " + Path("s.yaml") + " " + mine +

@@ -209,7 +209,9 @@ RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
 }
 
 // Where shards meet over NVLink and replicas over cards the two do not share links. On a node
-// without NVLink both cross PCIe: flow knows each link, the analytic model all of them as one.
+// without NVLink both cross PCIe: flow knows each link, the analytic model all of them as one. A
+// collective that a card bounds also takes more multiprocessors than it does in flow, where its
+// links slow it: a few percent where kernels run beside it.
 RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const AnyCluster cluster = DrawCluster(3);
   const int shard = DrawShard(cluster);
@@ -221,7 +223,7 @@ RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  const double tolerance = cluster.nvlink ? 1.02 : 1.1;
+  const double tolerance = cluster.nvlink ? 1.05 : 1.1;
   RC_ASSERT(analytic <= flow * tolerance);
   RC_ASSERT(flow <= analytic * tolerance);
 }

@@ -12,12 +12,15 @@ using program::Phase;
 // backward kernel on another stream, 5: the compute stream waits for the collective.
 program::Program Six() {
   program::Program program;
-  program.step = {{.opcode = Opcode::kKernel, .phase = Phase::kForward, .stream = 0},
-                  {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 0},
-                  {.opcode = Opcode::kCollective, .phase = Phase::kBackward, .stream = 1},
-                  {.opcode = Opcode::kKernel, .phase = Phase::kOptimizer, .stream = 0},
-                  {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 2},
-                  {.opcode = Opcode::kWaitEvent, .phase = Phase::kOptimizer, .stream = 0}};
+  program.communicators.resize(1);
+  program.collectives = {{.communicator = 0}};
+  program.step = {
+      {.opcode = Opcode::kKernel, .phase = Phase::kForward, .stream = 0},
+      {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 0},
+      {.opcode = Opcode::kCollective, .phase = Phase::kBackward, .stream = 1, .operand = 0},
+      {.opcode = Opcode::kKernel, .phase = Phase::kOptimizer, .stream = 0},
+      {.opcode = Opcode::kKernel, .phase = Phase::kBackward, .stream = 2},
+      {.opcode = Opcode::kWaitEvent, .phase = Phase::kOptimizer, .stream = 0}};
   return program;
 }
 
@@ -43,6 +46,37 @@ TEST(TimeBreakdown, EveryInstantHasOneOwner) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(15));
   EXPECT_EQ(result.time.idle, Picoseconds(5));
   EXPECT_EQ(result.communication_total, Picoseconds(30));
+}
+
+// The same collective on the compute stream, and no wait: what stands behind it waits for it.
+TEST(TimeBreakdown, ACollectiveOnTheComputeStreamIsExposed) {
+  program::Program program = Six();
+  program.step[2].stream = 0;
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), Ran(2, 30, 50), Ran(3, 50, 55)};
+  const Breakdown result = BreakDown(program, timeline, Time(), Picoseconds(60), Picoseconds(60));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(20));
+  EXPECT_EQ(result.time.imbalance, Time());
+  EXPECT_EQ(result.time.idle, Picoseconds(5));
+}
+
+// It was reached at 30, but starts at 42, when the last member has come: 12 of the 20 are
+// imbalance. That it waits for its turn on its communicator until 35 is communication.
+TEST(TimeBreakdown, WaitingForAnotherMemberIsImbalance) {
+  program::Program program = Six();
+  program.step[2].stream = 0;
+  program::OperationRecord late = Ran(2, 30, 50);
+  late.start = Picoseconds(42);
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), late, Ran(3, 50, 55)};
+  Breakdown result = BreakDown(program, timeline, Time(), Picoseconds(60), Picoseconds(60));
+  EXPECT_EQ(result.time.imbalance, Picoseconds(12));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(8));
+  EXPECT_EQ(result.time.idle, Picoseconds(5));
+  timeline.operations.insert(timeline.operations.begin() + 2, Ran(2, 5, 35));
+  result = BreakDown(program, timeline, Time(), Picoseconds(60), Picoseconds(60));
+  EXPECT_EQ(result.time.imbalance, Picoseconds(7));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(13));
 }
 
 // As above, but the second stream is the host's, that loads data: the time is exposed.

@@ -230,6 +230,7 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "error_bytes": 0,
     "allocator_flushes": 0
   },
+  "classes": [],
   "resolved": {
     "stepcast": 1,
     "name": "toy"

@@ -198,7 +198,8 @@ TEST_F(ExecuteTest, ValidateComparesAndAnswers) {
   const json& step = document["step_time_s"];
   EXPECT_NEAR(step["forecast_s"].get<double>() - step["measured_s"].get<double>(),
               step["difference_s"].get<double>(), 1e-12);
-  EXPECT_EQ(document["time_s"].size(), 5u);
+  // Where ranks waited for one another there is imbalance, too.
+  EXPECT_GE(document["time_s"].size(), 5u);
   EXPECT_EQ(document["peak_bytes"]["difference"], 0);
   int calls = 0;
   for (const json& kind : document["operations"]) {

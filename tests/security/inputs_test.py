@@ -134,6 +134,13 @@ class RefusalTest(InputsTest):
                 self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
                 self.assertNotIn(b"terminate called", done.stderr)
 
+    def room_to_start(self):
+        """KiB of address space in which the program starts: CUDA's libraries take gigabytes."""
+        kib = 200_000
+        while run("--help", before=f"ulimit -v {kib}").returncode != 0:
+            kib = kib * 5 // 4
+        return kib
+
     def test_no_more_threads(self):
         """By a limit on memory that has no room for their stacks."""
         if os.environ.get("ASAN_OPTIONS"):
@@ -151,7 +158,7 @@ training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 0, framework: reference}
 """)
         done = run("execute", str(scenario), "--backend", "host", "--steps", "1",
-                   before="ulimit -v 600000")
+                   before=f"ulimit -v {self.room_to_start() + 300_000}")
         self.expect_sentence(done)
         scenario.write_text(scenario.read_text().replace("devices: 64", "devices: 4096"))
         done = run("execute", str(scenario), "--backend", "host")
@@ -160,7 +167,7 @@ data_parallel: {zero_stage: 0, framework: reference}
 
     def test_no_more_threads_for_a_sweep(self):
         done = run("sweep", DDP, "--vary", "training.micro_batch_size=1,2,4,8", "--threads", "64",
-                   before="ulimit -v 400000")
+                   before=f"ulimit -v {self.room_to_start() + 150_000}")
         self.assertIn(done.returncode, (0, 1), done.stderr)
         self.assertNotIn(b"terminate called", done.stderr)
 

@@ -225,9 +225,10 @@ TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
       SQLITE_OK);
   sqlite3_close(connection);
   const ShellResult damaged = Shell(Stored("--csv"));
-  EXPECT_EQ(damaged.status, 1);
+  EXPECT_EQ(damaged.status, 2);
   EXPECT_EQ(damaged.output, "");
-  EXPECT_THAT(damaged.messages, HasSubstr("the store is damaged, remove it to begin anew"));
+  EXPECT_THAT(damaged.messages, HasSubstr("error[store.damaged]: this store is damaged"));
+  EXPECT_THAT(damaged.messages, HasSubstr("remove it to begin anew"));
   EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("goes on from there")));
 }
 
