@@ -613,7 +613,8 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
       {"training.reduce_dtype", &types.reduce_dtype}};
   std::vector<std::string> left_out;
   // Parameters first: what gradients may be follows from them.
-  for (const auto& [key, type] : keys) {
+  for (const auto& [name, type] : keys) {
+    const char* const key = name;  // clang 14 captures no binding
     const std::vector<Violation> violations = Check(types, Facts());
     const bool wrong =
         std::any_of(violations.begin(), violations.end(), [&](const Violation& violation) {

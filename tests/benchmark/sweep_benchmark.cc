@@ -8,6 +8,7 @@
 // `sweep --csv --threads 1`, up to the text that it prints.
 
 #include <benchmark/benchmark.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -226,3 +227,12 @@ BENCHMARK_CAPTURE(Command, fsdp2, "fsdp2")
 
 }  // namespace
 }  // namespace stepcast
+
+// As the command line has it (src/cli/main.cc): memory that was given back is kept.
+int main(int count, char** words) {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  benchmark::Initialize(&count, words);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
