@@ -56,6 +56,10 @@ std::vector<std::string> AnyPlan() {
   vary("training.gradient_accumulation", {"1", "3"});
   vary("training.activation_checkpointing", {"none", "full"});
   vary("training.step_barrier", {"false", "false", "true"});
+  // Two classes of ranks, or three.
+  vary("cluster.slow_devices", {"[]", "[]", "[{device: node0/gpu3, speed: 0.9}]",
+                                "[{device: node0/gpu0, speed: 0.5}, {device: node0/gpu7, speed: "
+                                "0.75}]"});
   return set;
 }
 
