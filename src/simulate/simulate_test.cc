@@ -264,6 +264,31 @@ TEST(SimulateTest, TheHostWaitsForTheDevice) {
   EXPECT_EQ(When(timeline, 0, 1), (Span{27, 37}));
 }
 
+// A launch takes 1, a kernel 10. The first 1,024 launches go into the queue at once; the next block of
+// 128 waits until the first block has left it: kernel 127 starts after launch 0 and 127 kernels, and
+// ends at 1 + 128 x 10.
+TEST(SimulateTest, ALaunchQueueHoldsTheHostBack) {
+  Rank rank(0, 1);
+  const Index kernel = rank.Kernel("kernel", 10);
+  rank.prices().issue_kernel = Nanoseconds(1);
+  rank->Step();
+  for (int k = 0; k < 1300; ++k) rank->Run(0, kernel);
+  const Timeline timeline = RunOne(rank, {.steps = 2});
+  std::vector<Time> issued(2600);
+  for (const program::OperationRecord& record : timeline.operations) {
+    issued[record.step * 1300 + record.instruction] = record.issued;
+  }
+  EXPECT_EQ(issued[1023], Nanoseconds(1024));
+  EXPECT_EQ(issued[1024], Nanoseconds(1 + 1280 + 1));
+  EXPECT_EQ(issued[1024 + 127], Nanoseconds(1281 + 128));
+  // Kernel 255 has ended at 2,561.
+  EXPECT_EQ(issued[1024 + 128], Nanoseconds(2561 + 1));
+  // The last block, of 20, and the second step's first one wait for the third block: kernel 383.
+  EXPECT_EQ(issued[1280], Nanoseconds(3841 + 1));
+  EXPECT_EQ(issued[1300], Nanoseconds(3841 + 21));
+  EXPECT_EQ(timeline.step_ends[1], Nanoseconds(1 + 2600 * 10));
+}
+
 TEST(SimulateTest, AHostWaitForWhatIsOverTakesNoTime) {
   Rank rank(0, 1);
   const Index event = rank->AddEvent("event");
