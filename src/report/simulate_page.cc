@@ -22,8 +22,8 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Where the time goes"};
   section.paragraphs = {
       "Every instant belongs to the phase of the kernel that computes then; else to exposed "
-      "communication if something waits for a collective; else the device is idle. The parts add "
-      "up to the step."};
+      "communication if something waits for a collective, or to imbalance if that waits for "
+      "another rank to reach it; else the device is idle. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
@@ -49,6 +49,11 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
   PageSection section{.heading = "Timeline of one step"};
   if (ranks == 1) {
     section.paragraphs = {"One step in the steady state, stream by stream."};
+  } else if (!run.forecast.classes.empty()) {
+    section.paragraphs = {fmt::format(
+        "One step in the steady state, stream by stream, on rank {}, which ends it last. "
+        "The table of classes above has the others.",
+        rank)};
   } else if (scenario.network == scenario::Fidelity::kAnalytic) {
     section.paragraphs = {
         fmt::format("One step in the steady state, stream by stream. All {} ranks run the same "
