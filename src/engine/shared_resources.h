@@ -99,14 +99,6 @@ class SharedResources {
   // call.
   void Settle(Time now);
 
-  // Whether an activity with these uses would run at full rate and hinder nobody.
-  bool HasRoomFor(std::span<const Use> uses, std::uint32_t first_resource = 0) const {
-    for (const Use& use : uses) {
-      if (resources_[first_resource + use.resource].total + use.share > kWhole) return false;
-    }
-    return true;
-  }
-
   // Something was started or finished since Settle was called.
   bool unsettled() const { return unsettled_; }
 
