@@ -28,6 +28,7 @@ std::set<int> NodesAround(const std::vector<int>& ranks, const parallel::GroupLa
       if (static_cast<int>(nodes.size()) == most) return nodes;
       nodes.insert(node);
       for (int other = node * gpus; other < std::min((node + 1) * gpus, layout.ranks()); ++other) {
+        if (!layout.Holds(other)) continue;
         if (seen.insert(layout.First(other)).second) open.push_back(layout.Ranks(other));
       }
     }
@@ -73,7 +74,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   nodes_ = static_cast<int>(nodes.size());
   std::set<int> seen;
   const auto add = [&](int rank) {
-    if (!seen.insert(layout.First(rank)).second) return;
+    if (!layout.Holds(rank) || !seen.insert(layout.First(rank)).second) return;
     std::vector<int> here;
     for (const int member : layout.Ranks(rank)) {
       const auto node = nodes.find(member / gpus);

@@ -17,6 +17,7 @@
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 
@@ -89,7 +90,8 @@ class Reference final : public Technique {
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
         written_type_(plan::WrittenGradientType(plan_.training)),
-        clipping_(step) {}
+        clipping_(step),
+        tied_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("communication");
@@ -103,6 +105,7 @@ class Reference final : public Technique {
         replica_stream_ = builder_.AddStream("replica communication");
       }
     }
+    tied_.WritePrologue();
     clipping_.WritePrologue(stage_ == 0 ? kNone : communicator_);
     AddBuckets();
     AddParameterGroups();
@@ -159,6 +162,12 @@ class Reference final : public Technique {
   }
 
   void EndBackward() override {
+    if (step_.last_micro_batch()) {
+      tied_.AddUp(communication_, [this](int tensor) {
+        const GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
+        return Further(Accumulated(bucket, bucket.gradients), gradient_place_[tensor].offset);
+      });
+    }
     for (const int bucket : deferred_) Reduce(bucket);
     // Without overlap nothing is computed while gradients are reduced.
     for (const int bucket : deferred_) builder_.Wait(step_.compute(), buckets_[bucket].reduced);
@@ -211,7 +220,10 @@ class Reference final : public Technique {
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
     if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
-    if (data_parallel_.overlap) {
+    // Gradients that another stage has a part of are reduced when both have them.
+    const bool tied = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
+                                  [this](int own) { return tied_.Has(own); });
+    if (data_parallel_.overlap && !tied) {
       Reduce(index);
     } else {
       deferred_.push_back(index);
@@ -822,9 +834,10 @@ class Reference final : public Technique {
       elements += bucket.shard.length();
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
-      ForEachOwnPiece(bucket, [&](int /*tensor*/, const Piece& own) {
+      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
         ranges.push_back(
-            {Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)), own.elements});
+            {Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)), own.elements,
+             tied_.Counts(tensor)});
       });
     }
     clipping_.Write(static_cast<std::int64_t>(step_.model().tensors.size()), elements,
@@ -913,6 +926,7 @@ class Reference final : public Technique {
   const bool keeps_full_gradients_;
   const DataType written_type_;  // of what backward writes
   GradientClipping clipping_;
+  TiedGradients tied_;
 
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;

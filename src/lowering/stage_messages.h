@@ -44,6 +44,7 @@ class StageMessages {
 
   StageMessages(const Stage& stage, ProgramBuilder& builder);
 
+  const Stage& stage() const { return stage_; }
   // The stage takes activations from another one, or hands its own on.
   bool receives() const { return stage_.stage > 0; }
   bool sends() const { return stage_.stage + 1 < stage_.stages; }

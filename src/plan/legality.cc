@@ -1,6 +1,8 @@
 #include "src/plan/legality.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -125,7 +127,6 @@ class Checker {
   void CheckAxes() {
     const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
         {"tensor", request_.tensor},
-        {"pipeline", request_.pipeline},
         {"context", request_.context},
         {"expert", request_.expert}};
     for (const auto& [axis, degree] : axes) {
@@ -133,8 +134,78 @@ class Checker {
       axes_supported_ = false;
       Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported",
           fmt::format("the {} axis is not supported yet: {}", axis, *degree),
-          "leave it at 1; the data axis is supported");
+          "leave it at 1; the data and pipeline axes are supported");
     }
+    if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline);
+  }
+
+  void CheckPipeline(std::int64_t stages) {
+    const auto name = [&] { return plan::Name(*request_.framework); };
+    const bool known = Is(Framework::kReference) || Is(Framework::kMegatron);
+    if (request_.framework && !known) {
+      Add("parallelism.pipeline", "plan.axis-not-of-framework",
+          fmt::format("pipelines of {} are not supported yet: {}", name(), stages),
+          "leave it at 1, or write framework: megatron or reference");
+    }
+    if (request_.schedule && Is(Framework::kMegatron) && *request_.schedule != "1f1b") {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("megatron without virtual stages runs 1f1b, and schedule is {}",
+                      *request_.schedule),
+          "write schedule: 1f1b, or framework: reference");
+    }
+    CheckStageLayers(stages);
+    if (facts_.tied_embeddings && Is(Framework::kReference) &&
+        request_.zero_stage.value_or(0) >= 2) {
+      Add("data_parallel.zero_stage", "plan.tied-across-stages",
+          fmt::format("the first and the last stage share the embedding, whose gradients are added "
+                      "up whole; at zero_stage {} no rank has them whole",
+                      *request_.zero_stage),
+          "write zero_stage: 0 or 1, or train a model whose embeddings are not tied");
+    }
+    if (request_.reshard_after_forward &&
+        std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
+      Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
+          fmt::format("in a pipeline several micro-batches' parts would be kept, and "
+                      "reshard_after_forward is {}",
+                      std::get<std::int64_t>(*request_.reshard_after_forward)),
+          "write true or false, or parallelism.pipeline: 1");
+    }
+    if (request_.activation_offload.value_or(false)) {
+      Add("training.activation_offload", "plan.axis-not-supported-with",
+          "activations of pipelines are not offloaded yet, and activation_offload is true",
+          "write activation_offload: false, or parallelism.pipeline: 1");
+    }
+  }
+
+  void CheckStageLayers(std::int64_t stages) {
+    if (request_.stage_layers) {
+      const std::vector<std::int64_t>& layers = *request_.stage_layers;
+      if (static_cast<std::int64_t>(layers.size()) != stages) {
+        Add("parallelism.stage_layers", "plan.stage-layers",
+            fmt::format("stage_layers has {} entries, and pipeline is {}", layers.size(), stages),
+            "give the number of blocks of each stage");
+        return;
+      }
+      const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+      if (facts_.blocks && sum != *facts_.blocks) {
+        Add("parallelism.stage_layers", "plan.stage-layers",
+            fmt::format("stage_layers adds up to {}, and the model has {} blocks", sum,
+                        *facts_.blocks),
+            "the stages' blocks are all of the model's; embedding and head come with the first "
+            "and the last");
+      }
+      return;
+    }
+    if (!facts_.blocks || *facts_.blocks % stages == 0) return;
+    if (*facts_.blocks < stages) {
+      Add("parallelism.pipeline", "plan.stage-layers",
+          fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),
+          fmt::format("use at most {} stages", *facts_.blocks));
+      return;
+    }
+    Add("parallelism.pipeline", "plan.stage-layers",
+        fmt::format("{} blocks do not divide into {} equal stages", *facts_.blocks, stages),
+        "choose a divisor, or say how many each stage has: stage_layers: [...]");
   }
 
   // data x tensor x pipeline x context x expert = devices.
@@ -634,6 +705,16 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
                                     Name(key), Name(*request.framework), *request.zero_stage));
   };
+  if (request.pipeline.value_or(1) == 1) {
+    const std::pair<const char*, bool> keys[] = {
+        {"schedule", request.schedule.has_value()},
+        {"stage_layers", request.stage_layers.has_value()}};
+    for (const auto& [key, given] : keys) {
+      if (!given) continue;
+      sentences.push_back(
+          fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
+    }
+  }
   add(request.overlap.has_value(), DataParallelKey::kOverlap);
   add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
   add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);

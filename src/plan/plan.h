@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 #include <vector>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
@@ -96,6 +97,10 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  // Of pipelines: how stages order their passes (parallel::FindSchedule), and how many of the
+  // model's blocks each has.
+  std::string schedule = "sequential";
+  std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 

@@ -175,7 +175,7 @@ std::optional<std::int64_t> DataDegree(const Request& request,
   return *devices / request.ranks_per_replica();
 }
 
-Plan Complete(const Request& request, std::int64_t devices) {
+Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks) {
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
                      (request.gradient_accumulation || request.global_batch_size),
@@ -184,8 +184,17 @@ Plan Complete(const Request& request, std::int64_t devices) {
   STEPCAST_CHECK(data.has_value(), "a request is checked before it is completed");
   Plan plan;
   plan.training = CompleteTraining(request, *data);
-  plan.parallelism = {*data, request.tensor.value_or(1), request.pipeline.value_or(1),
-                      request.context.value_or(1), request.expert.value_or(1)};
+  const std::int64_t stages = request.pipeline.value_or(1);
+  plan.parallelism = {.data = *data,
+                      .tensor = request.tensor.value_or(1),
+                      .pipeline = stages,
+                      .context = request.context.value_or(1),
+                      .expert = request.expert.value_or(1)};
+  if (stages > 1) {
+    plan.parallelism.schedule = request.schedule.value_or("1f1b");
+    plan.parallelism.stage_layers = request.stage_layers.value_or(
+        std::vector<std::int64_t>(static_cast<std::size_t>(stages), blocks / stages));
+  }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
                    request.driver.value_or(Software().driver),

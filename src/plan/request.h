@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
@@ -47,6 +49,8 @@ struct Request {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
+  std::optional<std::string> schedule;
+  std::optional<std::vector<std::int64_t>> stage_layers;
 
   std::optional<int> zero_stage;
   std::optional<Framework> framework;
@@ -85,7 +89,7 @@ struct Request {
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
-// `devices`.
-Plan Complete(const Request& request, std::int64_t devices);
+// `devices`, for a model of so many blocks.
+Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks = 1);
 
 }  // namespace stepcast::plan

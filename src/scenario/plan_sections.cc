@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "src/parallel/pipeline_schedule.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -299,6 +302,35 @@ constexpr SectionKey kParallelismKeys[] = {
     {"pipeline",
      [](MappingReader& reader, plan::Request& request) {
        request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);
+     }},
+    {"schedule",
+     [](MappingReader& reader, plan::Request& request) {
+       const auto name = reader.ReadText("schedule", Need::kOptional);
+       if (!name) return;
+       if (parallel::FindSchedule(*name) == nullptr) {
+         std::string names;
+         for (const parallel::NamedSchedule& known : parallel::NamedSchedules()) {
+           names += (names.empty() ? "" : ", ") + std::string(known.name);
+         }
+         reader.Report("schedule", "input.unknown-word",
+                       fmt::format("{} is no pipeline schedule: '{}'",
+                                   Quoted(reader.PathOf("schedule")), *name),
+                       "write one of " + names);
+         return;
+       }
+       request.schedule = *name;
+     }},
+    {"stage_layers",
+     [](MappingReader& reader, plan::Request& request) {
+       const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);
+       if (!nodes) return;
+       std::vector<std::int64_t> layers;
+       for (const Node& node : *nodes) {
+         if (const auto count = ReadInteger(node, kAxis, reader.diagnostics())) {
+           layers.push_back(*count);
+         }
+       }
+       if (layers.size() == nodes->size()) request.stage_layers = std::move(layers);
      }},
     {"context",
      [](MappingReader& reader, plan::Request& request) {

@@ -290,12 +290,18 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }
   root.emplace_back("training", Resolved{Training(plan.training, scenario.model->is_layer_list())});
-  root.emplace_back("parallelism",
-                    Resolved{Mapping{{"data", Integer(plan.parallelism.data)},
-                                     {"tensor", Integer(plan.parallelism.tensor)},
-                                     {"pipeline", Integer(plan.parallelism.pipeline)},
-                                     {"context", Integer(plan.parallelism.context)},
-                                     {"expert", Integer(plan.parallelism.expert)}}});
+  Mapping parallelism{{"data", Integer(plan.parallelism.data)},
+                      {"tensor", Integer(plan.parallelism.tensor)},
+                      {"pipeline", Integer(plan.parallelism.pipeline)},
+                      {"context", Integer(plan.parallelism.context)},
+                      {"expert", Integer(plan.parallelism.expert)}};
+  if (plan.parallelism.pipeline > 1) {
+    parallelism.emplace_back("schedule", Text(plan.parallelism.schedule));
+    Resolved::Sequence layers;
+    for (const std::int64_t count : plan.parallelism.stage_layers) layers.push_back(Integer(count));
+    parallelism.emplace_back("stage_layers", Resolved{std::move(layers)});
+  }
+  root.emplace_back("parallelism", Resolved{std::move(parallelism)});
   root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
   return {std::move(root)};
 }

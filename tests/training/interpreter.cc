@@ -119,6 +119,8 @@ void Interpreter::Run(int rank, const Effect& effect, const Instruction& instruc
       return Squares(rank, effect);
     case EffectKind::kClip:
       return Clip(rank, effect);
+    case EffectKind::kMix:
+      return Mix(rank, effect, instruction.micro_batch);
     case EffectKind::kCollective:
       STEPCAST_CHECK(false, "an instruction has one collective");
   }

@@ -300,6 +300,11 @@ Attempt<void> GpuDevice::PreloadEffects() {
           error = LaunchClips({&nothing, 1}, types.target, streams_[0]);
           break;
         }
+        case EffectKind::kMix: {
+          const MixWork nothing{.target = reinterpret_cast<std::uint32_t*>(stamps_)};
+          error = LaunchMixes({&nothing, 1}, {.rule = options_.gradients}, step, streams_[0]);
+          break;
+        }
         case EffectKind::kCollective:
           break;
       }
@@ -745,7 +750,8 @@ cudaError_t GpuDevice::LaunchBatch(std::span<const Effect> effects, int micro_ba
                                 .elements = effect.elements,
                                 .first_element = effect.first_element,
                                 .scale = static_cast<float>(effect.scale),
-                                .add = effect.add};
+                                .add = effect.add,
+                                .seed = reinterpret_cast<const std::uint32_t*>(At(effect.states))};
           }),
           types, {.rule = options_.gradients, .rank = rank_, .micro_batch = micro_batch}, step,
           streams_[stream]);
@@ -790,6 +796,16 @@ cudaError_t GpuDevice::LaunchBatch(std::span<const Effect> effects, int micro_ba
                                .limit = static_cast<float>(effect.scale)};
                          }),
                          types.target, streams_[stream]);
+    case EffectKind::kMix:
+      return LaunchMixes(works_of([&](const Effect& effect) {
+                           return MixWork{
+                               .target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
+                               .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
+                               .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
+                               .salt = effect.first_element};
+                         }),
+                         {.rule = options_.gradients, .rank = rank_, .micro_batch = micro_batch},
+                         step, streams_[stream]);
     case EffectKind::kCollective:
       break;
   }
