@@ -34,8 +34,13 @@ enum class Resource : std::uint8_t {
   kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
   kNetwork,   // the GPU's share of the node's NICs, egress
   kHostLink,  // PCIe between host and device
+  // Ingress, which only messages of exchanges name: they use their sender's egress and their
+  // receiver's ingress. Collectives receive as much as they send, so that their share of egress
+  // stands for both.
+  kScaleUpIn,
+  kNetworkIn,
 };
-inline constexpr int kResources = 5;
+inline constexpr int kResources = 7;
 
 struct Demand {
   Time latency{};                          // fixed part: start-up, hops; uses nothing

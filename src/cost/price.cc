@@ -72,8 +72,16 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
 // A cluster with a profile and the settings of communication: what prices of collectives depend on
 // beside the group and the size.
 struct PriceCache::Machine {
+  // A message between members of a group. Where peers are named by distance one price stands for
+  // the messages of all members, the farthest of them.
+  struct MessageRoute {
+    bool by_distance = false;
+    int from = 0, to = 0;  // positions
+    friend bool operator==(const MessageRoute&, const MessageRoute&) = default;
+  };
   struct Group {
     std::vector<int> ranks;
+    std::optional<MessageRoute> message;  // none: all of its ranks communicate
     parallel::GroupLayout layout;
     CommunicationPath path;
     GroupShape shape;                        // where NCCL is modelled
@@ -120,19 +128,53 @@ struct PriceCache::Machine {
            version == scenario.plan.software.nccl && driver == scenario.plan.software.driver;
   }
 
-  const Group& GroupOf(const program::ProcessGroup& wanted) {
+  const Group& GroupOf(const program::ProcessGroup& wanted,
+                       const std::optional<MessageRoute>& message = std::nullopt) {
     // A handful; most differ in size.
     for (const auto& group : groups) {
-      if (group->ranks == wanted.ranks && group->layout == wanted.layout) return *group;
+      if (group->message == message && group->ranks == wanted.ranks &&
+          group->layout == wanted.layout) {
+        return *group;
+      }
     }
+    if (message) return AddMessages(wanted, *message);
     const std::vector<int>& ranks = wanted.ranks;
     groups.push_back(std::make_unique<const Group>(
         Group{.ranks = ranks,
+              .message = std::nullopt,
               .layout = wanted.layout,
               .path = cluster->PathOf(ranks),
               .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
               .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout)
                                    : nullptr}));
+    return *groups.back();
+  }
+
+  const Group& AddMessages(const program::ProcessGroup& group, const MessageRoute& message) {
+    const auto pair_of = [](const std::vector<int>& ranks, int from, int to) {
+      return std::vector<int>{ranks[static_cast<std::size_t>(from)],
+                              ranks[static_cast<std::size_t>(to)]};
+    };
+    const auto pairs_of = [=](const std::vector<int>& ranks) {
+      std::vector<std::vector<int>> pairs;
+      if (!message.by_distance) return pairs = {pair_of(ranks, message.from, message.to)};
+      const auto size = static_cast<int>(ranks.size());
+      for (int from = 0; from < size; ++from) {
+        pairs.push_back(pair_of(ranks, from, (from + message.to - message.from + size) % size));
+      }
+      return pairs;
+    };
+    const std::vector<int> ends =
+        message.by_distance ? group.ranks : pair_of(group.ranks, message.from, message.to);
+    groups.push_back(std::make_unique<const Group>(Group{
+        .ranks = group.ranks,
+        .message = message,
+        .layout = group.layout,
+        .path = cluster->PathOf(ends),
+        .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
+        .siblings =
+            analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks, group.layout, pairs_of)
+                     : nullptr}));
     return *groups.back();
   }
 
@@ -221,6 +263,7 @@ class Pricer {
     for (const Kernel& kernel : program_.kernels) prices_.kernels.push_back(PriceOneKernel(kernel));
     PriceCollectives();
     PriceCopies();
+    PriceExchanges();
     const bool issues = kernels_ != nullptr && !reference_;
     prices_.issue_kernel = issues ? kernels_->launch : Time();
     prices_.dispatch = issues ? scenario_.plan.training.dispatch : Dispatch();
@@ -365,8 +408,6 @@ class Pricer {
     }
     return *groups_[group];
   }
-  const GroupShape& ShapeOfGroup(Index communicator) { return GroupOf(communicator).shape; }
-
   void PriceCollectives() {
     prices_.collectives.clear();
     prices_.collectives.reserve(program_.collectives.size());
@@ -376,9 +417,9 @@ class Pricer {
         prices_.collectives.push_back(*known);
         continue;
       }
-      CollectivePrice price = PriceOneCollective(collective, group.path);
+      CollectivePrice price = PriceOneCollective(collective, group);
       if (group.siblings != nullptr && group.siblings->shared()) {
-        CountSiblings(collective, *group.siblings, price);
+        CountSiblings(collective.kind, collective.bytes, *group.siblings, price);
       }
       prices_.collectives.push_back(price);
       if (Endless(price.demand)) {
@@ -388,19 +429,88 @@ class Pricer {
     }
   }
 
+  void PriceExchanges() {
+    prices_.exchanges.clear();
+    for (const program::Exchange& exchange : program_.exchanges) {
+      std::vector<MessagePrice>& messages = prices_.exchanges.emplace_back();
+      const program::ProcessGroup& group =
+          program_.groups[program_.communicators[exchange.communicator].group];
+      const int own = group.PositionOf(program_.rank);
+      for (const program::Message& message : exchange.messages) {
+        const int peer = exchange.PeerPosition(message, own, static_cast<int>(group.ranks.size()));
+        const bool sends = message.direction == program::MessageDirection::kSend;
+        messages.push_back(PriceMessage(exchange, message.bytes, sends, group, sends ? own : peer,
+                                        sends ? peer : own));
+      }
+    }
+  }
+
+  // As a shift, in which all members send as much at once, over the group of the two ranks: links
+  // carry as much one way as the other.
+  MessagePrice PriceMessage(const program::Exchange& exchange, Bytes bytes, bool sends,
+                            const program::ProcessGroup& all, int from, int to) {
+    if (from == to) {  // a copy, which its sender counts
+      MessagePrice price;
+      if (sends) {
+        price.demand =
+            PriceOneCopy({.direction = program::CopyDirection::kDeviceToDevice, .bytes = bytes});
+      }
+      return price;
+    }
+    const PriceCache::Machine::Group& group =
+        machine_.GroupOf(all, PriceCache::Machine::MessageRoute{
+                                  .by_distance = exchange.peers == program::PeerNaming::kDistance,
+                                  .from = from,
+                                  .to = to});
+    const program::Collective shift = {.kind = CollectiveKind::kSendRecv,
+                                       .communicator = exchange.communicator,
+                                       .bytes = bytes,
+                                       .data_type = exchange.data_type};
+    const CollectivePrice* known = machine_.Known(shift, group);
+    CollectivePrice price = known != nullptr ? *known : PriceOneCollective(shift, group);
+    if (known == nullptr) {
+      if (group.siblings != nullptr && group.siblings->shared()) {
+        CountSiblings(CollectiveKind::kScatter, 2 * bytes, *group.siblings, price);
+      }
+      if (Endless(price.demand)) ReportEndless(fmt::format("a message of {}", FormatBytes(bytes)));
+      if (diagnostics_.empty()) machine_.Remember(shift, group, price);
+    }
+    return EndOfMessage(price, sends, exchange.messages.size());
+  }
+
+  // A shift reads and writes three bytes of memory for each that is sent: the sender reads it, the
+  // receiver takes it out of a buffer and writes it. The messages of an exchange share thread
+  // blocks.
+  static MessagePrice EndOfMessage(const CollectivePrice& shift, bool sends, std::size_t messages) {
+    MessagePrice price = {.demand = shift.demand,
+                          .protocol = shift.protocol,
+                          .channels = shift.channels,
+                          .bandwidth_bound = shift.bandwidth_bound};
+    const auto share = [&](Resource resource) -> double& {
+      return price.demand.share[static_cast<std::size_t>(resource)];
+    };
+    share(Resource::kCompute) /= static_cast<double>(messages);
+    share(Resource::kMemory) *= (sends ? 1 : 2) / 3.0;
+    if (!sends) {
+      share(Resource::kScaleUpIn) = std::exchange(share(Resource::kScaleUp), 0);
+      share(Resource::kNetworkIn) = std::exchange(share(Resource::kNetwork), 0);
+    }
+    return price;
+  }
+
   // Siblings run the collective at the same time: it takes as long as the links need for all of
   // them, where that is longer.
-  void CountSiblings(const program::Collective& collective, SiblingLinks& siblings,
+  void CountSiblings(CollectiveKind kind, Bytes size, SiblingLinks& siblings,
                      CollectivePrice& price) {
     if (price.demand.work == Time()) return;
-    const auto busy = siblings.Of(price.algorithm, collective.kind);
+    const auto busy = siblings.Of(price.algorithm, kind);
     if (!busy) {
       Report("cost.no-network", scenario_.cluster_location,
              fmt::format("collectives have no links to go over: {}", busy.error().message),
              busy.error().hint);
       return;
     }
-    const auto bytes = static_cast<double>(collective.bytes.count());
+    const auto bytes = static_cast<double>(size.count());
     Demand& demand = price.demand;
     const double needed = busy->longest() * bytes;  // seconds
     // Rounding alone does not make the links decide.
@@ -420,14 +530,14 @@ class Pricer {
   }
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,
-                                     const CommunicationPath& path) {
+                                     const PriceCache::Machine::Group& group) {
+    const CommunicationPath& path = group.path;
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
         CollectivePrice price = PriceTabulatedCollective(collective.bytes, path, links_, *table);
         if (nccl_) {
-          nccl_->AddShares(collective.kind, collective.bytes, path,
-                           ShapeOfGroup(collective.communicator), price);
+          nccl_->AddShares(collective.kind, collective.bytes, path, group.shape, price);
         }
         return price;
       }
@@ -445,16 +555,16 @@ class Pricer {
                                       path.ranks, path.nodes));
         return {};
       }
-      if (nccl_) return PriceByNccl(collective, path);
+      if (nccl_) return PriceByNccl(collective, group);
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
                                    scenario_.algorithm);
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,
-                              const CommunicationPath& path) {
-    const auto price = nccl_->Price(collective.kind, collective.bytes, path,
-                                    ShapeOfGroup(collective.communicator));
+                              const PriceCache::Machine::Group& group) {
+    const CommunicationPath& path = group.path;
+    const auto price = nccl_->Price(collective.kind, collective.bytes, path, group.shape);
     if (price) return *price;
     Report("cost.no-algorithm", scenario_.communication_location,
            fmt::format("the settings leave NCCL nothing for {} over {} ranks on {} nodes",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/cost/collective_price.h"
@@ -12,29 +13,58 @@
 namespace stepcast::cost {
 namespace {
 
-// The nodes of a group, of the groups that have one of them in common, and so on: at most `most`.
-std::set<int> NodesAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout,
-                          int gpus, int most) {
-  std::set<int> nodes;
-  std::set<int> seen;  // groups, by their first rank
-  std::vector<std::vector<int>> open = {ranks};
-  seen.insert(ranks.front());
-  while (!open.empty()) {
-    const std::vector<int> group = std::move(open.back());
-    open.pop_back();
-    for (const int rank : group) {
-      const int node = rank / gpus;
-      if (nodes.contains(node)) continue;
-      if (static_cast<int>(nodes.size()) == most) return nodes;
-      nodes.insert(node);
-      for (int other = node * gpus; other < std::min((node + 1) * gpus, layout.ranks()); ++other) {
-        if (!layout.Holds(other)) continue;
-        if (seen.insert(layout.First(other)).second) open.push_back(layout.Ranks(other));
+// The lists of a group, and of other groups as far as they have to do with some of the nodes.
+class ListsAround {
+ public:
+  ListsAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout, int gpus,
+              const SiblingLinks::Lists& lists_of)
+      : layout_(layout), gpus_(gpus), lists_of_(lists_of), lists_(lists_of(ranks)) {
+    if (!layout.empty()) seen_.insert(layout.First(ranks.front()));
+  }
+
+  // Those of all groups with a rank on the node, too.
+  void Add(int node) {
+    for (int rank = node * gpus_; rank < std::min((node + 1) * gpus_, layout_.ranks()); ++rank) {
+      if (!layout_.Holds(rank) || !seen_.insert(layout_.First(rank)).second) continue;
+      for (std::vector<int>& list : lists_of_(layout_.Ranks(rank))) {
+        lists_.push_back(std::move(list));
       }
     }
   }
-  return nodes;
-}
+
+  // The nodes of the first list, of the lists that have one of them in common, and so on: at most
+  // `most`.
+  std::set<int> Nodes(std::size_t most) {
+    std::set<int> nodes;
+    const auto take = [&](const std::vector<int>& list) {
+      for (const int rank : list) {
+        if (nodes.size() == most) return;
+        if (nodes.insert(rank / gpus_).second) Add(rank / gpus_);
+      }
+    };
+    const auto touches = [&](const std::vector<int>& list) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](int rank) { return nodes.contains(rank / gpus_); });
+    };
+    take(std::vector<int>(lists_.front()));
+    for (std::size_t before = 0; before != nodes.size() && nodes.size() < most;) {
+      before = nodes.size();
+      for (std::size_t i = 0; i < lists_.size() && nodes.size() < most; ++i) {
+        if (touches(lists_[i])) take(std::vector<int>(lists_[i]));
+      }
+    }
+    return nodes;
+  }
+
+  const std::vector<std::vector<int>>& lists() const { return lists_; }
+
+ private:
+  const parallel::GroupLayout& layout_;
+  const int gpus_;
+  const SiblingLinks::Lists& lists_of_;
+  std::vector<std::vector<int>> lists_;
+  std::set<int> seen_;  // groups, by their first rank
+};
 
 // Whether what a link carries grows with the number of nodes even where there are many: as
 // (N - 1) / N. An inner node of a tree has its neighbours in the tree alone, and a card that talks
@@ -60,34 +90,39 @@ bool ShareNodes(const std::vector<std::vector<int>>& groups, int gpus, int nodes
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                            const parallel::GroupLayout& layout)
-    : cluster_(&cluster), ranks_(static_cast<int>(ranks.size())) {
-  if (layout.groups() < 2 || ranks.size() < 2 || cluster.flat()) return;
+    : SiblingLinks(cluster, ranks, layout, [](const std::vector<int>& group) {
+        return std::vector<std::vector<int>>{group};
+      }) {}
+
+SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+                           const parallel::GroupLayout& layout, const Lists& lists)
+    : cluster_(&cluster) {
+  if (ranks.size() < 2 || cluster.flat()) return;
   const int gpus = cluster.gpus_per_node();
-  const bool one_node = ranks.front() / gpus == ranks.back() / gpus;
+  ListsAround around(ranks, layout, gpus, lists);
+  if (layout.groups() < 2 && around.lists().size() < 2) return;
+  ranks_ = static_cast<int>(around.lists().front().size());
+  bool one_node = true;
+  for (const std::vector<int>& own : around.lists()) {
+    one_node = one_node && own.front() / gpus == own.back() / gpus;
+  }
   // A small cluster is looked at as it is, fabric and all.
   std::set<int> nodes;
   if (!one_node && cluster.nodes() <= kMostNodes) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
-    nodes = NodesAround(ranks, layout, gpus, kMostNodes);
+    nodes = around.Nodes(kMostNodes);
   }
+  for (const int node : nodes) around.Add(node);
   nodes_ = static_cast<int>(nodes.size());
-  std::set<int> seen;
-  const auto add = [&](int rank) {
-    if (!layout.Holds(rank) || !seen.insert(layout.First(rank)).second) return;
+  for (const std::vector<int>& list : around.lists()) {
     std::vector<int> here;
-    for (const int member : layout.Ranks(rank)) {
+    for (const int member : list) {
       const auto node = nodes.find(member / gpus);
       if (node == nodes.end()) continue;
       here.push_back(static_cast<int>(std::distance(nodes.begin(), node)) * gpus + member % gpus);
     }
     if (here.size() > 1) groups_.push_back(std::move(here));
-  };
-  add(ranks.front());
-  for (const int node : nodes) {
-    for (int rank = node * gpus; rank < std::min((node + 1) * gpus, layout.ranks()); ++rank) {
-      add(rank);
-    }
   }
   const bool leaves = !one_node && cluster.fabric()->kind != topology::FabricKind::kOneSwitch;
   if (!leaves && !ShareNodes(groups_, gpus, nodes_)) groups_.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +19,8 @@ namespace stepcast::cost {
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
 // same collective at the same time. Eight replica groups of a node with four cards put twice as
-// much on each card as one group does.
+// much on each card as one group does. Likewise for messages: what one member of a group sends to
+// another moves at the same time as between the members at these positions in every other group.
 //
 // Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
 // common with the group, nor with one that has, and so on, are left out: what they share are links
@@ -28,9 +30,16 @@ class SiblingLinks {
  public:
   static constexpr int kMostNodes = 8;
 
+  // The lists of ranks that communicate at the same time, of a group's ranks: the group itself, or
+  // pairs of which the first sends to the second.
+  using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
+
   // `ranks`: a group of `layout`. `cluster` outlives this.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout);
+  // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
+  SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+               const parallel::GroupLayout& layout, const Lists& lists);
 
   // Whether the group shares links with others, as far as this looks.
   bool shared() const { return groups_.size() > 1; }
@@ -50,8 +59,8 @@ class SiblingLinks {
   tl::expected<Busy, network::Fault> WorkOut(const char* algorithm, CollectiveKind kind);
 
   const topology::Cluster* cluster_;
-  int ranks_ = 0;                                  // of the group
-  std::vector<std::vector<int>> groups_;           // on `nodes`, the group itself first
+  int ranks_ = 0;                                  // of the group, or of a pair
+  std::vector<std::vector<int>> groups_;           // on `nodes`, the group's own first
   int nodes_ = 0;                                  // that they are on, numbered from 0
   std::unique_ptr<const topology::Cluster> part_;  // so many nodes; null: the cluster has no more
   std::optional<network::ClusterNetwork> network_;

@@ -128,6 +128,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
     ranks.classes.push_back({.program = &program,
                              .prices = kind.prices,
                              .representative = rank,
+                             .ranks = ranks.shown.back().members,
                              .groups = &ranks.groups.back()});
   }
   if (analytic) return ranks;

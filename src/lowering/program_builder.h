@@ -39,7 +39,9 @@ struct UseRange {
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const LowerOptions& options = {})
-      : rank_(options.rank), describes_data_flow_(options.data_flow) {}
+      : describes_data_flow_(options.data_flow) {
+    program_.rank = options.rank;
+  }
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
@@ -79,8 +81,9 @@ class ProgramBuilder {
   }
   Index AddKernel(Kernel kernel);
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
-  // The same collective twice gives the same index.
+  // The same collective or exchange twice gives the same index.
   Index AddCollective(const program::Collective& collective);
+  Index AddExchange(const program::Exchange& exchange);
   Index AddLabel(std::string_view label);
 
   // Room for so many more.
@@ -142,6 +145,14 @@ class ProgramBuilder {
   void Communicate(StreamId stream, Index collective,
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
+  }
+  // One use for each message, in their order.
+  void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
+    Use(uses);
+    Operate(program::Opcode::kExchange, stream, exchange);
+  }
+  void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
+    Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
   // Record and HostWait return where in the step they stand, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
@@ -209,7 +220,6 @@ class ProgramBuilder {
   void BeginEffects();
   void AddEffects();
 
-  const int rank_;
   const bool describes_data_flow_;
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;

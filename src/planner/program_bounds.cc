@@ -186,6 +186,21 @@ class Recurrence {
         turn = stream;
         break;
       }
+      // Peers may be as early as one likes: the class by itself knows no more.
+      case Opcode::kExchange: {
+        Issuing(prices_.issue_collective);
+        Time& turn =
+            Touch(communicators_at_ + program_.exchanges[instruction.operand].communicator);
+        Time& stream = Stream(instruction);
+        stream = std::max(stream, turn);
+        Time longest;
+        for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
+          longest = std::max(longest, message.demand.alone());
+        }
+        Occupy(stream, counts_collectives_ ? longest : Time());
+        turn = stream;
+        break;
+      }
       case Opcode::kHostTask:
         Issuing(program_.host_tasks[instruction.operand].duration);
         break;

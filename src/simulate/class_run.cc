@@ -11,17 +11,17 @@ namespace stepcast::simulate {
 using engine::SharedResources;
 using program::OperationRecord;
 
-void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compiled,
-                     ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
-                     std::uint32_t first_resource, std::span<const std::uint32_t> rendezvous,
+void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
+                     const CompiledProgram& compiled, ConcurrentSets& sets, const Options& options,
+                     std::uint32_t first_activity, std::span<const std::uint32_t> rendezvous,
                      Couplings& couplings, program::Timeline& timeline) {
   rank_class_ = &rank_class;
+  index_ = index;
   compiled_ = &compiled;
   sets_ = &sets;
   couplings_ = &couplings;
   timeline_ = &timeline;
   first_activity_ = first_activity;
-  first_resource_ = first_resource;
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
   barrier_ = options.barrier;
   watch_passes_ = options.barrier || options.until_repetition;
@@ -300,14 +300,15 @@ void ClassRun::Advance(std::uint32_t s) {
         break;
       case Item::Kind::kRecord:
       case Item::Kind::kCollective:
+      case Item::Kind::kExchange:
         if (stream.issued > now_) {
           stream.state = StreamState::kInFlight;
           in_flight_[s].activity = Activity::kAwaitsIssue;
           in_flight_[s].next = stream.issued;
           return;
         }
-        if (item.kind == Item::Kind::kCollective) {
-          ReachCollective(s, item);
+        if (item.kind != Item::Kind::kRecord) {
+          ReachCommunicator(s, item);
           return;
         }
         NextItem(s);
@@ -476,18 +477,23 @@ void ClassRun::NextItem(std::uint32_t s) {
   if (--streams_in_pass_[pass] == 0) EndPasses();
 }
 
-// Collectives.
+// Collectives and exchanges.
+
+std::uint32_t ClassRun::CommunicatorOf(const Item& item) const {
+  return item.kind == Item::Kind::kExchange ? program().exchanges[item.target].communicator
+                                            : program().collectives[item.target].communicator;
+}
 
 std::uint32_t ClassRun::NumberOf(const Item& item, std::uint32_t pass) const {
   if (pass == 0) return item.other;
-  const std::uint32_t c = program().collectives[item.target].communicator;
+  const std::uint32_t c = CommunicatorOf(item);
   return compiled_->prologue_collectives[c] + (pass - 1) * compiled_->step_collectives[c] +
          item.other;
 }
 
-void ClassRun::ReachCollective(std::uint32_t s, const Item& item) {
+void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
-  const std::uint32_t c = program().collectives[item.target].communicator;
+  const std::uint32_t c = CommunicatorOf(item);
   Communicator& communicator = communicators_[c];
   stream.state = StreamState::kAtCollective;
   stream.wait_for = {c, NumberOf(item, stream.pass)};
@@ -497,12 +503,18 @@ void ClassRun::ReachCollective(std::uint32_t s, const Item& item) {
     return;
   }
   communicator.arrived = s;
-  StartOwnCollective(c);
+  TakeTurn(c);
 }
 
-// ... or tells the others that this class has reached it.
-void ClassRun::StartOwnCollective(std::uint32_t c) {
+// Starts the class's own collective, or tells the others that it has reached theirs.
+void ClassRun::TakeTurn(std::uint32_t c) {
   const Communicator& communicator = communicators_[c];
+  if (!IsAtCollective(c)) {
+    ++attachments_;
+    Yield();
+    couplings_->ArriveAtExchange(c, *this);
+    return;
+  }
   if (communicator.rendezvous != kNone) {
     ++attachments_;
     Yield();
@@ -526,7 +538,7 @@ void ClassRun::EndCollective(std::uint32_t c, Time now) {
   now_ = now;
   Communicator& communicator = communicators_[c];
   ++communicator.current;
-  if (communicator.rendezvous != kNone) --attachments_;
+  if (communicator.rendezvous != kNone || !IsAtCollective(c)) --attachments_;
   const std::uint32_t s = std::exchange(communicator.arrived, kNone);
   Complete(s, now);
   if (streams_[s].state != StreamState::kDone) Enqueue(s);
@@ -535,7 +547,7 @@ void ClassRun::EndCollective(std::uint32_t c, Time now) {
     if (streams_[*link].wait_for.count != communicator.current) continue;
     communicator.arrived = *link;
     *link = streams_[*link].next_waiting;
-    StartOwnCollective(c);
+    TakeTurn(c);
     break;
   }
 }
@@ -573,7 +585,7 @@ void ClassRun::BeginSharing(Runner runner) {
   sharers_.push_back(runner);
   if (joined_ > 0) {
     couplings_->joint_resources().Start(first_activity_ + runner, now_, work.left,
-                                        sets_->UsesOf(work.profile), first_resource_);
+                                        sets_->UsesOf(work.profile), first_resource());
     Yield();
     return;
   }
@@ -620,7 +632,7 @@ void ClassRun::Join(Time now) {
     if (work.settled) work.left = LeftOf(work, now);
     work.settled = false;
     joint.Start(first_activity_ + runner, now, work.left, sets_->UsesOf(work.profile),
-                first_resource_);
+                first_resource());
   }
   set_ = ConcurrentSets::kEmpty;
   unsettled_ = false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/cost/demand.h"
 #include "src/engine/shared_resources.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -33,6 +34,8 @@ class Couplings {
   virtual ~Couplings() = default;
   // `rank_class` has reached the current collective of a rendezvous.
   virtual void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) = 0;
+  // ... or an exchange on one of its communicators.
+  virtual void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) = 0;
   // The rates of operations of classes that a collective joins.
   virtual engine::SharedResources& joint_resources() = 0;
 };
@@ -45,7 +48,7 @@ enum class StreamState : std::uint8_t {
   kInFlight,      // runs an operation or a collective, or waits until its next item is issued
   kAwaitsHost,    // its next item's issue time is not known: the host is held up
   kAwaitsRecord,  // stands at a wait
-  kAtCollective,  // waits for its communicator or its partners
+  kAtCollective,  // waits for its communicator or its partners: a collective or an exchange
   kDone,
 };
 
@@ -53,7 +56,7 @@ class ClassRun {
  public:
   struct Communicator {
     std::uint32_t rendezvous = kNone;  // with other classes; kNone: it is this class's own
-    std::uint32_t current = 0;         // how many collectives have finished
+    std::uint32_t current = 0;         // how many collectives and exchanges have finished
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later ones
   };
@@ -70,10 +73,10 @@ class ClassRun {
     std::uint32_t next_waiting = kNone;  // another stream that waits for the same
   };
 
-  // `first_activity`: of its operations in the joint solver, whose resources of this class begin at
-  // `first_resource`. `rendezvous`: by communicator.
-  void Reset(const RankClass& rank_class, const CompiledProgram& compiled, ConcurrentSets& sets,
-             const Options& options, std::uint32_t first_activity, std::uint32_t first_resource,
+  // `index`: among the run's classes. `first_activity`: of its operations in the joint solver.
+  // `rendezvous`: by communicator.
+  void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
+             ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, Couplings& couplings,
              program::Timeline& timeline);
 
@@ -86,7 +89,7 @@ class ClassRun {
   // passes are watched.
   void Run(Time at, Time until);
 
-  // Of the collective in flight that it has reached on a communicator.
+  // Of the collective or exchange that it has reached on a communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // it starts
   void EndCollective(std::uint32_t communicator, Time now);
   // A collective with other classes that uses resources takes its operations into the joint solver,
@@ -107,8 +110,9 @@ class ClassRun {
   bool Finish();
 
   bool attached() const { return attachments_ > 0; }
+  std::uint32_t index() const { return index_; }
   std::uint32_t first_activity() const { return first_activity_; }
-  std::uint32_t first_resource() const { return first_resource_; }
+  std::uint32_t first_resource() const { return index_ * cost::kResources; }
   std::uint32_t runners() const { return static_cast<std::uint32_t>(in_flight_.size()); }
   const CompiledProgram& compiled() const { return *compiled_; }
   const program::Program& program() const { return *rank_class_->program; }
@@ -123,8 +127,13 @@ class ClassRun {
   const program::Collective& CollectiveAt(std::uint32_t communicator) const {
     return program().collectives[TargetAt(communicator)];
   }
-  std::uint32_t TargetAt(std::uint32_t communicator) const {
-    return compiled_->items[streams_[communicators_[communicator].arrived].item].target;
+  std::uint32_t TargetAt(std::uint32_t communicator) const { return ItemAt(communicator).target; }
+  bool IsAtCollective(std::uint32_t communicator) const {
+    return communicators_[communicator].arrived != kNone &&
+           ItemAt(communicator).kind == Item::Kind::kCollective;
+  }
+  const Item& ItemAt(std::uint32_t communicator) const {
+    return compiled_->items[streams_[communicators_[communicator].arrived].item];
   }
 
   // The state at `now`, when so many passes have ended.
@@ -213,8 +222,9 @@ class ClassRun {
   void ReachRecord(std::uint32_t slot);
   void Complete(std::uint32_t stream, Time end);
   void NextItem(std::uint32_t stream);
-  void ReachCollective(std::uint32_t stream, const Item& item);
-  void StartOwnCollective(std::uint32_t communicator);
+  void ReachCommunicator(std::uint32_t stream, const Item& item);
+  void TakeTurn(std::uint32_t communicator);
+  std::uint32_t CommunicatorOf(const Item& item) const;
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
   // Work. True if it takes no time and is over.
@@ -241,7 +251,7 @@ class ClassRun {
   ConcurrentSets* sets_ = nullptr;
   Couplings* couplings_ = nullptr;
   program::Timeline* timeline_ = nullptr;
-  std::uint32_t first_activity_ = 0, first_resource_ = 0;
+  std::uint32_t index_ = 0, first_activity_ = 0;
   std::uint32_t passes_ = 0;  // the prologue and the steps
   bool barrier_ = false, watch_passes_ = false;
   bool record_all_ = false, record_memory_ = false;

@@ -120,7 +120,8 @@ void Interpreter::Run(int rank, const Effect& effect, const Instruction& instruc
     case EffectKind::kClip:
       return Clip(rank, effect);
     case EffectKind::kMix:
-      return Mix(rank, effect, instruction.micro_batch);
+      STEPCAST_CHECK(false, "ranks of several pipeline stages have no instructions in common");
+      return;
     case EffectKind::kCollective:
       STEPCAST_CHECK(false, "an instruction has one collective");
   }

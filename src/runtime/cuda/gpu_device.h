@@ -148,7 +148,9 @@ class GpuDevice final : public runtime::Device {
                           std::uint16_t stream);
   Attempt<void> CheckSums();
 
+  // Null: no place.
   std::byte* At(const program::Elements& elements) const {
+    if (elements.buffer == program::kNone) return nullptr;
     return memory_->at(elements.buffer) + elements.offset.count();
   }
   const std::byte* Input(DataType type) const;
