@@ -69,12 +69,12 @@ class Walk {
     if (at_ <= begin_) return kNoRecord;
     if (instruction.opcode == Opcode::kHostTask) return FromHost(present);
     if (record.start > record.ready) {
-      const program::Index communicator = program_.collectives[instruction.operand].communicator;
+      const program::Index communicator = program_.CommunicatorOf(instruction);
       const std::size_t earlier =
           EndingAt(record.start, present, [&](const OperationRecord& other) {
             const Instruction& candidate = InstructionOf(other);
-            return candidate.opcode == Opcode::kCollective &&
-                   program_.collectives[candidate.operand].communicator == communicator;
+            return program::Communicates(candidate.opcode) &&
+                   program_.CommunicatorOf(candidate) == communicator;
           });
       if (earlier != kNoRecord) return earlier;
       Add(PathPartKind::kPartners, record.instruction, record.ready);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -72,6 +73,15 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
       const program::Index group = run.program.communicators[collective.communicator].group;
       return {fmt::format("{} {}", Name(collective.kind), run.program.groups[group].name),
               run.prices.collectives[instruction.operand].demand, true};
+    }
+    case Opcode::kExchange: {
+      const program::Exchange& exchange = run.program.exchanges[instruction.operand];
+      const program::Index group = run.program.communicators[exchange.communicator].group;
+      Described described{fmt::format("messages {}", run.program.groups[group].name), {}, true};
+      for (const cost::MessagePrice& price : run.prices.exchanges[instruction.operand]) {
+        if (price.demand.alone() > described.demand.alone()) described.demand = price.demand;
+      }
+      return described;
     }
     case Opcode::kHostTask:
       return {run.program.host_tasks[instruction.operand].name, {}};
@@ -150,13 +160,17 @@ class PathShares {
 };
 
 std::vector<ExposedCollective> Exposed(const ClassRun& run, std::uint32_t step) {
-  std::map<std::pair<CollectiveKind, program::Index>, ExposedCollective> sums;
+  std::map<std::pair<std::optional<CollectiveKind>, program::Index>, ExposedCollective> sums;
   for (const ExposedCall& call : ExposedCalls(run, step)) {
     const Instruction& instruction = run.program.step[call.instruction];
-    const program::Collective& collective = run.program.collectives[instruction.operand];
-    const program::Index group = run.program.communicators[collective.communicator].group;
-    ExposedCollective& sum = sums[{collective.kind, group}];
-    sum.collective = collective.kind;
+    const program::Index communicator = run.program.CommunicatorOf(instruction);
+    const program::Index group = run.program.communicators[communicator].group;
+    std::optional<CollectiveKind> kind;
+    if (instruction.opcode == Opcode::kCollective) {
+      kind = run.program.collectives[instruction.operand].kind;
+    }
+    ExposedCollective& sum = sums[{kind, group}];
+    sum.collective = kind ? Name(*kind) : kSendReceive;
     sum.group = run.program.groups[group].name;
     sum.calls += 1;
     sum.exposed += call.exposed;

@@ -8,8 +8,6 @@
 
 namespace stepcast::forecast {
 
-using program::Opcode;
-
 std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   const auto& ends = run.timeline.step_ends;
   const Time start = ends[step - 1], end = ends[step];
@@ -17,7 +15,7 @@ std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   std::vector<const program::OperationRecord*> collectives;
   for (const program::OperationRecord& record : run.timeline.operations) {
     if (record.end <= start || record.ready >= end) continue;
-    if (run.program.step[record.instruction].opcode == Opcode::kCollective) {
+    if (program::Communicates(run.program.step[record.instruction].opcode)) {
       collectives.push_back(&record);
     }
   }

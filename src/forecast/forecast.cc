@@ -125,6 +125,11 @@ bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
   for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
     add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
   }
+  for (std::size_t i = 0; i < counts.exchanges.size(); ++i) {
+    for (const cost::MessagePrice& message : prices.exchanges[i]) {
+      add(counts.exchanges[i], message.demand.alone() + prices.issue_collective);
+    }
+  }
   for (std::size_t i = 0; i < counts.copies.size(); ++i) {
     add(counts.copies[i], prices.copies[i].alone() + prices.issue_copy);
   }
@@ -173,7 +178,9 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   forecast.time.imbalance = Mean(sum.time.imbalance, steady.count);
-  attributed += forecast.time.exposed_communication + forecast.time.imbalance;
+  forecast.time.pipeline_bubble = Mean(sum.time.pipeline_bubble, steady.count);
+  attributed += forecast.time.exposed_communication + forecast.time.imbalance +
+                forecast.time.pipeline_bubble;
   PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);

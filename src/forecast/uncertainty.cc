@@ -57,6 +57,18 @@ std::optional<double> DeviationOf(std::string_view of,
   return std::nullopt;
 }
 
+// The worst of what a collective or an exchange is priced by.
+cost::Provenance ProvenanceOf(const cost::Prices& prices, const program::Instruction& instruction) {
+  if (instruction.opcode == Opcode::kCollective) {
+    return prices.collectives[instruction.operand].demand.provenance;
+  }
+  cost::Provenance worst = cost::Provenance::kGiven;
+  for (const cost::MessagePrice& price : prices.exchanges[instruction.operand]) {
+    worst = std::max(worst, price.demand.provenance);
+  }
+  return worst;
+}
+
 }  // namespace
 
 std::string_view ResidualOf(Part part) {
@@ -103,8 +115,8 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.end <= start || record.start >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective) continue;
-    const Part part = PartOf(prices.collectives[instruction.operand].demand.provenance);
+    if (!program::Communicates(instruction.opcode)) continue;
+    const Part part = PartOf(ProvenanceOf(prices, instruction));
     Append({std::max(record.start, start), std::min(record.end, end)},
            busy[static_cast<std::size_t>(part)]);
   }

@@ -19,13 +19,16 @@ namespace stepcast::forecast {
 using memory::BytesByCategory;
 
 // Where one step's time goes on the critical rank; the parts add up to the step time exactly.
-// Each instant belongs to the phase of the kernel computing then; else to imbalance or exposed
-// communication if a stream or the host waits for a collective; else to idle.
+// Each instant belongs to the phase of the kernel computing then; else to imbalance, pipeline bubble
+// or exposed communication if a stream or the host waits for a collective or an exchange; else to
+// idle.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
   // What waits for a collective waits for another member of its group to reach it.
   Time imbalance;
+  // What waits for a message of another pipeline stage waits for that stage to reach it.
+  Time pipeline_bubble;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
   // calls of allocator flushes (memory/driver_calls.h).
@@ -40,9 +43,10 @@ struct RunCorrection {
   double known = 0;   // 0: no run is like this one; 1: as well known as a repeated measurement
 };
 
-// Calls of one collective on one group in one step.
+// Calls of one collective on one group in one step; or the exchanges on it, as one.
+inline constexpr const char* kSendReceive = "send_receive";
 struct CollectiveSummary {
-  CollectiveKind collective = CollectiveKind::kAllReduce;
+  std::string collective;  // "all_reduce", ..., or kSendReceive
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;

@@ -148,7 +148,7 @@ class ProgramBuilder {
   }
   // One use for each message, in their order.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
-    Use(uses);
+    program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
   }
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {

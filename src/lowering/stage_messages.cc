@@ -1,5 +1,6 @@
 #include "src/lowering/stage_messages.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -24,21 +24,23 @@ program::Elements StageValues::Value(int at) const { return At(values_, at, Data
 
 program::Elements StageValues::seed() const { return on() ? Value(slots_) : program::Elements(); }
 
-void StageValues::Mix(int target, Index received, program::Elements also, int salt) {
+program::Elements StageValues::Carried(Index received) {
+  if (received == kNone || builder_.SizeOf(received) < kValue) return {};
+  return At(received, 0, DataType::kFp32);
+}
+
+void StageValues::Mix(int target, program::Elements received, program::Elements also, int salt) {
   const program::Elements place = Value(target);
   builder_.Use(Writes(place.buffer, place.offset, kValue));
-  program::Effect effect{.kind = program::EffectKind::kMix,
-                         .target = place,
-                         .states = also,
-                         .elements = 1,
-                         .first_element = salt};
-  // A message of no bytes carries no value.
-  if (received != kNone && builder_.SizeOf(received) >= kValue) {
-    effect.source = At(received, 0, DataType::kFp32);
-    builder_.Use(Reads(received, Bytes(0), kValue));
+  for (const program::Elements& read : {received, also}) {
+    if (read.buffer != kNone) builder_.Use(Reads(read.buffer, read.offset, kValue));
   }
-  if (also.buffer != kNone) builder_.Use(Reads(also.buffer, also.offset, kValue));
-  builder_.With(effect);
+  builder_.With({.kind = program::EffectKind::kMix,
+                 .target = place,
+                 .source = received,
+                 .states = also,
+                 .elements = 1,
+                 .first_element = salt});
 }
 
 void StageValues::HandOn(int value, Index sent) {
@@ -49,13 +51,16 @@ void StageValues::HandOn(int value, Index sent) {
 }
 
 void StageValues::BeginForward(int slot, Index received) {
-  if (on()) Mix(slot, received, {}, stage_);
+  if (on()) Mix(slot, Carried(received), {}, stage_);
 }
 void StageValues::EndForward(int slot, Index sent) {
   if (on()) HandOn(slot, sent);
 }
 void StageValues::BeginBackward(int slot, Index received) {
-  if (on()) Mix(slots_, received, Value(slot), stages_ + stage_);
+  if (!on()) return;
+  // The last stage turns round.
+  const bool turns = stage_ + 1 == stages_;
+  Mix(slots_, turns ? Value(slot) : Carried(received), Value(slot), stages_ + stage_);
 }
 void StageValues::EndBackward(Index sent) {
   if (on()) HandOn(slots_, sent);

@@ -32,7 +32,9 @@ class StageValues {
  private:
   bool on() const { return values_ != program::kNone; }
   program::Elements Value(int at) const;
-  void Mix(int target, Index received, program::Elements also, int salt);
+  // What a message of at least a value carries; else no place.
+  program::Elements Carried(Index received);
+  void Mix(int target, program::Elements received, program::Elements also, int salt);
   void HandOn(int value, Index sent);
 
   const int stage_, stages_;

@@ -37,6 +37,7 @@ Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
   }
   time.exposed_communication = b.time.exposed_communication - a.time.exposed_communication;
   time.imbalance = b.time.imbalance - a.time.imbalance;
+  time.pipeline_bubble = b.time.pipeline_bubble - a.time.pipeline_bubble;
   time.idle = b.time.idle - a.time.idle;
   time.allocator_flushes = b.time.allocator_flushes - a.time.allocator_flushes;
   time.learned = b.time.learned - a.time.learned;
@@ -64,7 +65,7 @@ Json Collectives(const forecast::Forecast& a, const forecast::Forecast& b) {
     const Time of_a = pair.a == nullptr ? Time() : pair.a->total;
     const Time of_b = pair.b == nullptr ? Time() : pair.b->total;
     array.push_back(Json{
-        {"collective", Name(pair.any().collective)},
+        {"collective", pair.any().collective},
         {"group", pair.any().group},
         {"calls", figure([](const auto& summary) { return summary.calls; })},
         {"bytes_per_rank",

@@ -22,8 +22,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Where the time goes"};
   section.paragraphs = {
       "Every instant belongs to the phase of the kernel that computes then; else to exposed "
-      "communication if something waits for a collective, or to imbalance if that waits for "
-      "another rank to reach it; else the device is idle. The parts add up to the step."};
+      "communication if something waits for a collective or a message, to imbalance if that "
+      "waits for another rank to reach it, or to the pipeline bubble if another stage has not "
+      "reached it; else the device is idle. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(

@@ -25,6 +25,11 @@ std::string KindOf(const Program& program, const program::Instruction& instructi
     const program::Communicator& communicator = program.communicators[collective.communicator];
     return fmt::format("{} ({})", Name(collective.kind), program.groups[communicator.group].name);
   }
+  if (instruction.opcode == Opcode::kExchange) {
+    const program::Index communicator = program.CommunicatorOf(instruction);
+    return fmt::format("{} ({})", forecast::kSendReceive,
+                       program.groups[program.communicators[communicator].group].name);
+  }
   const std::string name = program::OperandName(program, instruction);
   return instruction.opcode == Opcode::kCopy ? name + " copy" : name;
 }

@@ -4,6 +4,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
@@ -75,19 +78,33 @@ void FillCollectives(Execution& execution) {
   const RankRun& rank = execution.critical();
   const program::Program& program = execution.program_of(rank);
   const std::uint32_t step = execution.steps[execution.typical].step;
-  std::map<std::pair<CollectiveKind, std::string>, forecast::CollectiveSummary> sums;
+  std::map<std::tuple<bool, std::optional<CollectiveKind>, std::string>, forecast::CollectiveSummary>
+      sums;
   for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective || record.step != step) continue;
-    const program::Collective& collective = program.collectives[instruction.operand];
-    const program::Communicator& communicator = program.communicators[collective.communicator];
+    if (!program::Communicates(instruction.opcode) || record.step != step) continue;
+    const program::Communicator& communicator =
+        program.communicators[program.CommunicatorOf(instruction)];
     const program::ProcessGroup& group = program.groups[communicator.group];
-    forecast::CollectiveSummary& sum = sums[{collective.kind, group.name}];
-    sum.collective = collective.kind;
+    std::optional<CollectiveKind> kind;
+    double bytes = 0;
+    if (instruction.opcode == Opcode::kCollective) {
+      const program::Collective& collective = program.collectives[instruction.operand];
+      kind = collective.kind;
+      bytes = cost::WireBytesPerRank(collective.kind, collective.bytes,
+                                     static_cast<int>(group.ranks.size()));
+    } else {
+      for (const program::Message& message : program.exchanges[instruction.operand].messages) {
+        if (message.direction != program::MessageDirection::kSend) continue;
+        bytes += static_cast<double>(message.bytes.count());
+      }
+    }
+    // Exchanges after all collectives.
+    forecast::CollectiveSummary& sum = sums[{!kind, kind, group.name}];
+    sum.collective = kind ? Name(*kind) : forecast::kSendReceive;
     sum.group = group.name;
     sum.calls += 1;
-    sum.wire_bytes_per_rank += cost::WireBytesPerRank(collective.kind, collective.bytes,
-                                                      static_cast<int>(group.ranks.size()));
+    sum.wire_bytes_per_rank += bytes;
     sum.algorithm = execution.backend;
     sum.provenance = cost::Provenance::kMeasured;
     sum.total += record.end - record.start;
