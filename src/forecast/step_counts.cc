@@ -9,6 +9,7 @@ using program::Opcode;
 StepCounts::StepCounts(const program::Program& program) {
   kernels.resize(program.kernels.size());
   collectives.resize(program.collectives.size());
+  exchanges.resize(program.exchanges.size());
   copies.resize(program.copies.size());
   host_tasks.resize(program.host_tasks.size());
   for (const program::Instruction& instruction : program.step) {
@@ -19,6 +20,9 @@ StepCounts::StepCounts(const program::Program& program) {
         break;
       case Opcode::kCollective:
         ++collectives[instruction.operand];
+        break;
+      case Opcode::kExchange:
+        ++exchanges[instruction.operand];
         break;
       case Opcode::kCopy:
         ++copies[instruction.operand];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/forecast/intervals.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -52,20 +53,24 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   Breakdown result;
   for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
 
-  Intervals running, under_way, waiting, members_awaited;
+  Intervals running, under_way, waiting, members_awaited, peers_awaited;
   std::vector<Time> free(program.communicators.size());  // since when
   for (const program::OperationRecord& record : timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective) continue;
-    // A collective whose turn has come and that has not started waits for another member.
-    Time& free_since = free[program.collectives[instruction.operand].communicator];
+    const program::Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone) continue;
+    // A collective whose turn has come and that has not started waits for another member, an
+    // exchange for a peer.
+    Time& free_since = free[communicator];
     const Time turn = std::max(record.ready, free_since);
     free_since = record.end;
     if (record.end <= start || record.ready >= end) continue;
     Append(clip(record.start, record.end), running);
     Append(clip(record.ready, record.end), under_way);
     if (turn < record.start && turn < end && record.start > start) {
-      members_awaited.push_back(clip(turn, record.start));
+      Intervals& awaited =
+          instruction.opcode == Opcode::kCollective ? members_awaited : peers_awaited;
+      awaited.push_back(clip(turn, record.start));
     }
     // Kernels behind it on its stream wait for it without a wait.
     if (instruction.stream == program::Program::kComputeStream) {
@@ -79,7 +84,10 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   const Intervals awaited = Intersection(
       kernels.gaps, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
   const Intervals imbalance = Intersection(awaited, Union(std::move(members_awaited)));
-  result.exposed = Difference(awaited, imbalance);
+  const Intervals communication = Difference(awaited, imbalance);
+  const Intervals bubble = Intersection(communication, Union(std::move(peers_awaited)));
+  result.exposed = Difference(communication, bubble);
+  result.time.pipeline_bubble = Length(bubble);
   result.time.exposed_communication = Length(result.exposed);
   result.time.imbalance = Length(imbalance);
   result.time.idle = Length(kernels.gaps) - Length(awaited);
