@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -16,7 +16,7 @@ using program::Index;
 
 // Calls of one collective on one communicator.
 struct Sum {
-  std::optional<CollectiveKind> kind;  // none: exchanges
+  CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = 0;
   CollectiveSummary summary;
   std::vector<std::string_view> algorithms, protocols;
@@ -37,6 +37,18 @@ std::string Joined(std::vector<std::string_view>& names) {
   return text;
 }
 
+Sum& SumOf(CollectiveKind kind, Index communicator, cost::Provenance provenance,
+           std::vector<Sum>& sums) {
+  for (Sum& known : sums) {
+    if (known.kind == kind && known.communicator == communicator) return known;
+  }
+  Sum& sum = sums.emplace_back();
+  sum.kind = kind;
+  sum.communicator = communicator;
+  sum.summary.provenance = provenance;
+  return sum;
+}
+
 }  // namespace
 
 std::vector<CollectiveSummary> SummariseCollectives(const program::Program& program,
@@ -45,30 +57,14 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
                                                     const program::Timeline& timeline,
                                                     std::uint32_t step) {
   std::vector<Sum> sums;
-  const auto sum_with = [&](std::optional<CollectiveKind> kind, Index communicator,
-                            std::uint32_t& index) -> Sum& {
-    auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& known) {
-      return known.kind == kind && known.communicator == communicator;
-    });
-    if (sum == sums.end()) {
-      sums.push_back({.kind = kind,
-                      .communicator = communicator,
-                      .summary = {},
-                      .algorithms = {},
-                      .protocols = {}});
-      sum = sums.end() - 1;
-      sum->summary.provenance = cost::Provenance::kGiven;
-    }
-    index = static_cast<std::uint32_t>(sum - sums.begin());
-    return *sum;
-  };
   std::vector<std::uint32_t> sum_of(counts.collectives.size());  // by operand
   for (std::size_t operand = 0; operand < counts.collectives.size(); ++operand) {
     const std::int64_t calls = counts.collectives[operand];
     if (calls == 0) continue;
     const program::Collective& collective = program.collectives[operand];
     const cost::CollectivePrice& price = prices.collectives[operand];
-    Sum& sum = sum_with(collective.kind, collective.communicator, sum_of[operand]);
+    Sum& sum = SumOf(collective.kind, collective.communicator, price.demand.provenance, sums);
+    sum_of[operand] = static_cast<std::uint32_t>(&sum - sums.data());
     CollectiveSummary& summary = sum.summary;
     summary.calls += calls;
     summary.wire_bytes_per_rank += static_cast<double>(calls) * price.wire_bytes_per_rank;
@@ -77,43 +73,47 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
     Note(price.algorithm, sum.algorithms);
     Note(price.protocol, sum.protocols);
   }
-  std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());  // by operand
+  // What exchanges send stands beside collectives.
+  std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());
   for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
     const std::int64_t calls = counts.exchanges[operand];
     if (calls == 0) continue;
-    const program::Exchange& exchange = program.exchanges[operand];
-    Sum& sum = sum_with({}, exchange.communicator, sum_of_exchange[operand]);
-    sum.summary.calls += calls;
-    for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+    Sum& sum = SumOf(CollectiveKind::kSendRecv, program.exchanges[operand].communicator,
+                     prices.exchanges[operand].front().demand.provenance, sums);
+    sum_of_exchange[operand] = static_cast<std::uint32_t>(&sum - sums.data());
+    CollectiveSummary& summary = sum.summary;
+    summary.calls += calls;
+    for (std::size_t i = 0; i < prices.exchanges[operand].size(); ++i) {
+      const program::Message& message = program.exchanges[operand].messages[i];
       const cost::MessagePrice& price = prices.exchanges[operand][i];
-      sum.summary.provenance = std::max(sum.summary.provenance, price.demand.provenance);
-      sum.summary.channels = std::max(sum.summary.channels, price.channels);
+      if (message.direction == program::MessageDirection::kSend) {
+        summary.wire_bytes_per_rank +=
+            static_cast<double>(calls) * static_cast<double>(message.bytes.count());
+      }
+      summary.provenance = std::max(summary.provenance, price.demand.provenance);
+      summary.channels = std::max(summary.channels, price.channels);
+      Note("pairwise", sum.algorithms);
       Note(price.protocol, sum.protocols);
-      if (exchange.messages[i].direction != program::MessageDirection::kSend) continue;
-      sum.summary.wire_bytes_per_rank +=
-          static_cast<double>(calls) * static_cast<double>(exchange.messages[i].bytes.count());
     }
-    Note("direct", sum.algorithms);
   }
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.step != step) continue;
     const program::Instruction& instruction = program.step[record.instruction];
-    if (!program::Communicates(instruction.opcode)) continue;
-    const auto& of = instruction.opcode == program::Opcode::kExchange ? sum_of_exchange : sum_of;
-    sums[of[instruction.operand]].summary.total += record.end - record.start;
+    const Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone) continue;
+    const std::vector<std::uint32_t>& sum =
+        instruction.opcode == program::Opcode::kExchange ? sum_of_exchange : sum_of;
+    sums[sum[instruction.operand]].summary.total += record.end - record.start;
   }
   for (Sum& sum : sums) {
-    sum.summary.collective = sum.kind ? Name(*sum.kind) : kSendReceive;
+    sum.summary.collective = sum.kind;
     sum.summary.group = program.groups[program.communicators[sum.communicator].group].name;
     sum.summary.algorithm = Joined(sum.algorithms);
     sum.summary.protocol = Joined(sum.protocols);
   }
   std::sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-    // Exchanges last.
-    const auto key = [](const Sum& sum) {
-      return std::tuple(!sum.kind, sum.kind, std::string_view(sum.summary.group), sum.communicator);
-    };
-    return key(a) < key(b);
+    return std::tie(a.kind, a.summary.group, a.communicator) <
+           std::tie(b.kind, b.summary.group, b.communicator);
   });
   std::vector<CollectiveSummary> summaries;
   summaries.reserve(sums.size());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -10,6 +9,7 @@
 #include "src/forecast/exposed_communication.h"
 #include "src/forecast/forecast.h"
 #include "src/memory/account.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -44,8 +44,10 @@ const char* ResourceName(cost::Resource resource) {
     case cost::Resource::kMemory:
       return Name(Lever::kDeviceMemory);
     case cost::Resource::kScaleUp:
+    case cost::Resource::kScaleUpIn:
       return Name(Lever::kScaleUp);
     case cost::Resource::kNetwork:
+    case cost::Resource::kNetworkIn:
       return Name(Lever::kNetwork);
     case cost::Resource::kHostLink:
       return Name(Lever::kHostLink);
@@ -75,13 +77,16 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
               run.prices.collectives[instruction.operand].demand, true};
     }
     case Opcode::kExchange: {
+      // The longest of its messages.
       const program::Exchange& exchange = run.program.exchanges[instruction.operand];
+      const std::vector<cost::MessagePrice>& messages = run.prices.exchanges[instruction.operand];
+      const auto longest = std::max_element(
+          messages.begin(), messages.end(),
+          [](const auto& a, const auto& b) { return a.demand.alone() < b.demand.alone(); });
       const program::Index group = run.program.communicators[exchange.communicator].group;
-      Described described{fmt::format("messages {}", run.program.groups[group].name), {}, true};
-      for (const cost::MessagePrice& price : run.prices.exchanges[instruction.operand]) {
-        if (price.demand.alone() > described.demand.alone()) described.demand = price.demand;
-      }
-      return described;
+      return {fmt::format("{} {}", program::OperandName(run.program, instruction),
+                          run.program.groups[group].name),
+              longest->demand, true};
     }
     case Opcode::kHostTask:
       return {run.program.host_tasks[instruction.operand].name, {}};
@@ -96,10 +101,10 @@ std::string Limit(const Described& described) {
   int limit = -1;
   for (int r = 0; r < cost::kResources; ++r) {
     const auto resource = static_cast<cost::Resource>(r);
-    if (described.collective && resource != cost::Resource::kScaleUp &&
-        resource != cost::Resource::kNetwork) {
-      continue;
-    }
+    const bool of_kernels = resource == cost::Resource::kCompute ||
+                            resource == cost::Resource::kMemory ||
+                            resource == cost::Resource::kHostLink;
+    if (described.collective && of_kernels) continue;
     const double share = described.demand.share[r];
     if (share > 0 && (limit < 0 || share > described.demand.share[limit])) limit = r;
   }
@@ -160,17 +165,16 @@ class PathShares {
 };
 
 std::vector<ExposedCollective> Exposed(const ClassRun& run, std::uint32_t step) {
-  std::map<std::pair<std::optional<CollectiveKind>, program::Index>, ExposedCollective> sums;
+  std::map<std::pair<CollectiveKind, program::Index>, ExposedCollective> sums;
   for (const ExposedCall& call : ExposedCalls(run, step)) {
     const Instruction& instruction = run.program.step[call.instruction];
-    const program::Index communicator = run.program.CommunicatorOf(instruction);
+    const program::Index communicator = program::CommunicatorOf(run.program, instruction);
     const program::Index group = run.program.communicators[communicator].group;
-    std::optional<CollectiveKind> kind;
-    if (instruction.opcode == Opcode::kCollective) {
-      kind = run.program.collectives[instruction.operand].kind;
-    }
+    const CollectiveKind kind = instruction.opcode == Opcode::kCollective
+                                    ? run.program.collectives[instruction.operand].kind
+                                    : CollectiveKind::kSendRecv;
     ExposedCollective& sum = sums[{kind, group}];
-    sum.collective = kind ? Name(*kind) : kSendReceive;
+    sum.collective = kind;
     sum.group = run.program.groups[group].name;
     sum.calls += 1;
     sum.exposed += call.exposed;

@@ -24,7 +24,7 @@ struct PathShare {
 };
 
 struct ExposedCollective {
-  std::string collective;  // as in CollectiveSummary
+  CollectiveKind collective = CollectiveKind::kAllReduce;
   std::string group;
   std::int64_t calls = 0;  // that are exposed
   Time exposed;

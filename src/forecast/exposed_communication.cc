@@ -5,6 +5,7 @@
 
 #include "src/forecast/intervals.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 
@@ -15,7 +16,8 @@ std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   std::vector<const program::OperationRecord*> collectives;
   for (const program::OperationRecord& record : run.timeline.operations) {
     if (record.end <= start || record.ready >= end) continue;
-    if (program::Communicates(run.program.step[record.instruction].opcode)) {
+    const program::Instruction& instruction = run.program.step[record.instruction];
+    if (program::CommunicatorOf(run.program, instruction) != program::kNone) {
       collectives.push_back(&record);
     }
   }

@@ -69,8 +69,8 @@ bool Settled(const std::vector<Time>& ends) {
 }
 
 // With `until_repetition`, no more is run than it takes to know what repeats.
-SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
-                           simulate::Recording recording, bool until_repetition) {
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                           bool barrier, simulate::Recording recording, bool until_repetition) {
   SteadyRun run;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     const auto timelines =
@@ -126,8 +126,9 @@ bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
     add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
   }
   for (std::size_t i = 0; i < counts.exchanges.size(); ++i) {
+    add(counts.exchanges[i], prices.issue_collective);
     for (const cost::MessagePrice& message : prices.exchanges[i]) {
-      add(counts.exchanges[i], message.demand.alone() + prices.issue_collective);
+      add(counts.exchanges[i], message.demand.alone());
     }
   }
   for (std::size_t i = 0; i < counts.copies.size(); ++i) {
@@ -179,8 +180,8 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   forecast.time.imbalance = Mean(sum.time.imbalance, steady.count);
   forecast.time.pipeline_bubble = Mean(sum.time.pipeline_bubble, steady.count);
-  attributed += forecast.time.exposed_communication + forecast.time.imbalance +
-                forecast.time.pipeline_bubble;
+  attributed +=
+      forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
   PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
@@ -213,8 +214,7 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
 
 const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
-    return own.members.empty() ||
-           std::binary_search(own.members.begin(), own.members.end(), rank);
+    return own.members.empty() || std::binary_search(own.members.begin(), own.members.end(), rank);
   });
   STEPCAST_CHECK(found != classes.end(), "every rank is of a class");
   return *found;
@@ -265,14 +265,15 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
     const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
-    ClassRun& own = run.classes.emplace_back(ClassRun{.stage = of.stage,
-                                                      .first_rank = simulated.representative,
-                                                      .ranks = shown.ranks,
-                                                      .members = shown.members,
-                                                      .speed = shown.speed,
-                                                      .program = of.program,
-                                                      .prices = *simulated.prices,
-                                                      .timeline = steady_run.timelines[shown.index]});
+    ClassRun& own =
+        run.classes.emplace_back(ClassRun{.stage = of.stage,
+                                          .first_rank = simulated.representative,
+                                          .ranks = shown.ranks,
+                                          .members = shown.members,
+                                          .speed = shown.speed,
+                                          .program = of.program,
+                                          .prices = *simulated.prices,
+                                          .timeline = steady_run.timelines[shown.index]});
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
@@ -299,10 +300,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
                                     .memory = figures[i].memory});
   }
   const ClassRun& critical = run.critical_class();
-  run.forecast.collectives =
-      SummariseCollectives(critical.program, critical.prices,
-                           counts[ranks->shown[run.critical].lowered], critical.timeline,
-                           steady.last);
+  run.forecast.collectives = SummariseCollectives(critical.program, critical.prices,
+                                                  counts[ranks->shown[run.critical].lowered],
+                                                  critical.timeline, steady.last);
   AddFlushes(run.fullest_class().memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   ApplyRuns(scenario, run.forecast);

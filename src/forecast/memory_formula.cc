@@ -1,6 +1,7 @@
 #include "src/forecast/memory_formula.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "src/lowering/pipeline_stage.h"
@@ -88,7 +89,10 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   BytesByCategory most{};
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
     const BytesByCategory own = OfStage(scenario, lowering::PipelineStage(scenario, stage));
-    if (stage == 0 || Total(own) > Total(most)) most = own;
+    const auto total = [](const BytesByCategory& bytes) {
+      return std::accumulate(bytes.begin(), bytes.end(), Bytes());
+    };
+    if (stage == 0 || total(own) > total(most)) most = own;
   }
   return most;
 }

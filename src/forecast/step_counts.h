@@ -15,7 +15,7 @@ struct StepCounts {
   explicit StepCounts(const program::Program& program);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand
-  std::array<std::uint32_t, 3> issued{};                                // kernels, by Issuer
+  std::array<std::uint32_t, 3> issued{};  // kernels, by Issuer
 };
 
 }  // namespace stepcast::forecast

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/forecast/intervals.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -52,22 +53,24 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   Breakdown result;
   for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
 
-  Intervals running, under_way, waiting, members_awaited, stages_awaited;
+  Intervals running, under_way, waiting, members_awaited, peers_awaited;
   std::vector<Time> free(program.communicators.size());  // since when
   for (const program::OperationRecord& record : timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (!program::Communicates(instruction.opcode)) continue;
-    // One whose turn has come and that has not started waits for another member, or for the other
-    // end of a message.
-    Time& free_since = free[program.CommunicatorOf(instruction)];
+    const program::Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone) continue;
+    // A collective whose turn has come and that has not started waits for another member, an
+    // exchange for a peer.
+    Time& free_since = free[communicator];
     const Time turn = std::max(record.ready, free_since);
     free_since = record.end;
     if (record.end <= start || record.ready >= end) continue;
     Append(clip(record.start, record.end), running);
     Append(clip(record.ready, record.end), under_way);
     if (turn < record.start && turn < end && record.start > start) {
-      const bool exchange = instruction.opcode == Opcode::kExchange;
-      (exchange ? stages_awaited : members_awaited).push_back(clip(turn, record.start));
+      Intervals& awaited =
+          instruction.opcode == Opcode::kCollective ? members_awaited : peers_awaited;
+      awaited.push_back(clip(turn, record.start));
     }
     // Kernels behind it on its stream wait for it without a wait.
     if (instruction.stream == program::Program::kComputeStream) {
@@ -81,12 +84,12 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   const Intervals awaited = Intersection(
       kernels.gaps, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
   const Intervals imbalance = Intersection(awaited, Union(std::move(members_awaited)));
-  const Intervals not_imbalance = Difference(awaited, imbalance);
-  const Intervals bubble = Intersection(not_imbalance, Union(std::move(stages_awaited)));
-  result.exposed = Difference(not_imbalance, bubble);
+  const Intervals communication = Difference(awaited, imbalance);
+  const Intervals bubble = Intersection(communication, Union(std::move(peers_awaited)));
+  result.exposed = Difference(communication, bubble);
+  result.time.pipeline_bubble = Length(bubble);
   result.time.exposed_communication = Length(result.exposed);
   result.time.imbalance = Length(imbalance);
-  result.time.pipeline_bubble = Length(bubble);
   result.time.idle = Length(kernels.gaps) - Length(awaited);
   result.communication_total = Length(Union(std::move(running)));
   return result;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/forecast/intervals.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -57,18 +58,6 @@ std::optional<double> DeviationOf(std::string_view of,
   return std::nullopt;
 }
 
-// The worst of what a collective or an exchange is priced by.
-cost::Provenance ProvenanceOf(const cost::Prices& prices, const program::Instruction& instruction) {
-  if (instruction.opcode == Opcode::kCollective) {
-    return prices.collectives[instruction.operand].demand.provenance;
-  }
-  cost::Provenance worst = cost::Provenance::kGiven;
-  for (const cost::MessagePrice& price : prices.exchanges[instruction.operand]) {
-    worst = std::max(worst, price.demand.provenance);
-  }
-  return worst;
-}
-
 }  // namespace
 
 std::string_view ResidualOf(Part part) {
@@ -115,8 +104,11 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.end <= start || record.start >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
-    if (!program::Communicates(instruction.opcode)) continue;
-    const Part part = PartOf(ProvenanceOf(prices, instruction));
+    if (program::CommunicatorOf(program, instruction) == program::kNone) continue;
+    // All messages of an exchange come from the same source.
+    const Part part = PartOf(instruction.opcode == Opcode::kCollective
+                                 ? prices.collectives[instruction.operand].demand.provenance
+                                 : prices.exchanges[instruction.operand].front().demand.provenance);
     Append({std::max(record.start, start), std::min(record.end, end)},
            busy[static_cast<std::size_t>(part)]);
   }

@@ -19,15 +19,16 @@ namespace stepcast::forecast {
 using memory::BytesByCategory;
 
 // Where one step's time goes on the critical rank; the parts add up to the step time exactly.
-// Each instant belongs to the phase of the kernel computing then; else to imbalance, pipeline bubble
-// or exposed communication if a stream or the host waits for a collective or an exchange; else to
-// idle.
+// Each instant belongs to the phase of the kernel computing then; else to imbalance or exposed
+// communication if a stream or the host waits for a collective; else to idle. Waiting for an
+// exchange is exposed communication once all its peers have begun it.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
   // What waits for a collective waits for another member of its group to reach it.
   Time imbalance;
-  // What waits for a message of another pipeline stage waits for that stage to reach it.
+  // What waits for an exchange waits for a peer that has not begun it: its part of the pipeline has
+  // nothing to do.
   Time pipeline_bubble;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
@@ -43,10 +44,9 @@ struct RunCorrection {
   double known = 0;   // 0: no run is like this one; 1: as well known as a repeated measurement
 };
 
-// Calls of one collective on one group in one step; or the exchanges on it, as one.
-inline constexpr const char* kSendReceive = "send_receive";
+// Calls of one collective on one group in one step.
 struct CollectiveSummary {
-  std::string collective;  // "all_reduce", ..., or kSendReceive
+  CollectiveKind collective = CollectiveKind::kAllReduce;
   std::string group;
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
@@ -126,7 +126,7 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // a collective was under way, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of the class with the highest peak
+  MemoryForecast memory;                       // of the class with the highest peak
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };

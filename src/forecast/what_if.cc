@@ -21,8 +21,8 @@ Time Scaled(Time time, double factor) {
 
 // Which resources can limit an operation: kernels and copies all; collectives the links, for which
 // their use of compute and memory is a burden on others and not a limit.
-constexpr std::array<bool, kResources> kOfKernels{true, true, true, true, true};
-constexpr std::array<bool, kResources> kOfCollectives{false, false, true, true, false};
+constexpr std::array<bool, kResources> kOfKernels{true, true, true, true, true, true, true};
+constexpr std::array<bool, kResources> kOfCollectives{false, false, true, true, false, true, true};
 
 void Speed(Demand& demand, Resource resource, double factor,
            const std::array<bool, kResources>& limits) {
@@ -82,10 +82,17 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
   const auto kernels = [&](Resource resource) {
     for (Demand& demand : prices.kernels) Speed(demand, resource, factor, kOfKernels);
   };
-  const auto collectives = [&](Resource resource) {
+  const auto collectives = [&](Resource egress, Resource ingress) {
     for (cost::CollectivePrice& price : prices.collectives) {
-      Speed(price.demand, resource, factor, kOfCollectives);
+      Speed(price.demand, egress, factor, kOfCollectives);
       price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+    }
+    for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
+      for (cost::MessagePrice& price : messages) {
+        Speed(price.demand, egress, factor, kOfCollectives);
+        Speed(price.demand, ingress, factor, kOfCollectives);
+        price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+      }
     }
   };
   switch (lever) {
@@ -97,10 +104,10 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       for (Demand& demand : prices.copies) Speed(demand, Resource::kMemory, factor, kOfKernels);
       break;
     case Lever::kScaleUp:
-      collectives(Resource::kScaleUp);
+      collectives(Resource::kScaleUp, Resource::kScaleUpIn);
       break;
     case Lever::kNetwork:
-      collectives(Resource::kNetwork);
+      collectives(Resource::kNetwork, Resource::kNetworkIn);
       break;
     case Lever::kHostLink:
       for (Demand& demand : prices.copies) Speed(demand, Resource::kHostLink, factor, kOfKernels);
@@ -108,6 +115,11 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
     case Lever::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {
         price.demand.latency = Scaled(price.demand.latency, factor);
+      }
+      for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
+        for (cost::MessagePrice& price : messages) {
+          price.demand.latency = Scaled(price.demand.latency, factor);
+        }
       }
       break;
     case Lever::kLaunch:
@@ -126,8 +138,8 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
   std::vector<WhatIf> result;
   for (const Lever lever : kLevers) {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-      return Faster(std::move(prices), lever, factor);
-    }));
+                                      return Faster(std::move(prices), lever, factor);
+                                    }));
     if (!changed) return tl::unexpected(changed.error());
     if (StepTime(*changed) != StepTime(run)) {
       result.push_back({.lever = lever, .step_time = StepTime(*changed)});
@@ -142,11 +154,11 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
   if (Hidden(run, part)) return std::optional(1.0);
   const auto hidden_at = [&](double speed) -> Result<bool> {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-      for (cost::CollectivePrice& price : prices.collectives) {
-        price.demand.work = Scaled(price.demand.work, speed);
-      }
-      return prices;
-    }));
+                                      for (cost::CollectivePrice& price : prices.collectives) {
+                                        price.demand.work = Scaled(price.demand.work, speed);
+                                      }
+                                      return prices;
+                                    }));
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };

@@ -226,7 +226,9 @@ Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, boo
   auto kernels = OfKernels(scenario);
   if (!kernels) return tl::unexpected(std::move(kernels.error()));
   // A program by itself says nothing of the stages that it waits for.
-  if (scenario.plan.parallelism.pipeline > 1) return OfItsProgram{.bound = *std::move(kernels)};
+  if (scenario.plan.parallelism.pipeline > 1) {
+    return OfItsProgram{.bound = *std::move(kernels), .digest = {}};
+  }
   const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());

@@ -24,6 +24,17 @@ bool RunsOnStream(Opcode opcode) {
   return false;
 }
 
+Index CommunicatorOf(const Program& program, const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kCollective:
+      return program.collectives[instruction.operand].communicator;
+    case Opcode::kExchange:
+      return program.exchanges[instruction.operand].communicator;
+    default:
+      return kNone;
+  }
+}
+
 bool IsLaunched(Opcode opcode) {
   return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
          opcode == Opcode::kExchange;

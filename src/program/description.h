@@ -18,6 +18,9 @@ std::string MessageText(const Exchange& exchange, const Message& message);
 // exchange, record or wait of an event.
 bool RunsOnStream(Opcode opcode);
 
+// The communicator of a collective or an exchange; kNone of anything else.
+Index CommunicatorOf(const Program& program, const Instruction& instruction);
+
 // Whether it is a kernel, copy, collective or exchange: what a device is given to run.
 bool IsLaunched(Opcode opcode);
 

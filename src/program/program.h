@@ -223,12 +223,6 @@ struct Program {
   // What the operations do to the training's values; only where lowering was asked for it.
   DataFlow data_flow{};
 
-  // That of a collective or exchange.
-  Index CommunicatorOf(const Instruction& instruction) const {
-    return instruction.opcode == Opcode::kExchange ? exchanges[instruction.operand].communicator
-                                                   : collectives[instruction.operand].communicator;
-  }
-
   // The stream whose kernels are the training computation; phases are told by it. Always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
@@ -238,11 +232,6 @@ struct Program {
  private:
   std::string Text(const NameParts& name) const;
 };
-
-// Ranks communicate in it.
-constexpr bool Communicates(Opcode opcode) {
-  return opcode == Opcode::kCollective || opcode == Opcode::kExchange;
-}
 
 // The words of the dump, the trace and the JSON output.
 const char* Name(Category category);           // "parameters", "gradients", "optimizer", ...

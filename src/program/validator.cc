@@ -358,12 +358,9 @@ class RaceCheck {
           break;
         case Opcode::kCollective:
         case Opcode::kExchange: {
-          const bool exchange = instruction.opcode == Opcode::kExchange;
-          if (exchange) CheckMessages(instruction, position);
+          if (instruction.opcode == Opcode::kExchange) CheckMessages(instruction, position);
           const std::size_t communicator =
-              first_communicator_ + (exchange
-                                         ? program_.exchanges[instruction.operand].communicator
-                                         : program_.collectives[instruction.operand].communicator);
+              first_communicator_ + CommunicatorOf(program_, instruction);
           JoinHost(instruction.stream);
           clocks_.Join(instruction.stream, communicator);
           RunOperation(instruction, instruction.stream, position);

@@ -65,7 +65,7 @@ Json Collectives(const forecast::Forecast& a, const forecast::Forecast& b) {
     const Time of_a = pair.a == nullptr ? Time() : pair.a->total;
     const Time of_b = pair.b == nullptr ? Time() : pair.b->total;
     array.push_back(Json{
-        {"collective", pair.any().collective},
+        {"collective", Name(pair.any().collective)},
         {"group", pair.any().group},
         {"calls", figure([](const auto& summary) { return summary.calls; })},
         {"bytes_per_rank",

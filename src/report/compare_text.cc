@@ -130,7 +130,7 @@ std::string CollectiveTable(const Forecast& a, const Forecast& b) {
     const auto time = [](const auto& summary) { return Milliseconds(summary.total); };
     const Time of_a = pair.a == nullptr ? Time() : pair.a->total;
     const Time of_b = pair.b == nullptr ? Time() : pair.b->total;
-    table.AddRow({pair.any().collective, pair.any().group, cell(pair.a, calls),
+    table.AddRow({std::string(Name(pair.any().collective)), pair.any().group, cell(pair.a, calls),
                   cell(pair.b, calls), cell(pair.a, bytes), cell(pair.b, bytes), cell(pair.a, time),
                   cell(pair.b, time), Signed(of_b - of_a)});
   }

@@ -21,7 +21,7 @@ std::string ExplainJson(const scenario::Scenario& scenario,
     for (const auto& [label, time] : collective.largest) {
       largest.push_back({{"label", label}, {"exposed_s", JsonSeconds(time)}});
     }
-    exposed.push_back({{"collective", collective.collective},
+    exposed.push_back({{"collective", Name(collective.collective)},
                        {"group", collective.group},
                        {"calls", collective.calls},
                        {"exposed_s", JsonSeconds(collective.exposed)},

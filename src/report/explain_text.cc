@@ -46,7 +46,7 @@ std::string ExposedText(const forecast::Explanation& explanation) {
     for (const auto& [label, time] : collective.largest) {
       largest += fmt::format("{}{} ({})", largest.empty() ? "" : ", ", label, FormatTime(time));
     }
-    table.AddRow({collective.collective, collective.group,
+    table.AddRow({std::string(Name(collective.collective)), collective.group,
                   Grouped(collective.calls), Milliseconds(collective.exposed),
                   Percent(collective.exposed, forecast.step_time), largest});
   }

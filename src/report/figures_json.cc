@@ -35,7 +35,7 @@ Json CommunicationJson(const forecast::Forecast& forecast) {
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     bytes_per_rank += summary.wire_bytes_per_rank;
     collectives.push_back(Json{
-        {"collective", summary.collective},
+        {"collective", Name(summary.collective)},
         {"group", summary.group},
         {"calls", summary.calls},
         {"bytes_per_rank", JsonNumber(summary.wire_bytes_per_rank)},

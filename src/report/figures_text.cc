@@ -201,7 +201,7 @@ Table CollectiveRows(const forecast::Forecast& forecast) {
                {"cost is", Align::kLeft}});
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     table.AddRow(
-        {summary.collective, summary.group, Grouped(summary.calls),
+        {std::string(Name(summary.collective)), summary.group, Grouped(summary.calls),
          In(unit, summary.wire_bytes_per_rank), Milliseconds(summary.total),
          summary.protocol.empty() ? summary.algorithm : summary.algorithm + " " + summary.protocol,
          summary.channels == 0 ? std::string("-") : fmt::format("{}", summary.channels),

@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"checkpoint_saving", "--host"},
     {"exposed_communication", "--communication"},
     {"imbalance", "--wait"},
-    {"pipeline_bubble", "--bubble"},
+    {"pipeline_bubble", "--c9"},
     {"idle", "--idle"},
     {"allocator_flushes", "--bad"},
     {"learned", "--copy"},

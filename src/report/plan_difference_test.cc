@@ -35,7 +35,7 @@ TEST(DifferentSettings, NamesKeysByTheirPaths) {
 TEST(PairCollectives, MatchesKindAndGroup) {
   const auto summary = [](CollectiveKind kind, const char* group) {
     forecast::CollectiveSummary made;
-    made.collective = Name(kind);
+    made.collective = kind;
     made.group = group;
     return made;
   };

@@ -4,9 +4,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
@@ -14,6 +11,7 @@
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/memory/replay.h"
+#include "src/program/description.h"
 
 namespace stepcast::validate {
 namespace {
@@ -74,37 +72,37 @@ void FillTime(Execution& execution) {
   figures.communication_total = sum.communication_total;
 }
 
+double BytesSent(const program::Exchange& exchange) {
+  double bytes = 0;
+  for (const program::Message& message : exchange.messages) {
+    if (message.direction != program::MessageDirection::kSend) continue;
+    bytes += static_cast<double>(message.bytes.count());
+  }
+  return bytes;
+}
+
 void FillCollectives(Execution& execution) {
   const RankRun& rank = execution.critical();
   const program::Program& program = execution.program_of(rank);
   const std::uint32_t step = execution.steps[execution.typical].step;
-  std::map<std::tuple<bool, std::optional<CollectiveKind>, std::string>, forecast::CollectiveSummary>
-      sums;
+  std::map<std::pair<CollectiveKind, std::string>, forecast::CollectiveSummary> sums;
   for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (!program::Communicates(instruction.opcode) || record.step != step) continue;
-    const program::Communicator& communicator =
-        program.communicators[program.CommunicatorOf(instruction)];
-    const program::ProcessGroup& group = program.groups[communicator.group];
-    std::optional<CollectiveKind> kind;
-    double bytes = 0;
-    if (instruction.opcode == Opcode::kCollective) {
-      const program::Collective& collective = program.collectives[instruction.operand];
-      kind = collective.kind;
-      bytes = cost::WireBytesPerRank(collective.kind, collective.bytes,
-                                     static_cast<int>(group.ranks.size()));
-    } else {
-      for (const program::Message& message : program.exchanges[instruction.operand].messages) {
-        if (message.direction != program::MessageDirection::kSend) continue;
-        bytes += static_cast<double>(message.bytes.count());
-      }
-    }
-    // Exchanges after all collectives.
-    forecast::CollectiveSummary& sum = sums[{!kind, kind, group.name}];
-    sum.collective = kind ? Name(*kind) : forecast::kSendReceive;
+    const program::Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone || record.step != step) continue;
+    const program::ProcessGroup& group =
+        program.groups[program.communicators[communicator].group];
+    const bool exchanges = instruction.opcode == Opcode::kExchange;
+    const CollectiveKind kind = exchanges ? CollectiveKind::kSendRecv
+                                          : program.collectives[instruction.operand].kind;
+    forecast::CollectiveSummary& sum = sums[{kind, group.name}];
+    sum.collective = kind;
     sum.group = group.name;
     sum.calls += 1;
-    sum.wire_bytes_per_rank += bytes;
+    sum.wire_bytes_per_rank +=
+        exchanges ? BytesSent(program.exchanges[instruction.operand])
+                  : cost::WireBytesPerRank(kind, program.collectives[instruction.operand].bytes,
+                                           static_cast<int>(group.ranks.size()));
     sum.algorithm = execution.backend;
     sum.provenance = cost::Provenance::kMeasured;
     sum.total += record.end - record.start;

@@ -66,7 +66,7 @@ TEST(WireBytes, KeepingParametersAfterForwardSavesOneGather) {
   ASSERT_TRUE(run.has_value());
   std::int64_t gathers = 0, reductions = 0;
   for (const auto& collective : run->forecast.collectives) {
-    (collective.collective == "all_gather" ? gathers : reductions) +=
+    (collective.collective == CollectiveKind::kAllGather ? gathers : reductions) +=
         collective.calls;
   }
   EXPECT_EQ(gathers, kLayers);
