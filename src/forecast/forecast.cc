@@ -267,6 +267,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
     const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
     ClassRun& own =
         run.classes.emplace_back(ClassRun{.stage = of.stage,
+                                                      .in_flight = of.in_flight,
                                           .first_rank = simulated.representative,
                                           .ranks = shown.ranks,
                                           .members = shown.members,
@@ -293,6 +294,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
     const ClassRun& own = run.classes[i];
     run.forecast.classes.push_back({.stage = own.stage,
+                                    .in_flight = own.in_flight,
                                     .first_rank = own.first_rank,
                                     .ranks = own.ranks,
                                     .speed = own.speed,

@@ -22,7 +22,8 @@ namespace stepcast::forecast {
 // A class of ranks in a forecast: all that is behind its figures, for the trace, the page and the
 // program dump.
 struct ClassRun {
-  int stage = 0;  // of the pipeline
+  int stage = 0;      // of the pipeline
+  int in_flight = 1;  // most micro-batches whose activations are held
   int first_rank = 0;
   int ranks = 1;     // how many run this program in equivalent surroundings
   std::vector<int> members{};  // these, ascending; empty: all that there are

@@ -103,7 +103,10 @@ void StageMessages::BeforePass(std::size_t pass) {
   }
   const std::size_t end = std::min(pass + 2, stage_.passes.size());
   for (; posted_ < end; ++posted_) PostReceive(posted_);
-  if (!Receives(pass)) return;
+}
+
+void StageMessages::AwaitInput(std::size_t pass) {
+  if (stage_.style == MessageStyle::kBlocking || !Receives(pass)) return;
   const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
   builder_.Wait(kCompute, lane.arrived[pass % 2]);
 }

@@ -52,8 +52,10 @@ class StageMessages {
   // `inputs`: [slot] where received activations go.
   void WritePrologue(std::vector<Index> inputs);
 
-  // Around the kernels of a pass, in order: what it takes is there when it begins.
+  // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before its
+  // first kernel, so that other streams need not wait for it.
   void BeforePass(std::size_t pass);
+  void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
   // The buffers of the present pass: what its last kernel writes for the neighbour, allocated here,

@@ -300,6 +300,7 @@ std::vector<Index> TrainingStep::AddInputs() {
 }
 
 void TrainingStep::BeginForwardKernels() {
+  messages_.AwaitInput(pass_);
   const Index received = inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginForward(slot(), received);
@@ -312,6 +313,7 @@ void TrainingStep::EndForwardKernels() {
 }
 
 void TrainingStep::BeginBackwardKernels() {
+  messages_.AwaitInput(pass_);
   const Index received = messages_.ReceivedGradient(pass_);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginBackward(slot(), received);

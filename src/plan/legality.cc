@@ -210,8 +210,16 @@ class Checker {
 
   // data x tensor x pipeline x context x expert = devices.
   void CheckDevices() {
-    if (!axes_supported_ || !facts_.devices || !request_.data) return;
+    if (!axes_supported_ || !facts_.devices) return;
     const std::int64_t replica = request_.ranks_per_replica();
+    if (!request_.data) {
+      if (*facts_.devices % replica == 0) return;
+      Add("parallelism.pipeline", "plan.device-count",
+          fmt::format("the cluster's {} devices do not divide into pipelines of {}",
+                      *facts_.devices, replica),
+          "choose a divisor of the number of devices, or change the cluster");
+      return;
+    }
     if (*request_.data * replica == *facts_.devices) return;
     Add("parallelism.data", "plan.device-count",
         fmt::format("data {} x tensor {} x pipeline {} x context {} x expert {} = {} ranks, but "

@@ -525,7 +525,7 @@ TEST(ValidatorTest, AnExchangeHasPeersBytesAndUses) {
           "exchanges[0] has no peer in a group of 2: 2",
           "exchanges[0] and exchanges[1] name the peers of communicator 'pipeline' in different "
           "ways",
-          "exchanges[1] has a message without bytes: 0 B", "exchanges[2] has no communicator: 7",
+          "exchanges[1] has a message of less than nothing: -1 B", "exchanges[2] has no communicator: 7",
           "exchanges[3] has no messages",
           "exchanges[4] is on communicator 'other', of which rank 0 is no member",
           "step[0] (exchange) has 2 messages and uses: 1",

@@ -100,6 +100,22 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   return figures;
 }
 
+std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
+  std::vector<Lane> lanes;
+  const bool stages = run.classes.back().stage != run.classes.front().stage;
+  for (const forecast::ClassRun& own : run.classes) {
+    const std::string& compute =
+        own.program.streams[program::Program::kComputeStream].name;
+    for (Lane& lane : LanesOf(WindowOf(run, own))) {
+      if (lane.name != compute) continue;
+      lane.name = stages ? fmt::format("stage {}, rank {}", own.stage, own.first_rank)
+                         : fmt::format("rank {}", own.first_rank);
+      lanes.push_back(std::move(lane));
+    }
+  }
+  return lanes;
+}
+
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {
   const std::vector<Time>& ends = own.timeline.step_ends;
   STEPCAST_CHECK(run.first_step < ends.size(), "the forecast's step was run");
