@@ -478,8 +478,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   forecast.step_time = StepTimeOf(run.ends, run.steady);
   memory::Usage usage;
   for (const Ranks::Shown& shown : ranks->shown) {
-    const memory::Usage own = workspace_->memory.Figures(program, run.timelines[shown.index],
-                                                         DeviceOf(scenario, program), steps);
+    const memory::Usage own = workspace_->memory.Figures(
+        program, run.timelines[shown.index], deferred, DeviceOf(scenario, program), steps);
     if (&shown != &ranks->shown.front() && own.peak <= usage.peak) continue;
     usage = own;
     forecast.memory = SummariseMemory(scenario, program, usage);

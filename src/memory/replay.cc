@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/memory/caching_allocator.h"
-#include "src/memory/deferred_frees.h"
 
 namespace stepcast::memory {
 namespace {
@@ -88,14 +87,12 @@ struct Sized {
 
 // A program's requests, and nothing else of it.
 struct Requests {
-  bool records_streams = false;  // frees may be deferred
   std::size_t streams = 0;
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
 
   void Take(const Program& program) {
-    records_streams = false;
     streams = program.streams.size();
     buffers.clear();
     for (const program::Buffer& buffer : program.buffers) {
@@ -107,7 +104,6 @@ struct Requests {
     for (const Instruction& instruction : program.prologue) Take(instruction, prologue);
     std::uint16_t micro_batch = 0;
     for (const Instruction& instruction : program.step) {
-      records_streams |= instruction.opcode == Opcode::kRecordStream;
       if (!ChangesMemory(instruction)) continue;
       if (sections.empty() || instruction.micro_batch != micro_batch) {
         sections.push_back({.first = step.size()});
@@ -608,14 +604,11 @@ Replayer::~Replayer() = default;
 Replayer::Replayer(Replayer&&) noexcept = default;
 Replayer& Replayer::operator=(Replayer&&) noexcept = default;
 
-Usage Replayer::Figures(const Program& program, const Timeline& timeline, const Device& device,
-                        const Steps& steps) {
+Usage Replayer::Figures(const Program& program, const Timeline& timeline,
+                        const DeferredFrees& deferred, const Device& device, const Steps& steps) {
+  if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
   Workspace& workspace = *workspace_;
   workspace.requests.Take(program);
-  if (workspace.requests.records_streams) {
-    const DeferredFrees deferred(program);
-    if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
-  }
   const std::size_t count = timeline.step_ends.size();
   const auto replay = [&] {
     return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);

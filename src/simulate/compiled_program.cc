@@ -39,10 +39,47 @@ Cost CostOf(const cost::Demand& demand, bool links, ConcurrentSets& sets) {
   return cost;
 }
 
+// All of a program and its prices that BuildQueues reads.
+void TakeKey(const program::Program& program, const cost::Prices& prices,
+             std::vector<std::int64_t>& key) {
+  const auto count = [](const auto& table) { return static_cast<std::int64_t>(table.size()); };
+  key.assign({count(program.streams), count(program.communicators), count(program.events),
+              count(program.kernels), count(program.collectives), count(program.host_tasks),
+              count(program.prologue), prices.issue_kernel.picoseconds(),
+              prices.issue_copy.picoseconds(), prices.issue_collective.picoseconds(),
+              prices.dispatch.module.picoseconds(), prices.dispatch.autograd.picoseconds()});
+  for (const Kernel& kernel : program.kernels) {
+    key.push_back(static_cast<std::int64_t>(kernel.issuer));
+  }
+  for (const program::Collective& collective : program.collectives) {
+    key.push_back(collective.communicator);
+  }
+  for (const program::HostTask& task : program.host_tasks) {
+    key.push_back(task.duration.picoseconds());
+  }
+  std::size_t at = key.size();
+  key.resize(at + program.prologue.size() + program.step.size());
+  for (const auto* instructions : {&program.prologue, &program.step}) {
+    for (const Instruction& instruction : *instructions) {
+      key[at++] = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
+                  static_cast<std::int64_t>(instruction.opcode);
+    }
+  }
+}
+
 }  // namespace
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices, bool links,
                             ConcurrentSets& sets) {
+  BuildCosts(program, prices, links, sets);
+  TakeKey(program, prices, key_);
+  if (key_ == queues_of_) return;
+  BuildQueues(program, prices);
+  std::swap(key_, queues_of_);
+}
+
+void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
+                                 bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size(),
@@ -54,7 +91,9 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
   for (const cost::CollectivePrice& price : prices.collectives) {
     collective_costs.push_back(CostOf(price.demand, links, sets));
   }
+}
 
+void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
   for (const Instruction& instruction : program.prologue) {
