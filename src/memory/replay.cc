@@ -21,7 +21,7 @@ using program::Program;
 using program::Timeline;
 
 using Block = CachingAllocator::Block;
-constexpr Block kNoBlock = static_cast<Block>(-1);
+constexpr Block kNoBlock = CachingAllocator::kNoBlock;
 
 bool ChangesMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
@@ -250,10 +250,8 @@ class ProgramOrderReplay {
     for (const Request& request : requests) {
       Block& block = blocks_[request.buffer];
       if (request.allocates) {
-        const auto allocated =
-            allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
-        if (!allocated) return false;
-        block = *allocated;
+        block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
+        if (block == kNoBlock) return false;
         ++live_;
       } else {
         allocator_.Free(std::exchange(block, kNoBlock));
@@ -420,14 +418,14 @@ class TimedReplay {
   bool Allocate(Index buffer, std::uint16_t stream) {
     if (allocator_) {
       const Bytes size = program_.buffers[buffer].size;
-      auto block = allocator_->TryAllocate(stream, size);
-      if (!block) {
+      Block block = allocator_->TryAllocate(stream, size);
+      if (block == kNoBlock) {
         // release_cached_blocks begins with synchronize_and_free_events.
         while (!pending_.empty()) FreeFirstPending();
         block = allocator_->FlushAndAllocate(stream, size);
       }
-      if (!block) return false;
-      blocks_[buffer] = *block;
+      if (block == kNoBlock) return false;
+      blocks_[buffer] = block;
     }
     const Bytes peak = ledger_.peak();
     ledger_.Allocate(buffer);
