@@ -452,9 +452,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   std::vector<bool> marked;
   if (deferred.any()) {
     marked.resize(program.step.size());
-    for (Index i = 0; i < program.step.size(); ++i) {
-      marked[i] = deferred.NumberOf(i) != program::kNone;
-    }
+    for (const Index operation : deferred.operations()) marked[operation] = true;
     for (const Ranks::Shown& shown : ranks->shown) ranks->classes[shown.index].marked = &marked;
   }
   const auto recording = deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;

@@ -182,15 +182,15 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    return section_->emplace_back(
-        program::Instruction{.opcode = opcode,
-                             .phase = phase_,
-                             .stream = stream,
-                             .operand = operand,
-                             .first_use = static_cast<Index>(program_.uses.size()),
-                             .use_count = 0,
-                             .micro_batch = micro_batch_,
-                             .label = label_});
+    program::Instruction& instruction = section_->emplace_back();
+    instruction.opcode = opcode;
+    instruction.phase = phase_;
+    instruction.stream = stream;
+    instruction.operand = operand;
+    instruction.first_use = static_cast<Index>(program_.uses.size());
+    instruction.micro_batch = micro_batch_;
+    instruction.label = label_;
+    return instruction;
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());

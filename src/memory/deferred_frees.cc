@@ -73,8 +73,12 @@ DeferredFrees::DeferredFrees(const Program& program) {
       for (std::uint32_t own = state.use; own != kNone; own = last_uses[own].before) {
         const LastUse& use = last_uses[own];
         if (!is_recorded(state.recorded, use.stream)) continue;
-        if (number_[use.instruction] == 0) number_[use.instruction] = ++count_;
-        uses_.push_back(NumberOf(use.instruction));
+        std::uint32_t& own_number = number_[use.instruction];
+        if (own_number == 0) {
+          operations_.push_back(use.instruction);
+          own_number = static_cast<std::uint32_t>(operations_.size());
+        }
+        uses_.push_back(own_number - 1);
       }
       state = {};
       if (uses_.size() == first_.back()) continue;

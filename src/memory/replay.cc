@@ -374,7 +374,7 @@ class TimedReplay {
 
   // When each operation that a deferred free waits for ended, in each step.
   void FindEnds() {
-    ends_.assign(deferred_.count() * steps_, Time());
+    ends_.assign(deferred_.operations().size() * steps_, Time());
     if (ends_.empty()) return;
     for (const program::OperationRecord& record : timeline_.operations) {
       if (record.step >= steps_ || (repeated_ && record.step > *repeated_)) continue;

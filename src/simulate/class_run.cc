@@ -28,7 +28,7 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
   record_all_ = rank_class.records && options.recording == Recording::kAll;
   marked_ =
       rank_class.records && options.recording == Recording::kMarked ? rank_class.marked : nullptr;
-  record_memory_ = record_all_ || marked_ != nullptr;
+  records_operations_ = record_all_ || marked_ != nullptr;
 
   now_ = until_ = Time();
   attachments_ = joined_ = 0;
@@ -74,8 +74,10 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
     Stream& stream = streams_[s];
     const StreamRange& range = compiled.streams[s];
     stream.item = range.begin;
+    stream.end = range.step;
     // A stream that has nothing to do in the prologue is at the step already.
     if (range.begin == range.step) {
+      stream.end = range.end;
       stream.pass = 1;
       --streams_in_pass_.front();
     }
@@ -193,7 +195,7 @@ Time ClassRun::TimeOf(const WaitFor& wait_for) const {
 
 void ClassRun::BeginSpan() {
   span_begins_.push_back(host_clock_);
-  if (host_pass_ == 0 || !record_memory_) return;
+  if (host_pass_ == 0 || !records_operations_) return;
   const HostSpan& span = compiled_->spans[host_span_];
   const std::uint32_t step = host_pass_ - 1;
   for (std::uint32_t i = 0; i < span.item_count; ++i) {
@@ -348,15 +350,15 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     if (other.activity != Activity::kShares) limit = std::min(limit, other.next);
   }
   struct Sharer {
-    std::uint64_t rate = 0;  // without the stream's operation
-    SharedWork left = 0;
-    SharedWork done = 0;
+    std::uint64_t rate;  // without the stream's operation
+    SharedWork left;
+    SharedWork done;
   };
-  std::array<Sharer, kMostSharers> sharers;
+  std::array<Sharer, kMostSharers> sharers;  // clearing all of them would take longer than the rest
   const std::size_t count = sharers_.size();
   for (std::size_t i = 0; i < count; ++i) {
     const InFlight& sharer = in_flight_[sharers_[i]];
-    sharers[i] = {.rate = sharer.rate, .left = LeftOf(sharer, now_)};
+    sharers[i] = {.rate = sharer.rate, .left = LeftOf(sharer, now_), .done = 0};
   }
 
   Stream& stream = streams_[s];
@@ -452,25 +454,20 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   EndPasses();
 }
 
-// The operation that the stream runs is over.
-void ClassRun::Complete(std::uint32_t s, Time end) {
-  const Stream& stream = streams_[s];
+void ClassRun::Record(const Stream& stream, Time end) {
   const Index instruction = compiled_->items[stream.item].instruction;
-  if (Recorded(stream.pass, instruction)) {
-    AppendInOrder({instruction, stream.pass - 1, stream.issued, stream.ready, stream.start, end},
-                  timeline_->operations);
-  }
-  NextItem(s);
+  if (stream.pass == 0 || (marked_ != nullptr && !(*marked_)[instruction])) return;
+  AppendInOrder({instruction, stream.pass - 1, stream.issued, stream.ready, stream.start, end},
+                timeline_->operations);
 }
 
-void ClassRun::NextItem(std::uint32_t s) {
+void ClassRun::NextPass(std::uint32_t s) {
   Stream& stream = streams_[s];
   const StreamRange& range = compiled_->streams[s];
-  ++stream.item;
-  if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;
   const std::uint32_t pass = stream.pass;
   EndPass(pass, now_);
   stream.item = range.step;
+  stream.end = range.end;
   ++stream.pass;
   if (stream.pass == passes_ || range.step == range.end) stream.state = StreamState::kDone;
   if (--streams_in_pass_[pass] == 0) EndPasses();

@@ -59,6 +59,7 @@ class ClassRun {
   };
   struct Stream {
     std::uint32_t item = 0;
+    std::uint32_t end = 0;   // the item at which its pass ends
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
     bool queued = false;   // in the ready queue
@@ -211,8 +212,17 @@ class ClassRun {
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void ReachRecord(std::uint32_t slot);
-  void Complete(std::uint32_t stream, Time end);
-  void NextItem(std::uint32_t stream);
+  // The operation or collective at which it is has ended.
+  void Complete(std::uint32_t stream, Time end) {
+    if (records_operations_) Record(streams_[stream], end);
+    NextItem(stream);
+  }
+  void NextItem(std::uint32_t stream) {
+    Stream& own = streams_[stream];
+    if (++own.item == own.end) NextPass(stream);
+  }
+  void NextPass(std::uint32_t stream);
+  void Record(const Stream& stream, Time end);
   void ReachCollective(std::uint32_t stream, const Item& item);
   void StartOwnCollective(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
@@ -228,9 +238,6 @@ class ClassRun {
   }
   Time WorkIn(ConcurrentSets::Set set, const Item& item);
 
-  bool Recorded(std::uint32_t pass, Index instruction) const {
-    return pass > 0 && (record_all_ || (marked_ != nullptr && (*marked_)[instruction]));
-  }
   bool WaitsRecorded(std::uint32_t pass) const { return pass > 0 && record_all_; }
   const program::Instruction& InstructionAt(std::uint32_t pass, Index instruction) const {
     return pass == 0 ? program().prologue[instruction] : program().step[instruction];
@@ -244,8 +251,9 @@ class ClassRun {
   std::uint32_t first_activity_ = 0, first_resource_ = 0;
   std::uint32_t passes_ = 0;  // the prologue and the steps
   bool barrier_ = false, watch_passes_ = false;
-  bool record_all_ = false, record_memory_ = false;
+  bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
+  bool records_operations_ = false;  // all or marked ones, and when memory changes
 
   Time now_;
   Time until_;

@@ -1,6 +1,8 @@
 #include "src/simulate/compiled_program.h"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -43,26 +45,28 @@ Cost CostOf(const cost::Demand& demand, bool links, ConcurrentSets& sets) {
 void TakeKey(const program::Program& program, const cost::Prices& prices,
              std::vector<std::int64_t>& key) {
   const auto count = [](const auto& table) { return static_cast<std::int64_t>(table.size()); };
-  key.assign({count(program.streams), count(program.communicators), count(program.events),
-              count(program.kernels), count(program.collectives), count(program.host_tasks),
-              count(program.prologue), prices.issue_kernel.picoseconds(),
-              prices.issue_copy.picoseconds(), prices.issue_collective.picoseconds(),
-              prices.dispatch.module.picoseconds(), prices.dispatch.autograd.picoseconds()});
-  for (const Kernel& kernel : program.kernels) {
-    key.push_back(static_cast<std::int64_t>(kernel.issuer));
-  }
-  for (const program::Collective& collective : program.collectives) {
-    key.push_back(collective.communicator);
-  }
-  for (const program::HostTask& task : program.host_tasks) {
-    key.push_back(task.duration.picoseconds());
-  }
-  std::size_t at = key.size();
-  key.resize(at + program.prologue.size() + program.step.size());
+  const std::initializer_list<std::int64_t> first = {count(program.streams),
+                                                     count(program.communicators),
+                                                     count(program.events),
+                                                     count(program.kernels),
+                                                     count(program.collectives),
+                                                     count(program.host_tasks),
+                                                     count(program.prologue),
+                                                     prices.issue_kernel.picoseconds(),
+                                                     prices.issue_copy.picoseconds(),
+                                                     prices.issue_collective.picoseconds(),
+                                                     prices.dispatch.module.picoseconds(),
+                                                     prices.dispatch.autograd.picoseconds()};
+  key.resize(first.size() + program.kernels.size() + program.collectives.size() +
+             program.host_tasks.size() + program.prologue.size() + program.step.size());
+  auto at = std::copy(first.begin(), first.end(), key.begin());
+  for (const Kernel& kernel : program.kernels) *at++ = static_cast<std::int64_t>(kernel.issuer);
+  for (const program::Collective& collective : program.collectives) *at++ = collective.communicator;
+  for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
   for (const auto* instructions : {&program.prologue, &program.step}) {
     for (const Instruction& instruction : *instructions) {
-      key[at++] = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
-                  static_cast<std::int64_t>(instruction.opcode);
+      *at++ = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
+              static_cast<std::int64_t>(instruction.opcode);
     }
   }
 }
