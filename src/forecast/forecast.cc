@@ -108,30 +108,40 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
   }
 }
 
+// What each entry of a program's tables takes, issuing it included: calls `take` with the table of
+// StepCounts, the operand and the time.
+template <typename Take>
+void ForEachTime(const Program& program, const cost::Prices& prices, Take take) {
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    take(&StepCounts::kernels, i, prices.kernels[i].alone() + prices.IssueOf(program.kernels[i]));
+  }
+  for (std::size_t i = 0; i < program.collectives.size(); ++i) {
+    take(&StepCounts::collectives, i,
+         prices.collectives[i].demand.alone() + prices.issue_collective);
+  }
+  for (std::size_t i = 0; i < program.copies.size(); ++i) {
+    take(&StepCounts::copies, i, prices.copies[i].alone() + prices.issue_copy);
+  }
+  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
+    take(&StepCounts::host_tasks, i, program.host_tasks[i].duration);
+  }
+}
+
 // The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
-bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
-                      const StepCounts& counts) {
+bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
+  const auto most = static_cast<double>(Seconds(86'400).picoseconds());
+  // Few steps come near it: at first, as if each instruction were the longest.
+  Time longest;
+  ForEachTime(program, prices,
+              [&](auto, std::size_t, Time time) { longest = std::max(longest, time); });
+  const auto instructions = static_cast<double>(program.step.size());
+  if (instructions * static_cast<double>(longest.picoseconds()) <= most) return false;
+  const StepCounts counts(program);
   double picoseconds = 0;
-  const auto add = [&](std::uint32_t times, Time time) {
-    picoseconds += times * static_cast<double>(time.picoseconds());
-  };
-  for (std::size_t i = 0; i < counts.kernels.size(); ++i) {
-    add(counts.kernels[i], prices.kernels[i].alone());
-  }
-  for (const Issuer issuer : {Issuer::kFramework, Issuer::kModule, Issuer::kAutograd}) {
-    add(counts.issued[static_cast<std::size_t>(issuer)],
-        prices.issue_kernel + prices.dispatch[issuer]);
-  }
-  for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
-    add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
-  }
-  for (std::size_t i = 0; i < counts.copies.size(); ++i) {
-    add(counts.copies[i], prices.copies[i].alone() + prices.issue_copy);
-  }
-  for (std::size_t i = 0; i < counts.host_tasks.size(); ++i) {
-    add(counts.host_tasks[i], program.host_tasks[i].duration);
-  }
-  return picoseconds > static_cast<double>(Seconds(86'400).picoseconds());
+  ForEachTime(program, prices, [&](auto table, std::size_t operand, Time time) {
+    picoseconds += (counts.*table)[operand] * static_cast<double>(time.picoseconds());
+  });
+  return picoseconds > most;
 }
 
 Time Mean(Time total, std::uint32_t count) {
@@ -192,8 +202,8 @@ void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
-                                           const PricedClass& own, const StepCounts& counts) {
-  if (!OutlastsTheClock(own.lowered.program, own.prices, counts)) return {};
+                                           const PricedClass& own) {
+  if (!OutlastsTheClock(own.lowered.program, own.prices)) return {};
   return tl::unexpected(Diagnostics{
       {.code = "cost.step-too-long",
        .location = scenario.cluster_location,
@@ -238,7 +248,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   std::vector<StepCounts> counts;
   for (const PricedClass& own : lowered) {
     counts.emplace_back(own.lowered.program);
-    if (auto checked = CheckClock(scenario, own, counts.back()); !checked) {
+    if (auto checked = CheckClock(scenario, own); !checked) {
       return tl::unexpected(std::move(checked.error()));
     }
   }
@@ -321,9 +331,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     auto prices = workspace_->prices.Price(lowered.back().lowered.program, scenario);
     if (!prices) return tl::unexpected(std::move(prices.error()));
     lowered.back().prices = std::move(*prices);
-    if (auto checked =
-            CheckClock(scenario, lowered.back(), StepCounts(lowered.back().lowered.program));
-        !checked) {
+    if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
       return tl::unexpected(std::move(checked.error()));
     }
   }

@@ -94,10 +94,10 @@ class ProgramBuilder {
   void ReserveStep(std::size_t instructions) { program_.step.reserve(instructions); }
 
   void BeginStep() { section_ = &program_.step; }
-  void SetPhase(program::Phase phase) { phase_ = phase; }
-  void SetLabel(Index label) { label_ = label; }
+  void SetPhase(program::Phase phase) { stamp_.phase = phase; }
+  void SetLabel(Index label) { stamp_.label = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
-    micro_batch_ = static_cast<std::uint16_t>(micro_batch);
+    stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
   // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
@@ -182,14 +182,11 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    program::Instruction& instruction = section_->emplace_back();
+    program::Instruction& instruction = section_->emplace_back(stamp_);
     instruction.opcode = opcode;
-    instruction.phase = phase_;
     instruction.stream = stream;
     instruction.operand = operand;
     instruction.first_use = static_cast<Index>(program_.uses.size());
-    instruction.micro_batch = micro_batch_;
-    instruction.label = label_;
     return instruction;
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
@@ -215,9 +212,7 @@ class ProgramBuilder {
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
   Index taken_uses_ = 0;                  // so many belong to operations
-  program::Phase phase_ = program::Phase::kForward;
-  Index label_ = program::kNone;
-  std::uint16_t micro_batch_ = 0;
+  program::Instruction stamp_;            // phase, label and micro-batch of what follows
 };
 
 }  // namespace stepcast::lowering

@@ -328,9 +328,9 @@ class AllBlocks {
   void Flush() {
     const std::vector<Piece> before = pieces_;
     std::erase_if(pieces_, [&before](const Piece& piece) {
-      const auto in_segment =
-          std::count_if(before.begin(), before.end(),
-                        [&](const Piece& other) { return other.segment == piece.segment; });
+      const auto in_segment = std::count_if(before.begin(), before.end(), [&](const Piece& other) {
+        return other.segment == piece.segment;
+      });
       return !piece.live && in_segment == 1;
     });
     reserved_ = 0;

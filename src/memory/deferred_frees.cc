@@ -29,8 +29,11 @@ DeferredFrees::DeferredFrees(const Program& program) {
   std::vector<BufferState> states;
   std::vector<Recorded> recorded;
   std::vector<LastUse> last_uses;
+  // Streams that are recorded for some buffer: uses on others are never waited for.
+  std::vector<bool> records(program.streams.size());
   for (const Instruction& instruction : program.step) {
     if (instruction.opcode != Opcode::kRecordStream) continue;
+    records[instruction.stream] = true;
     if (numbers.empty()) numbers.resize(program.buffers.size(), kNone);
     Index& number = numbers[instruction.operand];
     if (number != kNone) continue;
@@ -47,7 +50,8 @@ DeferredFrees::DeferredFrees(const Program& program) {
   first_.push_back(0);
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
-    for (Index u = 0; u < instruction.use_count; ++u) {
+    const bool matters = instruction.use_count > 0 && records[instruction.stream];
+    for (Index u = 0; matters && u < instruction.use_count; ++u) {
       const Index number = numbers[program.uses[instruction.first_use + u].buffer];
       if (number == kNone) continue;
       std::uint32_t& last = states[number].use;

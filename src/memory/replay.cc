@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -429,7 +430,7 @@ class TimedReplay {
     }
     const Bytes peak = ledger_.peak();
     ledger_.Allocate(buffer);
-    Note(buffer, true);
+    if (changes_ != nullptr) Note(buffer, true);
     if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
     return true;
   }
@@ -448,11 +449,10 @@ class TimedReplay {
       if (blocks_[buffer] == block) blocks_[buffer] = kNoBlock;
     }
     ledger_.Free(buffer);
-    Note(buffer, false);
+    if (changes_ != nullptr) Note(buffer, false);
   }
 
   void Note(Index buffer, bool allocates) {
-    if (changes_ == nullptr) return;
     changes_->push_back({.time = time_,
                          .step = step_,
                          .instruction = instruction_,
@@ -538,25 +538,34 @@ struct Replayer::Workspace {
   };
 
   // Sets `key` and `hash`.
-  void TakeKey(std::size_t steps, std::uint32_t described, const Device& device) {
-    key.clear();
-    key.insert(key.end(), {static_cast<std::int64_t>(steps), described, device.capacity.count(),
-                           static_cast<std::int64_t>(device.allocator),
-                           static_cast<std::int64_t>(requests.streams),
-                           static_cast<std::int64_t>(requests.prologue.size()),
-                           static_cast<std::int64_t>(requests.step.size())});
-    const auto add = [&](const std::vector<Request>& list) {
-      for (const Request& request : list) {
-        key.push_back(static_cast<std::int64_t>(request.allocates) << 48 |
-                      static_cast<std::int64_t>(request.stream) << 32 | request.buffer);
+  void TakeKey(const Program& program, std::size_t steps, std::uint32_t described,
+               const Device& device) {
+    const std::initializer_list<std::int64_t> first = {
+        static_cast<std::int64_t>(steps),
+        described,
+        device.capacity.count(),
+        static_cast<std::int64_t>(device.allocator),
+        static_cast<std::int64_t>(program.streams.size()),
+        static_cast<std::int64_t>(program.buffers.size())};
+    key.resize(first.size() + 2 * program.buffers.size() + program.prologue.size() +
+               program.step.size() + 1);
+    auto at = std::copy(first.begin(), first.end(), key.begin());
+    for (const program::Buffer& buffer : program.buffers) {
+      *at++ = buffer.size.count();
+      *at++ = buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category);
+    }
+    // Which instructions change memory cannot be foreseen: all are written, the others over again.
+    const auto add = [&at](const std::vector<Instruction>& instructions) {
+      for (const Instruction& instruction : instructions) {
+        *at = static_cast<std::int64_t>(instruction.opcode) << 48 |
+              static_cast<std::int64_t>(instruction.stream) << 32 | instruction.operand;
+        at += ChangesMemory(instruction) ? 1 : 0;
       }
     };
-    add(requests.prologue);
-    add(requests.step);
-    for (const Sized& buffer : requests.buffers) {
-      key.push_back(buffer.size.count());
-      key.push_back(buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category));
-    }
+    add(program.prologue);
+    *at++ = -1;
+    add(program.step);
+    key.resize(static_cast<std::size_t>(at - key.begin()));
     // FNV's way over words, in four lanes that do not wait for one another.
     std::array<std::uint64_t, 4> lanes = {1, 2, 3, 4};
     const auto mix = [](std::uint64_t& lane, std::int64_t word) {
@@ -606,13 +615,13 @@ Usage Replayer::Figures(const Program& program, const Timeline& timeline,
                         const DeferredFrees& deferred, const Device& device, const Steps& steps) {
   if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
   Workspace& workspace = *workspace_;
-  workspace.requests.Take(program);
   const std::size_t count = timeline.step_ends.size();
   const auto replay = [&] {
+    workspace.requests.Take(program);
     return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);
   };
   if (device.allocator == Allocator::kNone) return replay();
-  workspace.TakeKey(count, steps.described, device);
+  workspace.TakeKey(program, count, steps.described, device);
   if (const Usage* known = workspace.Find()) return *known;
   const Usage usage = replay();
   workspace.Keep(usage);

@@ -57,7 +57,7 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
   sharers_.clear();
   set_ = ConcurrentSets::kEmpty;
   unsettled_ = false;
-  slowed_.assign(compiled.costs.size(), SlowedWork());
+  beside_.assign(compiled.costs.size(), Beside());
   ended_ = 0;
   prologue_end_ = Time();
   held_up_by_issue_ = Time();
@@ -319,16 +319,16 @@ void ClassRun::Advance(std::uint32_t s) {
   }
 }
 
-Time ClassRun::WorkIn(ConcurrentSets::Set set, const Item& item) {
-  const Cost& cost = compiled_->costs[item.target];
-  const std::uint64_t rate = sets_->RateOf(set, cost.profile);
-  if (rate == SharedResources::kFullRate) return cost.work;
-  SlowedWork& slowed = slowed_[item.target];
-  if (slowed.set != set) {
-    slowed = {set, SharedResources::TimeFor(
-                       SharedResources::Done(cost.work, SharedResources::kFullRate), rate)};
+const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
+  const Cost& cost = compiled_->costs[index];
+  Beside& beside = beside_[index];
+  beside = {.others = set_, .set = sets_->With(set_, cost.profile), .work = cost.work};
+  const std::uint64_t rate = sets_->RateOf(beside.set, cost.profile);
+  if (rate != SharedResources::kFullRate) {
+    beside.work = SharedResources::TimeFor(
+        SharedResources::Done(cost.work, SharedResources::kFullRate), rate);
   }
-  return slowed.work;
+  return beside;
 }
 
 // Advances the stream over consecutive operations while nothing else of the class starts or
@@ -372,13 +372,13 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     const Time begin = start + cost.latency;
     Time end = begin + cost.work;
     if (count > 0 && cost.profile != ConcurrentSets::kUsesNothing && cost.work > Time()) {
-      const ConcurrentSets::Set set = sets_->With(set_, cost.profile);
-      end = begin + WorkIn(set, item);
+      const Beside& beside = BesideSharers(item.target);
+      end = begin + beside.work;
       if (end >= limit) break;
       bool none_ends = true, moves = false;
       for (std::size_t i = 0; i < count; ++i) {
         Sharer& sharer = sharers[i];
-        const std::uint64_t rate = sets_->RateOf(set, in_flight_[sharers_[i]].profile);
+        const std::uint64_t rate = sets_->RateOf(beside.set, in_flight_[sharers_[i]].profile);
         moves = moves || rate != sharer.rate;
         sharer.done = SharedResources::Done(begin - now_, sharer.rate) +
                       SharedResources::Done(end - begin, rate);

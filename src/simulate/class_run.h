@@ -167,10 +167,11 @@ class ClassRun {
     SharedWork left = 0;  // at `since`
     Time since;
   };
-  // Work at the rate that it has in a set: layers repeat.
-  struct SlowedWork {
-    ConcurrentSets::Set set = ConcurrentSets::kEmpty;
-    Time work;
+  // An operation beside others that share, as it was last: layers repeat.
+  struct Beside {
+    ConcurrentSets::Set others = kNone;
+    ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // with it
+    Time work;                                         // at its rate there
   };
 
   Runner NextRunner() const {
@@ -236,7 +237,12 @@ class ClassRun {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  Time WorkIn(ConcurrentSets::Set set, const Item& item);
+  // An operation of this cost beside what shares now.
+  const Beside& BesideSharers(std::uint32_t cost) {
+    const Beside& known = beside_[cost];
+    return known.others == set_ ? known : PutBesideSharers(cost);
+  }
+  const Beside& PutBesideSharers(std::uint32_t cost);
 
   bool WaitsRecorded(std::uint32_t pass) const { return pass > 0 && record_all_; }
   const program::Instruction& InstructionAt(std::uint32_t pass, Index instruction) const {
@@ -285,7 +291,7 @@ class ClassRun {
   std::vector<Runner> sharers_;
   ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // theirs
   bool unsettled_ = false;
-  std::vector<SlowedWork> slowed_;  // by cost
+  std::vector<Beside> beside_;  // by cost
 
   std::vector<std::uint32_t> streams_in_pass_;  // by pass: those that have not ended it
   std::uint32_t ended_ = 0;
