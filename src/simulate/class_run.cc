@@ -47,11 +47,10 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
   for (std::size_t i = 0; i < rendezvous.size(); ++i) communicators_[i].rendezvous = rendezvous[i];
   streams_.assign(streams, Stream());
   in_flight_.assign(streams + rendezvous.size(), InFlight());
-  reached_.assign(compiled.records.size(), 0);
-  reached_at_.assign(compiled.records.size(), Time());
+  next_.assign(in_flight_.size(), Time::Max());
+  records_.assign(compiled.records.size(), RecordState());
   for (std::vector<Time>& times : launch_ends_) times.clear();
   launch_ends_.resize(compiled.records.size());
-  waiting_.assign(compiled.records.size(), kNone);
   ready_.clear();
   drained_ = 0;
   sharers_.clear();
@@ -93,7 +92,7 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
 Time ClassRun::next() const {
   if (drained_ < ready_.size() || unsettled_) return now_;
   const Runner runner = NextRunner();
-  return runner == kNone ? Time::Max() : in_flight_[runner].next;
+  return runner == kNone ? Time::Max() : next_[runner];
 }
 
 void ClassRun::Run(Time at, Time until) {
@@ -102,14 +101,14 @@ void ClassRun::Run(Time at, Time until) {
   for (;;) {
     DrainReadyQueue();
     Runner runner = NextRunner();
-    if (runner == kNone || in_flight_[runner].next > now_) {
+    if (runner == kNone || next_[runner] > now_) {
       // Rates follow when all that happens at this instant has happened.
       if (unsettled_) {
         Settle();
         runner = NextRunner();
       }
       if (runner == kNone) return;
-      const Time next = in_flight_[runner].next;
+      const Time next = next_[runner];
       if (next > now_ && next >= until_) return;
       now_ = next;
     }
@@ -125,7 +124,7 @@ void ClassRun::OnEvent(Runner runner) {
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;
-      work.next = Time::Max();
+      next_[runner] = Time::Max();
       Enqueue(runner);
       return;
     case Activity::kLatency:
@@ -138,7 +137,7 @@ void ClassRun::OnEvent(Runner runner) {
       break;
   }
   work.activity = Activity::kNone;
-  work.next = Time::Max();
+  next_[runner] = Time::Max();
   if (runner < streams_.size()) {
     Complete(runner, now_);
     if (streams_[runner].state != StreamState::kDone) Enqueue(runner);
@@ -190,7 +189,7 @@ bool ClassRun::AdvanceHost() {
 Time ClassRun::TimeOf(const WaitFor& wait_for) const {
   return compiled_->records[wait_for.slot].instruction == kNone
              ? launch_ends_[wait_for.slot][wait_for.count - 1]
-             : reached_at_[wait_for.slot];
+             : records_[wait_for.slot].reached_at;
 }
 
 void ClassRun::BeginSpan() {
@@ -305,7 +304,7 @@ void ClassRun::Advance(std::uint32_t s) {
         if (stream.issued > now_) {
           stream.state = StreamState::kInFlight;
           in_flight_[s].activity = Activity::kAwaitsIssue;
-          in_flight_[s].next = stream.issued;
+          next_[s] = stream.issued;
           return;
         }
         if (item.kind == Item::Kind::kCollective) {
@@ -337,17 +336,18 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   constexpr std::size_t kMostSharers = 8;
   if (joined_ > 0 || sharers_.size() > kMostSharers || drained_ < ready_.size()) return false;
   Time limit = until_;
-  for (const InFlight& other : in_flight_) {
-    if (other.activity != Activity::kShares || other.settled) limit = std::min(limit, other.next);
-    if (other.next <= now_) return false;
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    const InFlight& work = in_flight_[other];
+    if (work.activity != Activity::kShares || work.settled) limit = std::min(limit, next_[other]);
+    if (next_[other] <= now_) return false;
   }
   if (limit <= now_) return false;
   if (unsettled_) Settle();
   // What shares may be slowed, so that its end moves.
   limit = until_;
-  for (const InFlight& other : in_flight_) {
-    if (other.next <= now_) return false;
-    if (other.activity != Activity::kShares) limit = std::min(limit, other.next);
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    if (next_[other] <= now_) return false;
+    if (in_flight_[other].activity != Activity::kShares) limit = std::min(limit, next_[other]);
   }
   struct Sharer {
     std::uint64_t rate;  // without the stream's operation
@@ -410,7 +410,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     InFlight& sharer = in_flight_[sharers_[i]];
     sharer.left = sharers[i].left;
     sharer.since = now_;
-    if (slowed) sharer.next = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
+    if (slowed) next_[sharers_[i]] = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
   }
   return true;
 }
@@ -421,18 +421,19 @@ bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
   if (Reached(wait_for)) return true;
   stream.state = StreamState::kAwaitsRecord;
   stream.wait_for = wait_for;
-  stream.next_waiting = waiting_[wait_for.slot];
-  waiting_[wait_for.slot] = s;
+  std::uint32_t& waiting = records_[wait_for.slot].waiting;
+  stream.next_waiting = std::exchange(waiting, s);
   return false;
 }
 
 void ClassRun::ReachRecord(std::uint32_t slot) {
-  const std::uint32_t count = ++reached_[slot];
-  reached_at_[slot] = now_;
+  RecordState& record = records_[slot];
+  const std::uint32_t count = ++record.reached;
+  record.reached_at = now_;
   if (compiled_->records[slot].instruction == kNone) launch_ends_[slot].push_back(now_);
   const bool frees_host =
       host_waits_ && host_wait_for_.slot == slot && host_wait_for_.count <= count;
-  std::uint32_t* link = &waiting_[slot];
+  std::uint32_t* link = &record.waiting;
   while (*link != kNone) {
     const std::uint32_t s = *link;
     Stream& waiter = streams_[s];
@@ -549,21 +550,21 @@ bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
       BeginSharing(runner);
     } else {
       work.activity = Activity::kLatency;
-      work.next = begin;
+      next_[runner] = begin;
     }
     return false;
   }
   const Time end = begin + cost.work;
   if (end == now_) return true;
   work.activity = Activity::kFixed;
-  work.next = end;
+  next_[runner] = end;
   return false;
 }
 
 void ClassRun::BeginSharing(Runner runner) {
   InFlight& work = in_flight_[runner];
   work.activity = Activity::kShares;
-  work.next = Time::Max();  // its end is known when this instant is over
+  next_[runner] = Time::Max();  // its end is known when this instant is over
   work.settled = false;
   work.left = SharedResources::Done(work.work, SharedResources::kFullRate);
   work.since = now_;
@@ -604,7 +605,7 @@ void ClassRun::Settle() {
     work.settled = true;
     work.since = now_;
     work.rate = rate;
-    work.next = now_ + SharedResources::TimeFor(work.left, rate);
+    next_[runner] = now_ + SharedResources::TimeFor(work.left, rate);
   }
 }
 
@@ -689,7 +690,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
       device.push_back(static_cast<std::int64_t>(left));
       device.push_back(static_cast<std::int64_t>(left >> 64));
     } else {
-      device.push_back(since(work.next));
+      device.push_back(since(next_[runner]));
     }
   }
   for (std::size_t c = 0; c < communicators_.size(); ++c) {

@@ -95,7 +95,7 @@ class ClassRun {
   void Join(Time now);
   void Leave(Time now);
   // The joint solver has moved the end of what runs on a stream or of a communicator.
-  void MoveEnd(Runner runner, Time end) { in_flight_[runner].next = end; }
+  void MoveEnd(Runner runner, Time end) { next_[runner] = end; }
 
   // Passes that all its streams and its host have ended.
   std::uint32_t ended() const { return ended_; }
@@ -150,6 +150,7 @@ class ClassRun {
  private:
   using SharedWork = engine::SharedResources::Work;
 
+  // `next`: of next_.
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: its next item will have been issued at `next`
@@ -158,7 +159,6 @@ class ClassRun {
     kFixed,        // it uses nothing, and ends at `next`
   };
   struct InFlight {
-    Time next = Time::Max();
     Activity activity = Activity::kNone;
     bool settled = false;  // kShares: `rate` and what follows are known
     ConcurrentSets::Profile profile = 0;
@@ -166,6 +166,11 @@ class ClassRun {
     std::uint64_t rate = 0;
     SharedWork left = 0;  // at `since`
     Time since;
+  };
+  struct RecordState {
+    std::uint32_t reached = 0;      // how often
+    std::uint32_t waiting = kNone;  // the first stream that waits for it
+    Time reached_at;                // when last
   };
   // An operation beside others that share, as it was last: layers repeat.
   struct Beside {
@@ -177,9 +182,9 @@ class ClassRun {
   Runner NextRunner() const {
     Runner next = kNone;
     Time earliest = Time::Max();
-    for (Runner runner = 0; runner < in_flight_.size(); ++runner) {
-      if (in_flight_[runner].next < earliest) {
-        earliest = in_flight_[runner].next;
+    for (Runner runner = 0; runner < next_.size(); ++runner) {
+      if (next_[runner] < earliest) {
+        earliest = next_[runner];
         next = runner;
       }
     }
@@ -209,7 +214,7 @@ class ClassRun {
   void Advance(std::uint32_t stream);
   bool RunAhead(std::uint32_t stream);
   bool Reached(const WaitFor& wait_for) const {
-    return wait_for.count == 0 || reached_[wait_for.slot] >= wait_for.count;
+    return wait_for.count == 0 || records_[wait_for.slot].reached >= wait_for.count;
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void ReachRecord(std::uint32_t slot);
@@ -281,10 +286,9 @@ class ClassRun {
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
   std::vector<InFlight> in_flight_;             // by runner
-  std::vector<std::uint32_t> reached_;          // by record: how often
-  std::vector<Time> reached_at_;                // ... and when last
-  std::vector<std::vector<Time>> launch_ends_;  // by record of launches: when each time
-  std::vector<std::uint32_t> waiting_;          // by record: the first stream that waits for it
+  std::vector<Time> next_;                      // by runner: when it has something to do next
+  std::vector<RecordState> records_;            // by slot
+  std::vector<std::vector<Time>> launch_ends_;  // by slot of a record of launches: when each time
   std::vector<std::uint32_t> ready_;            // queue
   std::size_t drained_ = 0;                     // so many of `ready_`
 
