@@ -1,7 +1,5 @@
 #include "src/forecast/step_counts.h"
 
-#include <cstddef>
-
 namespace stepcast::forecast {
 
 using program::Opcode;
@@ -16,7 +14,6 @@ StepCounts::StepCounts(const program::Program& program) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
         ++kernels[instruction.operand];
-        ++issued[static_cast<std::size_t>(program.kernels[instruction.operand].issuer)];
         break;
       case Opcode::kCollective:
         ++collectives[instruction.operand];

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,7 +14,6 @@ struct StepCounts {
   explicit StepCounts(const program::Program& program);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand
-  std::array<std::uint32_t, 3> issued{};  // kernels, by Issuer
 };
 
 }  // namespace stepcast::forecast

@@ -97,10 +97,10 @@ class ProgramBuilder {
   void ReserveStep(std::size_t instructions) { program_.step.reserve(instructions); }
 
   void BeginStep() { section_ = &program_.step; }
-  void SetPhase(program::Phase phase) { phase_ = phase; }
-  void SetLabel(Index label) { label_ = label; }
+  void SetPhase(program::Phase phase) { stamp_.phase = phase; }
+  void SetLabel(Index label) { stamp_.label = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
-    micro_batch_ = static_cast<std::uint16_t>(micro_batch);
+    stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
   // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
@@ -193,15 +193,12 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    return section_->emplace_back(
-        program::Instruction{.opcode = opcode,
-                             .phase = phase_,
-                             .stream = stream,
-                             .operand = operand,
-                             .first_use = static_cast<Index>(program_.uses.size()),
-                             .use_count = 0,
-                             .micro_batch = micro_batch_,
-                             .label = label_});
+    program::Instruction& instruction = section_->emplace_back(stamp_);
+    instruction.opcode = opcode;
+    instruction.stream = stream;
+    instruction.operand = operand;
+    instruction.first_use = static_cast<Index>(program_.uses.size());
+    return instruction;
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());
@@ -225,9 +222,7 @@ class ProgramBuilder {
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
   Index taken_uses_ = 0;                  // so many belong to operations
-  program::Phase phase_ = program::Phase::kForward;
-  Index label_ = program::kNone;
-  std::uint16_t micro_batch_ = 0;
+  program::Instruction stamp_;            // phase, label and micro-batch of what follows
 };
 
 }  // namespace stepcast::lowering

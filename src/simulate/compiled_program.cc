@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -42,10 +43,51 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
   return cost;
 }
 
+// All of a program and its prices that BuildQueues reads.
+void TakeKey(const program::Program& program, const cost::Prices& prices,
+             std::vector<std::int64_t>& key) {
+  const auto count = [](const auto& table) { return static_cast<std::int64_t>(table.size()); };
+  const std::initializer_list<std::int64_t> first = {count(program.streams),
+                                                     count(program.communicators),
+                                                     count(program.events),
+                                                     count(program.kernels),
+                                                     count(program.collectives),
+                                                     count(program.exchanges),
+                                                     count(program.host_tasks),
+                                                     count(program.prologue),
+                                                     prices.issue_kernel.picoseconds(),
+                                                     prices.issue_copy.picoseconds(),
+                                                     prices.issue_collective.picoseconds(),
+                                                     prices.dispatch.module.picoseconds(),
+                                                     prices.dispatch.autograd.picoseconds()};
+  key.resize(first.size() + program.kernels.size() + program.collectives.size() +
+             program.exchanges.size() + program.host_tasks.size() + program.prologue.size() + program.step.size());
+  auto at = std::copy(first.begin(), first.end(), key.begin());
+  for (const Kernel& kernel : program.kernels) *at++ = static_cast<std::int64_t>(kernel.issuer);
+  for (const program::Collective& collective : program.collectives) *at++ = collective.communicator;
+  for (const program::Exchange& exchange : program.exchanges) *at++ = exchange.communicator;
+  for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
+  for (const auto* instructions : {&program.prologue, &program.step}) {
+    for (const Instruction& instruction : *instructions) {
+      *at++ = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
+              static_cast<std::int64_t>(instruction.opcode);
+    }
+  }
+}
+
 }  // namespace
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices, bool links,
                             ConcurrentSets& sets) {
+  BuildCosts(program, prices, links, sets);
+  TakeKey(program, prices, key_);
+  if (key_ == queues_of_) return;
+  BuildQueues(program, prices);
+  std::swap(key_, queues_of_);
+}
+
+void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
+                                 bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size() &&
@@ -65,7 +107,9 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
     collective_costs.push_back(CostOf(price.demand, links, both_ways, sets));
   }
   AddExchanges(program, prices, links, sets);
+}
 
+void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
   for (const Instruction& instruction : program.prologue) {

@@ -135,18 +135,24 @@ struct CompiledProgram {
   }
 
   // Replaces what was there. The costs' profiles are those of `sets`. `links`: whether collectives
-  // use the rank's shares of links.
+  // use the rank's shares of links. Programs that differ in sizes and in what operations take, as
+  // rows of a sweep do, have the same queues and spans: these are then left as they are.
   void Build(const program::Program& program, const cost::Prices& prices, bool links,
              ConcurrentSets& sets);
 
  private:
+  void BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
+                  ConcurrentSets& sets);
+  void BuildQueues(const program::Program& program, const cost::Prices& prices);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);
 
+  std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
   // Room for building.
+  std::vector<std::int64_t> key_;
   program::WaitTargets wait_targets_;
   std::vector<std::uint32_t> prologue_slots_;  // by instruction
   std::vector<std::uint32_t> step_slots_;

@@ -372,6 +372,45 @@ RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {
   RC_ASSERT(Same(timeline, again->front()));
 }
 
+// However little a program differs from the one before, in what is kept from it or in what is not.
+RC_GTEST_PROP(SimulateLaws, ASimilarProgramLeavesNoTrace, ()) {
+  const Case first = *AnyCase(true);
+  Case second = first;
+  RC_PRE(!second.program.step.empty());
+  Instruction& instruction =
+      second.program.step[*rc::gen::inRange<std::size_t>(0, second.program.step.size())];
+  switch (*rc::gen::inRange(0, 8)) {
+    case 0:
+      second.prices.kernels.front() = AnyDemand(true);
+      break;
+    case 1:
+      second.prices.issue_kernel += Picoseconds(700);
+      break;
+    case 2:
+      second.prices.issue_collective += Picoseconds(700);
+      break;
+    case 3:
+      second.program.kernels.front().issuer = Issuer::kModule;
+      second.prices.dispatch.module = Picoseconds(700);
+      break;
+    case 4:
+      for (program::HostTask& task : second.program.host_tasks) task.duration += Picoseconds(700);
+      break;
+    case 5:
+      second.program.collectives.front().communicator = 1;
+      break;
+    case 6:
+      if (instruction.opcode == Opcode::kKernel) instruction.operand = kKernels - 1;
+      break;
+    default:
+      if (instruction.opcode == Opcode::kKernel) instruction.stream = kStreams - 1;
+      break;
+  }
+  Simulator simulator;
+  RunCase(first, simulator);
+  RC_ASSERT(Same(RunCase(second, simulator), RunCase(second)));
+}
+
 // A max-plus system is monotone. (With shared rates it is not: a shorter operation can come to lie
 // beside another one and slow it.)
 RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {

@@ -69,6 +69,7 @@ void Simulation::SetUp() {
   repetition_.reset();
   events_.Clear();
   detached_.clear();
+  is_detached_.assign(count, false);
   queued_.assign(count, Time::Max());
   sets_.Trim();
   Compile();
@@ -211,18 +212,18 @@ void Simulation::FindAbsentMembers() {
 
 void Simulation::Follow(std::uint32_t c) {
   const ClassRun& run = classes_[c];
-  if (run.next() == Time::Max()) return;
-  if (options_.run_ahead && !run.attached() && !Held(run)) {
-    if (std::find(detached_.begin(), detached_.end(), c) == detached_.end()) {
-      detached_.push_back(c);
-    }
-  } else {
-    QueueClass(c);
+  const Time next = run.next();
+  if (next == Time::Max()) return;
+  if (!options_.run_ahead || run.attached() || Held(run)) {
+    QueueClass(c, next);
+  } else if (!is_detached_[c]) {
+    is_detached_[c] = true;
+    detached_.push_back(c);
   }
 }
 
-void Simulation::QueueClass(std::uint32_t c) {
-  const Time next = std::max(classes_[c].next(), now_);
+void Simulation::QueueClass(std::uint32_t c, Time next) {
+  next = std::max(next, now_);
   if (next >= queued_[c]) return;
   queued_[c] = next;
   events_.Push(next, Event(c, EventKind::kClass));
@@ -232,6 +233,7 @@ void Simulation::RunDetached() {
   while (!detached_.empty()) {
     const std::uint32_t c = detached_.back();
     detached_.pop_back();
+    is_detached_[c] = false;
     queued_[c] = Time::Max();  // what is left in the queue of when it was attached
     classes_[c].Run(classes_[c].next(), Time::Max());
     Follow(c);
@@ -368,7 +370,7 @@ void Simulation::SettleJoint() {
     }
     const std::uint32_t c = class_of_activity_[activity];
     classes_[c].MoveEnd(activity - classes_[c].first_activity(), end);
-    QueueClass(c);
+    QueueClass(c, classes_[c].next());
   }
 }
 

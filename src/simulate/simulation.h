@@ -127,7 +127,7 @@ class Simulation final : public Couplings {
 
   // Where a class goes on: by itself, or in the order of time.
   void Follow(std::uint32_t c);
-  void QueueClass(std::uint32_t c);
+  void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
   // The next event of anything, and no later than where a pass that has ended is looked at.
@@ -205,6 +205,7 @@ class Simulation final : public Couplings {
   std::deque<ClassRun> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // that have not run yet
+  std::vector<bool> is_detached_;        // by class: whether it is one of them
   std::vector<Time> queued_;             // by class: the earliest of its events that counts
 
   engine::EventQueue<Event> events_;
