@@ -155,9 +155,8 @@ Result<PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::stri
          mistake.entry < 0 ? Location{file, row.line, 1}
                            : locations[stage][static_cast<std::size_t>(mistake.entry)],
          "the schedule cannot run: " + mistake.sentence,
-         mistakes.empty() ? fmt::format("stepcast schedule --stages {} --micro-batches {} "
-                                        "--print csv prints one that can run",
-                                        schedule.stages.size(), schedule.micro_batches)
+         mistakes.empty() ? "stepcast schedule --stages 2 --micro-batches 4 --print csv prints one "
+                            "that can run"
                           : ""});
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));

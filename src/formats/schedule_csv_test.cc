@@ -53,18 +53,18 @@ TEST(ScheduleCsvTest, AllWrongCellsAtOnce) {
 TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {
   EXPECT_EQ(Mistakes("0F0,0F1,0B0\n# stage 1\n1F0,1B0,1F1,1B1,1B1\n"),
             "mine.csv:3:17: error[schedule.not-runnable]: the schedule cannot run: B1 comes twice\n"
-            "  hint: stepcast schedule --stages 2 --micro-batches 2 --print csv prints one that "
+            "  hint: stepcast schedule --stages 2 --micro-batches 4 --print csv prints one that "
             "can run\n");
   EXPECT_EQ(Mistakes("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
             "mine.csv:1:5: error[schedule.not-runnable]: the schedule cannot run: the stages' "
             "orders form a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at F1 waits for "
             "F1 of stage 0\n"
-            "  hint: stepcast schedule --stages 2 --micro-batches 2 --print csv prints one that "
+            "  hint: stepcast schedule --stages 2 --micro-batches 4 --print csv prints one that "
             "can run\n");
   EXPECT_EQ(Mistakes("0F0\n1F0,1B0\n"),
             "mine.csv:1:1: error[schedule.not-runnable]: the schedule cannot run: stage 0 has no "
             "B0\n"
-            "  hint: stepcast schedule --stages 2 --micro-batches 1 --print csv prints one that "
+            "  hint: stepcast schedule --stages 2 --micro-batches 4 --print csv prints one that "
             "can run\n");
 }
 
