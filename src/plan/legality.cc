@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/plan/data_parallel_keys.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -326,8 +326,7 @@ class Checker {
   }
 
   void CheckLoop() {
-    const bool one_by_one = Is(Framework::kDdp) || Is(Framework::kFsdp1) || Is(Framework::kFsdp2);
-    if (request_.framework && !one_by_one &&
+    if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
           fmt::format("{} does not update tensor by tensor, and optimizer_implementation is single",
@@ -493,62 +492,17 @@ class Checker {
     }
   }
 
-  bool Given(DataParallelKey key) const {
-    switch (key) {
-      case DataParallelKey::kOverlap:
-        return request_.overlap.has_value();
-      case DataParallelKey::kBucketSize:
-        return request_.bucket_size.has_value();
-      case DataParallelKey::kFirstBucketSize:
-        return request_.first_bucket_size.has_value();
-      case DataParallelKey::kPrefetch:
-        return request_.prefetch.has_value();
-      case DataParallelKey::kReshardAfterForward:
-        return request_.reshard_after_forward.has_value();
-      case DataParallelKey::kAccumulateUnsharded:
-        return request_.accumulate_unsharded.has_value();
-      case DataParallelKey::kShardGroupSize:
-        return request_.shard_group_size.has_value();
-      case DataParallelKey::kOverlapParamGather:
-        return request_.overlap_param_gather.has_value();
-      case DataParallelKey::kGradientAsBucketView:
-        return request_.gradient_as_bucket_view.has_value();
-      case DataParallelKey::kFindUnusedParameters:
-        return request_.find_unused_parameters.has_value();
-      case DataParallelKey::kCommHook:
-        return request_.comm_hook.has_value();
-      case DataParallelKey::kPowerSgd:
-        return request_.powersgd.has_value();
-      case DataParallelKey::kBackwardPrefetch:
-        return request_.backward_prefetch.has_value();
-      case DataParallelKey::kForwardPrefetch:
-        return request_.forward_prefetch.has_value();
-      case DataParallelKey::kLimitAllGathers:
-        return request_.limit_all_gathers.has_value();
-      case DataParallelKey::kUnits:
-        return request_.units.has_value();
-      case DataParallelKey::kUseOrigParams:
-        return request_.use_orig_params.has_value();
-      case DataParallelKey::kDeepSpeed:
-        return request_.deepspeed.has_value();
-    }
-    return false;
-  }
-
   void CheckKeys() {
     if (!request_.framework) return;
-    for (DataParallelKey key : kDataParallelKeys) {
-      if (!Given(key) || Has(*request_.framework, key)) continue;
+    for (const DataParallelSetting& setting : DataParallelSettings()) {
+      if (!setting.IsGiven(request_) || setting.UseOf(*request_.framework) != nullptr) continue;
       std::string having;
-      for (Framework other :
-           {Framework::kReference, Framework::kDdp, Framework::kFsdp1, Framework::kFsdp2,
-            Framework::kMegatron, Framework::kDeepSpeed, Framework::kInternEvo}) {
-        if (!Has(other, key)) continue;
+      for (const SettingUse& use : setting.uses) {
         having += having.empty() ? "" : ", ";
-        having += plan::Name(other);
+        having += plan::Name(use.framework);
       }
-      Add(fmt::format("data_parallel.{}", plan::Name(key)), "plan.key-not-of-framework",
-          fmt::format("{} has no setting {}", plan::Name(*request_.framework), plan::Name(key)),
+      Add(fmt::format("data_parallel.{}", setting.key), "plan.key-not-of-framework",
+          fmt::format("{} has no setting {}", plan::Name(*request_.framework), setting.key),
           fmt::format("remove it; frameworks that have it: {}", having));
     }
   }
@@ -557,7 +511,7 @@ class Checker {
     if (!request_.bucket_size || std::holds_alternative<Bytes>(*request_.bucket_size)) return;
     if (!request_.framework || !request_.zero_stage) return;
     if (Is(Framework::kReference) && request_.zero_stage == 3) return;
-    if (!Has(*request_.framework, DataParallelKey::kBucketSize)) return;  // already said
+    if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
         fmt::format("a bucket per unit belongs to stage 3 of reference, not to stage {} of {}",
                     *request_.zero_stage, plan::Name(*request_.framework)),
@@ -575,7 +529,7 @@ class Checker {
 
   void CheckReshard() {
     if (!request_.reshard_after_forward || !request_.framework) return;
-    if (!Has(*request_.framework, DataParallelKey::kReshardAfterForward)) return;  // already said
+    if (!Has(*request_.framework, "reshard_after_forward")) return;  // already said
     const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
     const bool reshards =
         whether != nullptr ? *whether : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
@@ -708,11 +662,13 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
 
 std::vector<std::string> KeysWithoutEffect(const Request& request) {
   std::vector<std::string> sentences;
-  const auto add = [&](bool given, DataParallelKey key) {
-    if (!given || HasEffect(*request.framework, *request.zero_stage, key)) return;
+  for (const DataParallelSetting& setting : DataParallelSettings()) {
+    if (!setting.IsGiven(request) || setting.HasEffect(*request.framework, *request.zero_stage)) {
+      continue;
+    }
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
-                                    Name(key), Name(*request.framework), *request.zero_stage));
-  };
+                                    setting.key, Name(*request.framework), *request.zero_stage));
+  }
   if (request.pipeline.value_or(1) == 1) {
     const std::pair<const char*, bool> keys[] = {
         {"schedule", request.schedule.has_value()},
@@ -723,21 +679,6 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
           fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
     }
   }
-  add(request.overlap.has_value(), DataParallelKey::kOverlap);
-  add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
-  add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
-  add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
-  add(request.shard_group_size.has_value(), DataParallelKey::kShardGroupSize);
-  add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
-  add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
-  add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
-  add(request.comm_hook.has_value(), DataParallelKey::kCommHook);
-  add(request.powersgd.has_value(), DataParallelKey::kPowerSgd);
-  add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
-  add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
-  add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
-  add(request.units.has_value(), DataParallelKey::kUnits);
-  add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
   if (IsFsdp(*request.framework) && request.gradient_dtype &&

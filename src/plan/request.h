@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/plan/plan.h"
@@ -15,10 +13,7 @@
 // defaults; whether it can exist is legality.h.
 namespace stepcast::plan {
 
-// `bucket_size: unit`: the gradients of each unit together (reference, stage 3).
-struct PerUnit {};
-
-struct Request {
+struct Request : DataParallelRequest {
   std::optional<std::int64_t> sequence_length;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation;
@@ -51,27 +46,6 @@ struct Request {
   std::optional<std::int64_t> expert;
   std::optional<std::string> schedule;
   std::optional<std::vector<std::int64_t>> stage_layers;
-
-  std::optional<int> zero_stage;
-  std::optional<Framework> framework;
-  std::optional<bool> overlap;
-  std::optional<std::variant<Bytes, PerUnit>> bucket_size;
-  std::optional<Bytes> first_bucket_size;
-  std::optional<std::int64_t> prefetch;
-  std::optional<ReshardAfterForward> reshard_after_forward;
-  std::optional<bool> accumulate_unsharded;
-  std::optional<std::int64_t> shard_group_size;
-  std::optional<bool> overlap_param_gather;
-  std::optional<bool> gradient_as_bucket_view;
-  std::optional<bool> find_unused_parameters;
-  std::optional<WrappedUnits> units;
-  std::optional<CommHook> comm_hook;
-  std::optional<PowerSgdRequest> powersgd;
-  std::optional<BackwardPrefetch> backward_prefetch;
-  std::optional<bool> forward_prefetch;
-  std::optional<bool> limit_all_gathers;
-  std::optional<bool> use_orig_params;
-  std::optional<DeepSpeedRequest> deepspeed;
 
   std::optional<Version> torch;
   std::optional<Version> nccl;
