@@ -14,7 +14,8 @@ namespace stepcast::engine {
 // The problem
 //   Activity a has work w_a: the time it takes when nothing hinders it. While it runs at rate
 //   x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses the part
-//   s_ar x_a of resource r, 0 <= s_ar <= 1 (its share). A resource cannot give more than it has:
+//   s_ar x_a of resource r, 0 <= s_ar <= 1 (its share; up to 2 where both ends of a message are in
+//   one place). A resource cannot give more than it has:
 //
 //       sum over a of s_ar x_a  <=  1     for every resource r.
 //
@@ -67,7 +68,8 @@ class SharedResources {
   // The part of a resource that an activity uses at rate 1.
   struct Use {
     std::uint32_t resource = 0;
-    std::uint32_t share = 0;  // in units of 2^-24, at most kWhole
+    // In units of 2^-24. More than kWhole, up to twice as much: it is slowed even when alone.
+    std::uint32_t share = 0;
   };
   static constexpr std::uint32_t kWhole = 1u << 24;
   // A share from 0 to 1, rounded down so that parts of a whole never add up to more than it.

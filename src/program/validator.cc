@@ -37,6 +37,10 @@ const char* Name(ViolationKind kind) {
       return "used-before-allocation";
     case ViolationKind::kReadUnwritten:
       return "read-unwritten";
+    case ViolationKind::kMismatch:
+      return "mismatch";
+    case ViolationKind::kDeadlock:
+      return "deadlock";
   }
   return "";
 }

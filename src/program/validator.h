@@ -46,6 +46,9 @@ enum class ViolationKind : std::uint8_t {
   // another stream's use does not follow the allocation: the memory may still be in use there
   kUsedBeforeAllocation,
   kReadUnwritten,  // a read of bytes that nothing has written since the allocation
+  // Of the programs of several ranks (matching.h):
+  kMismatch,  // a message whose other end is missing, or is of other bytes or another type
+  kDeadlock,  // ranks that wait for one another
 };
 const char* Name(ViolationKind kind);
 

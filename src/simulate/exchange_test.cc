@@ -56,6 +56,15 @@ class Rank {
     test_.Exchange(stream, test_.AddExchange(pipeline_, std::move(messages), peers));
     return *this;
   }
+  // A message of an exchange, or the last kernel, needs all SMs.
+  Rank& UsesAllOfTheDevice(std::size_t exchange, std::size_t message) {
+    UseAll(prices_.exchanges[exchange][message].demand);
+    return *this;
+  }
+  Rank& KernelUsesAllOfTheDevice() {
+    UseAll(prices_.kernels.back());
+    return *this;
+  }
   Rank& AllReduce(int work, int stream) { return AllReduce(pipeline_, work, stream); }
   // Among ranks of its own class.
   Rank& OwnAllReduce(int work, int stream) {
@@ -85,6 +94,10 @@ class Rank {
   }
 
  private:
+  static void UseAll(cost::Demand& demand) {
+    demand.share[static_cast<std::size_t>(cost::Resource::kCompute)] = 1;
+  }
+
   int rank_;
   std::vector<int> ranks_;
   TestProgram test_;
@@ -176,6 +189,19 @@ TEST(ExchangeTest, MessagesOfAnExchangeShareTheRanksLinks) {
   EXPECT_RECORD(with_late[0], 0, 0, 30, 50);
   EXPECT_RECORD(with_late[1], 0, 0, 0, 20);
   EXPECT_RECORD(with_late[2], 1, 30, 30, 50);
+}
+
+// From 0 to 40 the kernel shares the SMs with the first message, and runs at half of its rate; the
+// second message, for which the exchange waits, uses none.
+TEST(ExchangeTest, WhatAMessageSlowedGoesOnFasterWhenItHasMoved) {
+  Rank first(0, {0, 1, 2}, 2), second(1, {0, 1, 2}), third(2, {0, 1, 2});
+  first.Step().Exchange({Send(1), Send(2)}, 20, 0, 1);
+  first.UsesAllOfTheDevice(0, 0).Kernel(100).KernelUsesAllOfTheDevice();
+  second.Step().Exchange({Receive(0)});
+  third.Step().Kernel(300).Exchange({Receive(0)});
+  const auto timelines = Simulated({&first, &second, &third});
+  EXPECT_RECORD(timelines[1], 0, 0, 0, 40);
+  EXPECT_RECORD(timelines[0], 1, 0, 0, 120);
 }
 
 TEST(ExchangeTest, AReceiverIsNoFasterThanItsLink) {

@@ -12,6 +12,26 @@ namespace stepcast::simulate {
 using engine::SharedResources;
 using program::Timeline;
 
+namespace {
+
+// Names each resource once.
+void AddUp(std::vector<SharedResources::Use>& uses) {
+  std::size_t kept = 0;
+  for (const SharedResources::Use& use : uses) {
+    const auto end = uses.begin() + static_cast<std::ptrdiff_t>(kept);
+    const auto same = std::find_if(
+        uses.begin(), end, [&](const auto& known) { return known.resource == use.resource; });
+    if (same == end) {
+      uses[kept++] = use;
+    } else {
+      same->share += use.share;
+    }
+  }
+  uses.resize(kept);
+}
+
+}  // namespace
+
 tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
     std::span<const RankClass> classes, const Options& options) {
   STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
@@ -399,6 +419,9 @@ void Simulation::OnJoint(std::uint32_t j) {
       for (const Part& part : joint.parts) classes_[part.rank_class].Leave(now_);
       joint.next = Time::Max();
       PartEnds(j);
+      // What else they have in flight goes on at another rate, also where this has not ended all
+      // that they are at.
+      for (const Part& part : joint.parts) Follow(part.rank_class);
       break;
     case Stage::kFixed:
       joint.next = Time::Max();
@@ -434,6 +457,9 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
   for (const Part& part : joint.parts) {
     add(sets_.UsesOf(part.cost->profile), classes_[part.rank_class].first_resource(),
         part.cost->work);
+  }
+  if (joint.ends.size() == 2 && joint.parts.front().rank_class == joint.parts.back().rank_class) {
+    AddUp(joint.uses);
   }
   if (on_links) {
     add(flow->uses, static_cast<std::uint32_t>(classes_.size()) * cost::kResources, flow->work);

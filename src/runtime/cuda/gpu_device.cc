@@ -498,8 +498,8 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     if (!begin) return tl::make_unexpected(std::move(begin).error());
     times.ready = times.start = *begin;
   }
-  if (instruction.opcode == Opcode::kCollective) {
-    const Index communicator = program_.collectives[instruction.operand].communicator;
+  const Index communicator = program::CommunicatorOf(program_, instruction);
+  if (communicator != program::kNone) {
     if (MustWaitFor(communicator, stream)) {
       STEPCAST_TRY(Check(cudaStreamWaitEvent(streams_[stream], orders_[communicator].done),
                          "waiting for a communicator"));
@@ -521,8 +521,11 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     case Opcode::kCollective:
       STEPCAST_TRY(LaunchCollective(operation, instruction, work, effects));
       break;
+    case Opcode::kExchange:
+      STEPCAST_TRY(LaunchExchange(instruction));
+      break;
     default:
-      STEPCAST_CHECK(false, "only kernels, copies and collectives are launched");
+      STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges are launched");
   }
   if (!timed) {
     ends_[stream] = {};
@@ -710,11 +713,38 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
         Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
   }
   STEPCAST_TRY(LaunchBatches(work.batches_behind, work.last_batch, operation, instruction));
-  CommunicatorOrder& order = orders_[collective.communicator];
+  return EndTurn(collective.communicator, stream);
+}
+
+Attempt<void> GpuDevice::EndTurn(Index communicator, std::uint16_t stream) {
+  CommunicatorOrder& order = orders_[communicator];
   STEPCAST_TRY(Check(cudaEventRecord(order.done, streams_[stream]), "recording an event"));
   order.stream = stream;
   order.mark = capturing_ ? Mark::kCaptured : Mark::kRecorded;
   return {};
+}
+
+Attempt<void> GpuDevice::LaunchExchange(const Instruction& instruction) {
+  const program::Exchange& exchange = program_.exchanges[instruction.operand];
+  const program::ProcessGroup& group =
+      program_.groups[program_.communicators[exchange.communicator].group];
+  const int position = group.PositionOf(rank_);
+  STEPCAST_TRY(communicators_->Begin());
+  Attempt<void> started;
+  for (std::size_t i = 0; i < exchange.messages.size() && started; ++i) {
+    const program::Message& message = exchange.messages[i];
+    const program::BufferUse& use = program_.uses[instruction.first_use + i];
+    started = communicators_->Move(
+        exchange.communicator, message.direction,
+        exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size())),
+        message.bytes, At({.buffer = use.buffer, .offset = use.offset}),
+        streams_[instruction.stream]);
+  }
+  // A group that was begun is ended in any case.
+  Attempt<void> ended = communicators_->End();
+  if (!started) return started;
+  if (!ended) return ended;
+  return EndTurn(exchange.communicator, instruction.stream);
 }
 
 Attempt<void> GpuDevice::LaunchBatches(Index first, Index last, OperationId operation,
@@ -1095,8 +1125,8 @@ MemoryUse GpuDevice::Memory() const {
 Attempt<std::vector<float>> GpuDevice::Read(const program::Elements& from, std::int64_t count) {
   STEPCAST_TRY(Synchronise());
   if (memory_->at(from.buffer) == nullptr) {
-    return tl::make_unexpected(
-        Failure{fmt::format("buffer '{}' is not allocated", program_.NameOf(program_.buffers[from.buffer]))});
+    return tl::make_unexpected(Failure{fmt::format(
+        "buffer '{}' is not allocated", program_.NameOf(program_.buffers[from.buffer]))});
   }
   // Widening is exact, so the host does it.
   std::vector<std::byte> bytes(static_cast<std::size_t>(BytesOf(count, from.type).count()));

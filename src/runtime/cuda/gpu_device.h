@@ -142,6 +142,9 @@ class GpuDevice final : public runtime::Device {
                                  const Work& work, std::span<const program::Effect> effects);
   // Whether the communicator's last collective is on another stream.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
+  Attempt<void> LaunchExchange(const program::Instruction& instruction);
+  // What was started last on a communicator is on this stream.
+  Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   Attempt<void> LaunchBatches(program::Index first, program::Index last, OperationId operation,
                               const program::Instruction& instruction);
   cudaError_t LaunchBatch(std::span<const program::Effect> effects, int micro_batch,
