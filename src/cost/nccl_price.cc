@@ -532,8 +532,13 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
       provenance == Provenance::kModelled
           ? links.bandwidth_bound()
           : std::min(MeasurementBound(kind, bytes, path), links.bandwidth_bound());
-  const Time total = std::max({FromMicroseconds(time), price.bandwidth_bound, links.latency});
-  price.demand.latency = std::min(total, setting_.law->launch);
+  // By formula the links begin to carry when the kernel has been launched; what was measured holds
+  // both.
+  const Time launch = setting_.law->launch;
+  const Time least = provenance == Provenance::kModelled ? launch + price.bandwidth_bound
+                                                         : price.bandwidth_bound;
+  const Time total = std::max({FromMicroseconds(time), least, links.latency});
+  price.demand.latency = std::min(launch, total - price.bandwidth_bound);
   price.demand.work = total - price.demand.latency;
   price.demand.provenance = provenance;
   SetShares(kind, bytes, path, *estimate, price);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
+#include "src/cost/shared_links.h"
 #include "src/cost/sibling_links.h"
 #include "src/cost/slowest_device.h"
 #include "src/parallel/group_layout.h"
@@ -168,6 +170,7 @@ struct PriceCache::Machine {
   const plan::Version version, driver;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
+  SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;
   std::int64_t slowest_of = 0;
   double slowest = 1;
@@ -370,53 +373,66 @@ class Pricer {
   void PriceCollectives() {
     prices_.collectives.clear();
     prices_.collectives.reserve(program_.collectives.size());
+    bool links = false;
     for (const program::Collective& collective : program_.collectives) {
       const PriceCache::Machine::Group& group = GroupOf(collective.communicator);
+      links = links || (group.siblings != nullptr && group.siblings->count());
       if (const CollectivePrice* known = machine_.Known(collective, group)) {
         prices_.collectives.push_back(*known);
         continue;
       }
-      CollectivePrice price = PriceOneCollective(collective, group.path);
-      if (group.siblings != nullptr && group.siblings->shared()) {
-        CountSiblings(collective, *group.siblings, price);
-      }
+      const CollectivePrice price = PriceOneCollective(collective, group.path);
       prices_.collectives.push_back(price);
-      if (Endless(price.demand)) {
-        ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
-      }
+      if (Endless(price.demand)) ReportEndless(collective, group);
       if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
+    if (links && diagnostics_.empty()) CountSharedLinks();
   }
 
-  // Siblings run the collective at the same time: it takes as long as the links need for all of
-  // them, where that is longer.
-  void CountSiblings(const program::Collective& collective, SiblingLinks& siblings,
-                     CollectivePrice& price) {
-    if (price.demand.work == Time()) return;
-    const auto busy = siblings.Of(price.algorithm, collective.kind);
+  void ReportEndless(const program::Collective& collective,
+                     const PriceCache::Machine::Group& group) {
+    ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
+  }
+
+  // Siblings run a collective at the same time: it takes as long as the links need for all of them,
+  // where that is longer.
+  void CountSharedLinks() {
+    std::vector<SharedLinks::Use> uses;
+    constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> use_of(program_.collectives.size(), kNone);
+    for (std::size_t i = 0; i < program_.collectives.size(); ++i) {
+      const PriceCache::Machine::Group& group = GroupOf(program_.collectives[i].communicator);
+      const CollectivePrice& price = prices_.collectives[i];
+      if (price.demand.work == Time() || group.path.ranks < 2) continue;
+      const SharedLinks::Use use(group.siblings.get(), price.algorithm,
+                                 program_.collectives[i].kind);
+      use_of[i] = static_cast<std::size_t>(std::find(uses.begin(), uses.end(), use) - uses.begin());
+      if (use_of[i] == uses.size()) uses.push_back(use);
+    }
+    const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
       Report("cost.no-network", scenario_.cluster_location,
              fmt::format("collectives have no links to go over: {}", busy.error().message),
              busy.error().hint);
       return;
     }
-    const auto bytes = static_cast<double>(collective.bytes.count());
-    Demand& demand = price.demand;
-    const double needed = busy->longest() * bytes;  // seconds
-    // Rounding alone does not make the links decide.
-    if (needed > demand.work.seconds() * (1 + 1e-6)) {
-      const double part = demand.work.seconds() / needed;
-      for (double& share : demand.share) share *= part;
-      constexpr double kLongest = 8.64e4;  // a day: what comes near it is reported
-      demand.work =
-          Picoseconds(static_cast<std::int64_t>(std::ceil(std::min(needed, kLongest) * 1e12)));
-      demand.provenance = Provenance::kModelled;
+    for (std::size_t i = 0; i < program_.collectives.size(); ++i) {
+      if (use_of[i] == kNone) continue;
+      const program::Collective& collective = program_.collectives[i];
+      Demand& demand = prices_.collectives[i].demand;
+      const SharedLinks::Busy& links = (*busy)[use_of[i]];
+      // What was measured on these links, alone as here, may have gone over them in another way.
+      const bool known = !std::get<SiblingLinks*>(uses[use_of[i]])->shared() &&
+                         demand.provenance < Provenance::kTransferred;
+      for (std::size_t link = 0; link < links.size(); ++link) {
+        double& share = demand.share[static_cast<std::size_t>(Resource::kNodeLinks) + link];
+        share = links[link] * static_cast<double>(collective.bytes.count()) / demand.work.seconds();
+        // Rounding alone does not make the links decide.
+        if (known || share < 1 + 1e-6) share = std::min(share, 1.0);
+        if (share > 1) demand.provenance = Provenance::kModelled;
+      }
+      if (Endless(demand)) ReportEndless(collective, GroupOf(collective.communicator));
     }
-    const auto use = [&](Resource resource, double seconds) {
-      double& share = demand.share[static_cast<std::size_t>(resource)];
-      share = std::clamp(seconds * bytes / demand.work.seconds(), share, 1.0);
-    };
-    use(Resource::kNetwork, busy->network);
   }
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,

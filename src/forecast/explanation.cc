@@ -48,6 +48,9 @@ const char* ResourceName(cost::Resource resource) {
       return Name(Lever::kNetwork);
     case cost::Resource::kHostLink:
       return Name(Lever::kHostLink);
+    case cost::Resource::kNodeLinks:
+    case cost::Resource::kNetworkLinks:
+      break;
   }
   return "";
 }
@@ -85,7 +88,7 @@ std::string Limit(const Described& described) {
   if (described.demand.provenance == cost::Provenance::kGiven) return "its given time";
   int limit = -1;
   for (int r = 0; r < cost::kResources; ++r) {
-    const auto resource = static_cast<cost::Resource>(r);
+    const auto resource = cost::KindOf(static_cast<cost::Resource>(r));
     if (described.collective && resource != cost::Resource::kScaleUp &&
         resource != cost::Resource::kNetwork) {
       continue;
@@ -93,7 +96,7 @@ std::string Limit(const Described& described) {
     const double share = described.demand.share[r];
     if (share > 0 && (limit < 0 || share > described.demand.share[limit])) limit = r;
   }
-  return limit < 0 ? "" : ResourceName(static_cast<cost::Resource>(limit));
+  return limit < 0 ? "" : ResourceName(cost::KindOf(static_cast<cost::Resource>(limit)));
 }
 
 class PathShares {
@@ -122,7 +125,7 @@ class PathShares {
     }
     // A part may be cut at the step's begin; what is left of it is its end.
     const Time slowed = std::max(Time(), length - described.demand.alone());
-    const Time work = std::min(length, described.demand.work + slowed);
+    const Time work = std::min(length, described.demand.work_alone() + slowed);
     Add(described.name, Limit(described), work, slowed);
     Add(described.name, "latency", length - work, Time());
   }

@@ -1,5 +1,6 @@
 #include "src/simulate/compiled_program.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -25,14 +26,20 @@ Cost CostOf(const cost::Demand& demand, bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost{.latency = demand.latency, .work = demand.work};
   if (demand.work == Time()) return cost;
+  // Beyond the solver's range the operation is a slower one.
+  const double slower = std::max(1.0, demand.hindrance() / SharedResources::kMostShare);
+  if (slower > 1) {
+    cost.work = Picoseconds(
+        static_cast<std::int64_t>(static_cast<double>(cost.work.picoseconds()) * slower));
+  }
   std::array<SharedResources::Use, cost::kResources> uses;
   std::size_t count = 0;
   for (std::size_t r = 0; r < demand.share.size(); ++r) {
-    const auto resource = static_cast<cost::Resource>(r);
+    const auto resource = cost::KindOf(static_cast<cost::Resource>(r));
     const bool is_link =
         resource == cost::Resource::kScaleUp || resource == cost::Resource::kNetwork;
     if (is_link && !links) continue;
-    const std::uint32_t share = SharedResources::Share(demand.share[r]);
+    const std::uint32_t share = SharedResources::Share(demand.share[r] / slower);
     if (share > 0) uses[count++] = {static_cast<std::uint32_t>(r), share};
   }
   cost.profile = sets.Intern({uses.data(), count});
