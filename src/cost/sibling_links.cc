@@ -13,13 +13,21 @@
 namespace stepcast::cost {
 namespace {
 
+// Nodes below one leaf share its uplinks. A leaf that leaves no room for others is not looked at as
+// a whole.
+int NodesOfLeaf(const topology::Cluster& cluster, int most) {
+  const topology::Fabric& fabric = *cluster.fabric();
+  const bool tree = fabric.kind == topology::FabricKind::kFatTree;
+  return tree && 2 * fabric.nodes_per_unit <= most ? fabric.nodes_per_unit : 1;
+}
+
 // The lists of a group, and of other groups as far as they have to do with some of the nodes.
 class ListsAround {
  public:
   ListsAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout, int gpus,
               const SiblingLinks::Lists& lists_of)
       : layout_(layout), gpus_(gpus), lists_of_(lists_of), lists_(lists_of(ranks)) {
-    if (!layout.empty()) seen_.insert(layout.First(ranks.front()));
+    seen_.insert(layout.empty() ? ranks.front() : layout.First(ranks.front()));
   }
 
   // Those of all groups with a rank on the node, too.
@@ -32,28 +40,31 @@ class ListsAround {
     }
   }
 
-  // The nodes of the first list, of the lists that have one of them in common, and so on: at most
-  // `most`.
-  std::set<int> Nodes(std::size_t most) {
-    std::set<int> nodes;
+  // The nodes of the first list with those below the same leaves (so many nodes each), of the lists
+  // that have one of them in common, and so on: at most `most` of the cluster's `nodes`.
+  std::set<int> Nodes(int leaf, int nodes, std::size_t most) {
+    std::set<int> taken;
     const auto take = [&](const std::vector<int>& list) {
       for (const int rank : list) {
-        if (nodes.size() == most) return;
-        if (nodes.insert(rank / gpus_).second) Add(rank / gpus_);
+        const int first = rank / gpus_ / leaf * leaf;
+        for (int node = first; node < std::min(first + leaf, nodes); ++node) {
+          if (taken.size() == most) return;
+          if (taken.insert(node).second) Add(node);
+        }
       }
     };
     const auto touches = [&](const std::vector<int>& list) {
       return std::any_of(list.begin(), list.end(),
-                         [&](int rank) { return nodes.contains(rank / gpus_); });
+                         [&](int rank) { return taken.contains(rank / gpus_); });
     };
     take(std::vector<int>(lists_.front()));
-    for (std::size_t before = 0; before != nodes.size() && nodes.size() < most;) {
-      before = nodes.size();
-      for (std::size_t i = 0; i < lists_.size() && nodes.size() < most; ++i) {
+    for (std::size_t before = 0; before != taken.size() && taken.size() < most;) {
+      before = taken.size();
+      for (std::size_t i = 0; i < lists_.size() && taken.size() < most; ++i) {
         if (touches(lists_[i])) take(std::vector<int>(lists_[i]));
       }
     }
-    return nodes;
+    return taken;
   }
 
   const std::vector<std::vector<int>>& lists() const { return lists_; }
@@ -100,7 +111,6 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   if (ranks.size() < 2 || cluster.flat()) return;
   const int gpus = cluster.gpus_per_node();
   ListsAround around(ranks, layout, gpus, lists);
-  if (layout.groups() < 2 && around.lists().size() < 2) return;
   ranks_ = static_cast<int>(around.lists().front().size());
   bool one_node = true;
   for (const std::vector<int>& own : around.lists()) {
@@ -108,10 +118,11 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   }
   // A small cluster is looked at as it is, fabric and all.
   std::set<int> nodes;
-  if (!one_node && cluster.nodes() <= kMostNodes) {
+  if (cluster.nodes() <= kMostNodes) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
-    nodes = around.Nodes(kMostNodes);
+    nodes = around.Nodes(one_node ? 1 : NodesOfLeaf(cluster, kMostNodes), cluster.nodes(),
+                         kMostNodes);
   }
   for (const int node : nodes) around.Add(node);
   nodes_ = static_cast<int>(nodes.size());
@@ -125,21 +136,25 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     if (here.size() > 1) groups_.push_back(std::move(here));
   }
   const bool leaves = !one_node && cluster.fabric()->kind != topology::FabricKind::kOneSwitch;
-  if (!leaves && !ShareNodes(groups_, gpus, nodes_)) groups_.clear();
+  shared_ = groups_.size() > 1 && (leaves || ShareNodes(groups_, gpus, nodes_));
+  count_ = shared_ || !one_node;
 }
 
-tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::Of(const char* algorithm,
-                                                                  CollectiveKind kind) {
-  STEPCAST_CHECK(shared(), "a group without siblings has its links to itself");
-  const auto found = known_.find({algorithm, kind});
-  if (found != known_.end()) return found->second;
-  const auto busy = WorkOut(algorithm, kind);
-  if (busy) known_.emplace(std::pair(algorithm, kind), *busy);
-  return busy;
+tl::expected<std::span<const SiblingLinks::Load>, network::Fault> SiblingLinks::Of(
+    std::string_view algorithm, CollectiveKind kind) {
+  STEPCAST_CHECK(!groups_.empty(), "only groups on links load them");
+  const std::pair key(std::string(algorithm), kind);
+  auto found = known_.find(key);
+  if (found == known_.end()) {
+    auto loads = WorkOut(algorithm, kind);
+    if (!loads) return tl::unexpected(std::move(loads.error()));
+    found = known_.emplace(key, *std::move(loads)).first;
+  }
+  return found->second;
 }
 
-tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::WorkOut(const char* algorithm,
-                                                                       CollectiveKind kind) {
+tl::expected<std::vector<SiblingLinks::Load>, network::Fault> SiblingLinks::WorkOut(
+    std::string_view algorithm, CollectiveKind kind) {
   if (!network_) {
     if (nodes_ < cluster_->nodes()) {
       part_ = std::make_unique<const topology::Cluster>(*cluster_->node_type(), *cluster_->fabric(),
@@ -153,28 +168,31 @@ tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::WorkOut(const cha
   }
   const network::Network& links = network_->network;
   std::vector<double> busy(static_cast<std::size_t>(links.links()));
-  Busy result;
   for (const std::vector<int>& group : groups_) {
     const auto load = loads_->Of(group, algorithm, kind);
     if (!load) return tl::unexpected(load.error());
     for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
   }
-  bool nvlink = false;
-  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
-  for (int id = 0; id < links.links(); ++id) {
-    const bool scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id);
-    double& longest = scale_up ? result.scale_up : result.network;
-    longest = std::max(longest, busy[static_cast<std::size_t>(id)]);
-  }
   // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
+  double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
   if (here < ranks_ && GrowsWithRanks(algorithm)) {
     constexpr Bytes kAny = GiB(1);
-    const double scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
-    result.scale_up *= scale;
-    result.network *= scale;
+    scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
   }
-  return result;
+  bool nvlink = false;
+  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
+  std::vector<Load> loads;
+  for (int id = 0; id < links.links(); ++id) {
+    const double seconds = busy[static_cast<std::size_t>(id)];
+    if (seconds == 0) continue;
+    loads.push_back({.link = links.LinkName(id),
+                     .scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
+                     .busy = seconds * scale});
+  }
+  std::sort(loads.begin(), loads.end(),
+            [](const Load& a, const Load& b) { return a.link < b.link; });
+  return loads;
 }
 
 }  // namespace stepcast::cost

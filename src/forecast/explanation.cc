@@ -38,21 +38,20 @@ const char* OperationName(const Kernel& kernel) {
 }
 
 const char* ResourceName(cost::Resource resource) {
-  switch (resource) {
+  switch (cost::KindOf(resource)) {
     case cost::Resource::kCompute:
       return Name(Lever::kCompute);
     case cost::Resource::kMemory:
       return Name(Lever::kDeviceMemory);
     case cost::Resource::kScaleUp:
-    case cost::Resource::kScaleUpIn:
       return Name(Lever::kScaleUp);
     case cost::Resource::kNetwork:
-    case cost::Resource::kNetworkIn:
       return Name(Lever::kNetwork);
     case cost::Resource::kHostLink:
       return Name(Lever::kHostLink);
+    default:
+      return "";
   }
-  return "";
 }
 
 // What an operation is called, what it would take alone, and which resource limits it.
@@ -100,15 +99,15 @@ std::string Limit(const Described& described) {
   if (described.demand.provenance == cost::Provenance::kGiven) return "its given time";
   int limit = -1;
   for (int r = 0; r < cost::kResources; ++r) {
-    const auto resource = static_cast<cost::Resource>(r);
-    const bool of_kernels = resource == cost::Resource::kCompute ||
-                            resource == cost::Resource::kMemory ||
-                            resource == cost::Resource::kHostLink;
-    if (described.collective && of_kernels) continue;
+    const auto resource = cost::KindOf(static_cast<cost::Resource>(r));
+    if (described.collective && resource != cost::Resource::kScaleUp &&
+        resource != cost::Resource::kNetwork) {
+      continue;
+    }
     const double share = described.demand.share[r];
     if (share > 0 && (limit < 0 || share > described.demand.share[limit])) limit = r;
   }
-  return limit < 0 ? "" : ResourceName(static_cast<cost::Resource>(limit));
+  return limit < 0 ? "" : ResourceName(cost::KindOf(static_cast<cost::Resource>(limit)));
 }
 
 class PathShares {
@@ -137,7 +136,7 @@ class PathShares {
     }
     // A part may be cut at the step's begin; what is left of it is its end.
     const Time slowed = std::max(Time(), length - described.demand.alone());
-    const Time work = std::min(length, described.demand.work + slowed);
+    const Time work = std::min(length, described.demand.work_alone() + slowed);
     Add(described.name, Limit(described), work, slowed);
     Add(described.name, "latency", length - work, Time());
   }

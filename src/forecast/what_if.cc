@@ -1,8 +1,8 @@
 #include "src/forecast/what_if.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -19,27 +19,32 @@ Time Scaled(Time time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / factor));
 }
 
-// Which resources can limit an operation: kernels and copies all; collectives the links, for which
-// their use of compute and memory is a burden on others and not a limit.
-constexpr std::array<bool, kResources> kOfKernels{true, true, true, true, true, true, true};
-constexpr std::array<bool, kResources> kOfCollectives{false, false, true, true, false, true, true};
+// What can limit an operation: kernels and copies all resources; collectives links, for which their
+// use of compute and memory is a burden on others and not a limit.
+enum class Operation : std::uint8_t { kOnDevice, kCollective };
 
-void Speed(Demand& demand, Resource resource, double factor,
-           const std::array<bool, kResources>& limits) {
+bool Limits(Operation operation, Resource kind) {
+  return operation == Operation::kOnDevice || kind == Resource::kScaleUp ||
+         kind == Resource::kNetwork;
+}
+
+void Speed(Demand& demand, Resource resource, double factor, Operation operation) {
   if (demand.provenance == cost::Provenance::kGiven) return;  // what limits it is not known
+  const auto kind = [](int r) { return cost::KindOf(static_cast<Resource>(r)); };
   double most = 0, most_after = 0;
   for (int r = 0; r < kResources; ++r) {
-    if (!limits[r]) continue;
+    if (!Limits(operation, kind(r))) continue;
     const double share = demand.share[r];
     most = std::max(most, share);
-    most_after = std::max(most_after, r == static_cast<int>(resource) ? share / factor : share);
+    most_after = std::max(most_after, kind(r) == resource ? share / factor : share);
   }
   if (most == 0 || most_after == most) return;
-  const double faster = most / most_after;
+  // A share above 1 falls first; below 1 the work is done sooner.
+  const double faster = std::max(1.0, std::min(1.0, most) / most_after);
   demand.work = Scaled(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
-    const double speed = r == static_cast<int>(resource) ? faster / factor : faster;
-    demand.share[r] = std::min(1.0, demand.share[r] * speed);
+    const double share = demand.share[r] * (kind(r) == resource ? faster / factor : faster);
+    demand.share[r] = Limits(operation, kind(r)) ? share : std::min(1.0, share);
   }
 }
 
@@ -80,17 +85,16 @@ const char* Name(Lever lever) {
 
 cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
   const auto kernels = [&](Resource resource) {
-    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, kOfKernels);
+    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, Operation::kOnDevice);
   };
-  const auto collectives = [&](Resource egress, Resource ingress) {
+  const auto collectives = [&](Resource resource) {
     for (cost::CollectivePrice& price : prices.collectives) {
-      Speed(price.demand, egress, factor, kOfCollectives);
+      Speed(price.demand, resource, factor, Operation::kCollective);
       price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
     }
     for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
       for (cost::MessagePrice& price : messages) {
-        Speed(price.demand, egress, factor, kOfCollectives);
-        Speed(price.demand, ingress, factor, kOfCollectives);
+        Speed(price.demand, resource, factor, Operation::kCollective);
         price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
       }
     }
@@ -101,16 +105,18 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       break;
     case Lever::kDeviceMemory:
       kernels(Resource::kMemory);
-      for (Demand& demand : prices.copies) Speed(demand, Resource::kMemory, factor, kOfKernels);
+      for (Demand& demand : prices.copies)
+        Speed(demand, Resource::kMemory, factor, Operation::kOnDevice);
       break;
     case Lever::kScaleUp:
-      collectives(Resource::kScaleUp, Resource::kScaleUpIn);
+      collectives(Resource::kScaleUp);
       break;
     case Lever::kNetwork:
-      collectives(Resource::kNetwork, Resource::kNetworkIn);
+      collectives(Resource::kNetwork);
       break;
     case Lever::kHostLink:
-      for (Demand& demand : prices.copies) Speed(demand, Resource::kHostLink, factor, kOfKernels);
+      for (Demand& demand : prices.copies)
+        Speed(demand, Resource::kHostLink, factor, Operation::kOnDevice);
       break;
     case Lever::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {

@@ -26,17 +26,22 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost{.latency = demand.latency, .work = demand.work};
   if (demand.work == Time()) return cost;
+  // Beyond the solver's range the operation is a slower one.
+  const double slower = std::max(1.0, demand.hindrance() / SharedResources::kMostShare);
+  if (slower > 1) {
+    cost.work = Picoseconds(
+        static_cast<std::int64_t>(static_cast<double>(cost.work.picoseconds()) * slower));
+  }
   std::array<SharedResources::Use, cost::kResources> uses;
   std::size_t count = 0;
   for (std::size_t r = 0; r < demand.share.size(); ++r) {
     const auto resource = static_cast<Resource>(r);
-    const bool egress = resource == Resource::kScaleUp || resource == Resource::kNetwork;
+    const Resource kind = cost::KindOf(resource);
+    if ((kind == Resource::kScaleUp || kind == Resource::kNetwork) && !links) continue;
+    // What a collective sends it receives, too.
     const bool ingress = resource == Resource::kScaleUpIn || resource == Resource::kNetworkIn;
-    if ((egress || ingress) && !links) continue;
-    const auto other = static_cast<std::size_t>(
-        resource == Resource::kScaleUpIn ? Resource::kScaleUp : Resource::kNetwork);
-    const std::uint32_t share =
-        SharedResources::Share(demand.share[ingress && both_ways ? other : r]);
+    const std::size_t from = ingress && both_ways ? static_cast<std::size_t>(kind) : r;
+    const std::uint32_t share = SharedResources::Share(demand.share[from] / slower);
     if (share > 0) uses[count++] = {static_cast<std::uint32_t>(r), share};
   }
   cost.profile = sets.Intern({uses.data(), count});

@@ -24,8 +24,9 @@ float Rounded(float value, DataType type) {
       type, [&](auto t) { return values::ToFp32(values::FromFp32<decltype(t)>(value)); });
 }
 
-// The type in which a layer's kernels read a tensor: FSDP gathers in the compute type; autocast
-// under ddp casts the matrices of all layers but the embedding; else parameters are read as stored.
+// The type in which a layer's kernels read a tensor: sharded parameters are gathered in the compute
+// type; autocast under ddp casts the matrices of all layers but the embedding; else parameters are
+// read as stored.
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
   const plan::Training& training = scenario.plan.training;
@@ -39,6 +40,12 @@ DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                          !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
                          layer.kind != model::LayerKind::kEmbedding;
       return casts ? plan::ComputeType(training.precision) : training.parameter_dtype;
+    }
+    case Framework::kReference: {
+      // A shard group of one rank has nothing to gather.
+      const plan::DataParallel& plan = scenario.plan.data_parallel;
+      const bool gathers = plan.zero_stage == 3 && plan.shard_group_size > 1;
+      return gathers ? plan::ComputeType(training.precision) : training.parameter_dtype;
     }
     default:
       return training.parameter_dtype;
