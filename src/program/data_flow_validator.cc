@@ -115,7 +115,7 @@ class Check {
     const bool runs = instruction_->opcode == Opcode::kKernel || is_collective ||
                       instruction_->opcode == Opcode::kCopy;
     if (!runs && !effects.empty()) {
-      sentences_.push_back(fmt::format("step[{}] {} has effects and is no operation", position_,
+      sentences_.push_back(fmt::format("step[{}] {} has effects and is no kernel, copy or collective", position_,
                                        Describe(program_, *instruction_)));
     }
     for (const Effect& effect : effects) {

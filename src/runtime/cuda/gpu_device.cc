@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
 #include "src/base/kernel.h"
+#include "src/program/description.h"
 #include "src/runtime/cuda/attention.h"
 #include "src/runtime/cuda/collective_check.h"
 #include "src/runtime/cuda/failure.h"
