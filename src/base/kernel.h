@@ -18,6 +18,16 @@ enum class KernelKind : std::uint8_t {
   kGiven,              // its time is an input: layer lists
 };
 
+// How the operands of a product lie in memory, row by row; [a, b] has b numbers in a row. They are
+// those of a linear layer with a weight of [out, in], as PyTorch has them.
+enum class ProductLayout : std::uint8_t {
+  kForward,         // [m, k] times the transpose of [n, k]
+  kInputGradient,   // [m, k] times [k, n]
+  kWeightGradient,  // the transpose of [k, m] times [k, n]
+};
+inline constexpr ProductLayout kProductLayouts[] = {
+    ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient};
+
 // Whose code issues a kernel in eager execution; what that takes the host differs by more than an
 // order of magnitude.
 enum class Issuer : std::uint8_t {
@@ -41,12 +51,17 @@ struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  std::int64_t batch = 1;            // kGemm: independent products
-  std::int64_t m = 0, n = 0, k = 0;  // kGemm; zero otherwise
-  std::int64_t flops = 0;            // what the device executes (causal attention: half)
-  std::int64_t model_flops = 0;      // what MFU counts: matrix products, full attention; else 0
-  Bytes read{}, written{};           // device memory traffic if every operand crosses once
-  Time given{};                      // kGiven: the time; else zero
+  // kGemm: independent products of [m, k] and [k, n]. kAttention, kAttentionGradient: query heads
+  // of all sequences, each with m queries that see up to n keys before them (themselves included),
+  // of k elements. Zero otherwise.
+  std::int64_t batch = 1;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
+  ProductLayout layout = ProductLayout::kForward;  // kGemm
+  std::int64_t flops = 0;        // what the device executes (causal attention: half)
+  std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
+  Bytes read{}, written{};       // device memory traffic if every operand crosses once
+  Time given{};                  // kGiven: the time; else zero
   // kGiven: work of the host's CPUs or drives, which the device's other work does not share with.
   bool on_host = false;
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per

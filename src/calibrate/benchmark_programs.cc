@@ -21,6 +21,8 @@ using program::kNone;
 using program::Opcode;
 
 constexpr std::int64_t kFp32Size = 4;
+// Parameters of an optimizer, in which several updates fit.
+constexpr std::int64_t kSeveral = std::int64_t{4} << 20;
 constexpr std::uint16_t kCompute = 0;
 constexpr std::uint16_t kCommunication = 1;
 // Between collectives, on the compute stream: long enough for queues and buckets of links to be
@@ -160,17 +162,20 @@ std::int64_t PositionIn(const std::vector<int>& group, int rank) {
 
 }  // namespace
 
-Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k) {
+Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductLayout layout) {
+  const DataType result = layout == ProductLayout::kWeightGradient ? DataType::kFp32 : type;
   return {.name = "product",
           .kind = KernelKind::kGemm,
           .data_type = type,
           .m = m,
           .n = n,
           .k = k,
+          .layout = layout,
           .flops = 2 * m * n * k,
           .model_flops = 2 * m * n * k,
           .read = BytesOf(m * k + k * n, type),
-          .written = BytesOf(m * n, type)};
+          .written = BytesOf(m * n, result)};
 }
 
 Kernel MemoryKernel(Bytes bytes) {
@@ -182,19 +187,23 @@ Kernel MemoryKernel(Bytes bytes) {
           .written = bytes - half};
 }
 
-Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence) {
-  constexpr std::int64_t kHeads = 128;
-  constexpr std::int64_t kWidth = 128;
+Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::int64_t sequence,
+                       std::int64_t head_size) {
   const bool forward = kind == KernelKind::kAttention;
-  const std::int64_t rows = sequence * kHeads;
-  const Bytes operand = BytesOf(rows * kWidth, type);
+  const std::int64_t rows = sequence * heads;
+  const Bytes operand = BytesOf(rows * head_size, type);
   const Bytes row_numbers(4 * rows);
-  const Bytes accumulator(4 * rows * kWidth);
-  // Two products of s x s x width a head, half of each masked; five in the backward.
-  const std::int64_t product = sequence * sequence * kHeads * kWidth;
+  const Bytes accumulator(4 * rows * head_size);
+  // Two products of s x s over the head, half of each masked; five in the backward.
+  const std::int64_t product = sequence * rows * head_size;
   return {.name = forward ? "attention" : "attention gradient",
           .kind = kind,
           .data_type = type,
+          .batch = heads,
+          .m = sequence,
+          .n = sequence,
+          .k = head_size,
+          .key_heads = heads,
           .flops = (forward ? 2 : 5) * product,
           .model_flops = (forward ? 4 : 8) * product,
           .read = forward ? 3 * operand : 5 * operand + 2 * row_numbers + accumulator,
@@ -214,13 +223,15 @@ Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions) {
   return benchmark;
 }
 
-Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, int repetitions) {
+Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
+                             int repetitions) {
   Author author(1);
   Benchmark benchmark;
   const std::int64_t largest = *std::max_element(elements.begin(), elements.end());
-  // Several updates fit, so that caches hold none of it when it is used again.
-  constexpr std::int64_t kCold = std::int64_t{4} << 20;
-  const std::int64_t room = std::max(largest, std::min(kCold, 8 * largest));
+  // Of parameters, gradients and two moments, which updates walk through: so much that none of it
+  // is in the cache when it is used again.
+  const std::int64_t cold = 4 * cache.count() / (4 * kFp32Size);
+  const std::int64_t room = std::max({largest, cold, std::min(kSeveral, 8 * largest)});
   const Index parameters = author.MakeBuffer("parameters", room, kCompute);
   const Index gradients = author.MakeBuffer("gradients", room, kCompute);
   const Index moments = author.MakeBuffer("moments", 2 * room, kCompute);

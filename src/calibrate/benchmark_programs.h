@@ -14,22 +14,23 @@
 // The step programs that are measured. All are sound (program/validator.h).
 namespace stepcast::calibrate {
 
-// An m x n x k product.
-Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
+// An m x n x k product; those of weights' gradients have FP32 results.
+Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductLayout layout = ProductLayout::kForward);
 // A memory-bound kernel that reads half of `bytes` and writes the other.
 Kernel MemoryKernel(Bytes bytes);
-// Causal attention of one sequence in 128 heads of 128, or its backward with 2.5 times the flops;
-// flops and bytes as src/model counts them, because backends find the shape by those. So many heads
-// as the batches of training have together: fewer would leave most of a GPU idle at short
-// sequences.
-Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t sequence);
+// Causal attention, or its backward with 2.5 times the flops, as src/model has it.
+Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::int64_t sequence,
+                       std::int64_t head_size);
 
 // Each kernel 1 + repetitions times, back to back, kernel after kernel; one probe for each.
 Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 
 // Fused AdamW over so many FP32 parameters, for real: each size on memory that was not touched
 // since long, as in a training step, where forward and backward lie in between. One probe each.
-Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, int repetitions);
+// The memory is at least four times `cache`, the device's.
+Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
+                             int repetitions);
 // What it moves: parameter, gradient and two moments read, all but the gradient written.
 constexpr Bytes OptimizerBytes(std::int64_t elements) { return Bytes(28 * elements); }
 

@@ -40,7 +40,7 @@ using None = std::vector<std::string>;
 TEST(BenchmarkProgramsTest, AreSound) {
   EXPECT_EQ(Faults(KernelBenchmark({MemoryKernel(MiB(1)), Product(DataType::kBf16, 8, 16, 32)}, 3)),
             None());
-  EXPECT_EQ(Faults(OptimizerBenchmark({256, 1 << 20}, 4)), None());
+  EXPECT_EQ(Faults(OptimizerBenchmark({256, 1 << 20}, MiB(16), 4)), None());
   EXPECT_EQ(Faults(CopyBenchmark(program::CopyDirection::kHostToDevice, {KiB(4), MiB(1)}, 4)),
             None());
   EXPECT_EQ(Faults(TwoWayCopyBenchmark(MiB(1), 5)), None());
@@ -76,11 +76,12 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
 TEST(BenchmarkProgramsTest, AttentionCountsAsTheModelDoes) {
   constexpr std::int64_t kRows = 1024 * 128;
   constexpr std::int64_t kOperand = kRows * 128 * 2;  // bytes
-  const Kernel forward = AttentionKernel(KernelKind::kAttention, DataType::kBf16, 1024);
+  const Kernel forward = AttentionKernel(KernelKind::kAttention, DataType::kBf16, 128, 1024, 128);
   EXPECT_EQ(forward.flops, std::int64_t{2} * 2 * 1024 * 1024 * 128 * 128 / 2);
   EXPECT_EQ(forward.read, Bytes(3 * kOperand));
   EXPECT_EQ(forward.written, Bytes(kOperand + 4 * kRows));
-  const Kernel backward = AttentionKernel(KernelKind::kAttentionGradient, DataType::kBf16, 1024);
+  const Kernel backward =
+      AttentionKernel(KernelKind::kAttentionGradient, DataType::kBf16, 128, 1024, 128);
   EXPECT_EQ(2 * backward.flops, 5 * forward.flops);
   EXPECT_EQ(backward.read, Bytes(5 * kOperand + 8 * kRows + 2 * kOperand));
   EXPECT_EQ(backward.written, Bytes(3 * kOperand + 2 * kOperand));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -122,9 +123,12 @@ class Calibrator {
   Attempt<void> MeasureReference();
   Attempt<void> MeasureLaunch();
   Attempt<void> MeasureMemory();
-  Attempt<void> MeasureGemm(DataType type);
+  Attempt<void> MeasureGemm(DataType type, ProductLayout layout);
   Attempt<void> MeasureSustainedClock();
   Attempt<void> MeasureAttention(DataType type, KernelKind kind);
+  Attempt<calibration::AttentionCurve> MeasureAttentionCurve(DataType type, KernelKind kind,
+                                                             std::int64_t head_size,
+                                                             std::int64_t heads);
   Attempt<void> MeasureOptimizer();
   Attempt<void> MeasureCopies(program::CopyDirection direction, calibration::Curve& curve);
   Attempt<void> MeasureBothWays();
@@ -218,9 +222,12 @@ Attempt<void> Calibrator::MeasureMemory() {
   return {};
 }
 
-Attempt<void> Calibrator::MeasureGemm(DataType type) {
+Attempt<void> Calibrator::MeasureGemm(DataType type, ProductLayout layout) {
+  const char* of = layout == ProductLayout::kInputGradient    ? " for inputs' gradients"
+                   : layout == ProductLayout::kWeightGradient ? " for weights' gradients"
+                                                              : "";
   const auto key = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return fmt::format("products in {}, {} x {} x {}", Name(type), m, n, k);
+    return fmt::format("products in {}{}, {} x {} x {}", Name(type), of, m, n, k);
   };
   // How far the grid goes: cubes until one takes too long.
   constexpr std::int64_t kSmallest = 32;
@@ -230,7 +237,7 @@ Attempt<void> Calibrator::MeasureGemm(DataType type) {
     if (8 * last > effort_.longest_kernel.seconds()) break;  // eight times the flops
     const auto summary = session_.Measure(
         {key(size, size, size)}, effort_.kernels, Time(), [&](const std::vector<std::size_t>&) {
-          return KernelBenchmark({Product(type, size, size, size)}, kChain);
+          return KernelBenchmark({Product(type, size, size, size, layout)}, kChain);
         });
     if (!summary) return tl::unexpected(summary.error());
     axis.push_back(size);
@@ -259,14 +266,18 @@ Attempt<void> Calibrator::MeasureGemm(DataType type) {
           std::vector<Kernel> kernels;
           for (const std::size_t i : wanted) {
             const Shape& shape = shapes[begin + i];
-            kernels.push_back(Product(type, shape.m, shape.n, shape.k));
+            kernels.push_back(Product(type, shape.m, shape.n, shape.k, layout));
           }
           return KernelBenchmark(kernels, kChain);
         });
     if (!batch) return tl::unexpected(batch.error());
     summaries.insert(summaries.end(), batch->begin(), batch->end());
   }
-  calibration::GemmSurface& surface = kernels().gemm_surface[static_cast<std::size_t>(type)];
+  auto& surfaces = layout == ProductLayout::kInputGradient ? kernels().gemm_input_gradient_surface
+                   : layout == ProductLayout::kWeightGradient
+                       ? kernels().gemm_weight_gradient_surface
+                       : kernels().gemm_surface;
+  calibration::GemmSurface& surface = surfaces[static_cast<std::size_t>(type)];
   surface = {.m = axis, .n = axis, .k = axis, .times = {}};
   for (const Summary& summary : summaries) surface.times.push_back(RoundedTime(summary.median));
   residuals_.AddSurface("gemm", surface, summaries);
@@ -318,35 +329,54 @@ Attempt<void> Calibrator::MeasureSustainedClock() {
   return {};
 }
 
+// Heads of all sequences of a micro-batch together: from what leaves a GPU's multiprocessors idle
+// to what keeps them busy, with the sizes of heads that models have.
+constexpr std::int64_t kHeadSizes[] = {64, 128};
+constexpr std::int64_t kHeads[] = {2, 16, 128};
+
 Attempt<void> Calibrator::MeasureAttention(DataType type, KernelKind kind) {
-  const bool forward = kind == KernelKind::kAttention;
+  auto& surfaces = kind == KernelKind::kAttention ? kernels().attention_forward_surface
+                                                  : kernels().attention_backward_surface;
+  for (const std::int64_t head_size : kHeadSizes) {
+    for (const std::int64_t heads : kHeads) {
+      auto curve = MeasureAttentionCurve(type, kind, head_size, heads);
+      if (!curve) return tl::unexpected(curve.error());
+      surfaces[static_cast<std::size_t>(type)].push_back(std::move(*curve));
+    }
+  }
+  return {};
+}
+
+Attempt<calibration::AttentionCurve> Calibrator::MeasureAttentionCurve(DataType type,
+                                                                       KernelKind kind,
+                                                                       std::int64_t head_size,
+                                                                       std::int64_t heads) {
   const auto results = session_.Climb(
-      {.what = fmt::format("attention {} in {}", forward ? "forward" : "backward", Name(type)),
-       .sizes = PowersOfTwo(128, 16384),
+      {.what = fmt::format("attention {} in {}, {} heads of {}",
+                           kind == KernelKind::kAttention ? "forward" : "backward", Name(type),
+                           heads, head_size),
+       .sizes = PowersOfTwo(64, 16384),
        .show = ShowSequence,
        .first = 1,
        .next = 1,
        .power = 2,
        .longest = effort_.longest_kernel,
-       .budget = effort_.kernel_budget},
+       .budget = Picoseconds(effort_.kernel_budget.picoseconds() / std::ssize(kHeads))},
       effort_.kernels, [&](const std::vector<std::int64_t>& sequences) {
         std::vector<Kernel> kernels;
         for (const std::int64_t sequence : sequences) {
-          kernels.push_back(AttentionKernel(kind, type, sequence));
+          kernels.push_back(AttentionKernel(kind, type, heads, sequence, head_size));
         }
         return KernelBenchmark(kernels, kChain);
       });
   if (!results) return tl::unexpected(results.error());
-  Results by_flops;
-  for (const auto& [sequence, summary] : *results) {
-    by_flops.emplace_back(AttentionKernel(kind, type, sequence).flops, summary);
+  residuals_.Add("attention", *results, Between::kPowerLaw);
+  calibration::AttentionCurve curve{.head_size = head_size, .heads = heads, .points = {}};
+  const std::vector<Time> times = TimesOf(*results);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    curve.points.emplace_back((*results)[i].first, times[i]);
   }
-  residuals_.Add("attention", by_flops, Between::kLinear);
-  const std::vector<Time> times = TimesOf(by_flops);
-  auto& curves = forward ? kernels().attention_forward_curve : kernels().attention_backward_curve;
-  calibration::WorkCurve& curve = curves[static_cast<std::size_t>(type)];
-  for (std::size_t i = 0; i < times.size(); ++i) curve.emplace_back(by_flops[i].first, times[i]);
-  return {};
+  return curve;
 }
 
 Attempt<void> Calibrator::MeasureOptimizer() {
@@ -358,8 +388,8 @@ Attempt<void> Calibrator::MeasureOptimizer() {
                       .next = 2,
                       .longest = effort_.longest_kernel,
                       .budget = effort_.kernel_budget},
-                     effort_.kernels, [](const std::vector<std::int64_t>& elements) {
-                       return OptimizerBenchmark(elements, kChain);
+                     effort_.kernels, [&](const std::vector<std::int64_t>& elements) {
+                       return OptimizerBenchmark(elements, options_.cache, kChain);
                      });
   if (!results) return tl::unexpected(results.error());
   Results by_bytes;
@@ -609,7 +639,11 @@ Attempt<void> Calibrator::MeasurePart(Part part) {
       return MeasureMemory();
     case Part::kGemm:
       for (const DataType type : Types()) {
-        if (done) done = MeasureGemm(type);
+        for (const ProductLayout layout : options_.layouts) {
+          // Tensor cores multiply fp8 in the forward's layout alone.
+          if (type == DataType::kFp8 && layout != ProductLayout::kForward) continue;
+          if (done) done = MeasureGemm(type, layout);
+        }
       }
       if (done) done = MeasureSustainedClock();
       return done;

@@ -13,6 +13,7 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
+#include "src/base/kernel.h"
 #include "src/base/time.h"
 #include "src/calibrate/benchmark.h"
 #include "src/calibrate/session.h"
@@ -26,14 +27,14 @@ namespace stepcast::calibrate {
 // What can be measured by itself. Launch and memory are also measured with any other part that
 // makes a profile's section of kernels.
 enum class Part : std::uint8_t {
-  kLaunch,        // issue and start of kernels; with several ranks issue of collectives
-  kMemory,        // memory-bound kernels by bytes
-  kGemm,          // matrix products by m, n, k, for each data type; and, where the device tells
-                  // what it draws, the clock that they hold
-  kAttention,     // by flops, for each data type, forward and backward
-  kOptimizer,     // fused AdamW by bytes
-  kCopies,        // each direction, and both at once
-  kCollectives,   // each kind, by size, for each shape of group
+  kLaunch,       // issue and start of kernels; with several ranks issue of collectives
+  kMemory,       // memory-bound kernels by bytes
+  kGemm,         // matrix products by m, n, k, for each data type and layout; and, where the device
+                 // tells what it draws, the clock that they hold
+  kAttention,    // by heads, sequence and head size, for each data type, forward and backward
+  kOptimizer,    // fused AdamW by bytes
+  kCopies,       // each direction, and both at once
+  kCollectives,  // each kind, by size, for each shape of group
   kInterference,  // kernels beside collectives
 };
 inline constexpr Part kParts[] = {Part::kLaunch,      Part::kMemory,      Part::kGemm,
@@ -48,8 +49,11 @@ struct Options {
   // interference leave of it, a quarter at least, is for collectives. Below 10 min kernels are
   // measured as when quick.
   Time time;
-  std::vector<Part> parts;                  // empty: all
-  std::vector<DataType> types;              // of products and attention; empty: fp32 and bf16
+  std::vector<Part> parts;      // empty: all
+  std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
+  // Of products; one suffices where they take the same time. fp8 has the forward's alone.
+  std::vector<ProductLayout> layouts = {ProductLayout::kForward};
+  Bytes cache;  // of the device: the optimizer's operands come from beyond it
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
   // Of collectives; from 1 KiB to 256 MiB (quick: 64 MiB) when zero.
   Bytes from, to;

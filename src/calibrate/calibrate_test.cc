@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -75,9 +76,17 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
       EXPECT_NEAR(surface.at(m, 1, k).seconds() / law, 1, kClose) << m << " " << k;
     }
   }
-  for (const auto& [flops, time] : kernels.attention_forward_curve[0]) {
-    const double law = laws.kernel_start + laws.arithmetic * static_cast<double>(flops);
-    EXPECT_NEAR(time.seconds() / law, 1, kClose) << flops;
+  // Two sizes of heads, each in three numbers. Two products, half masked.
+  EXPECT_EQ(kernels.attention_backward_surface[0].size(), 6u);
+  ASSERT_EQ(kernels.attention_forward_surface[0].size(), 6u);
+  for (const calibration::AttentionCurve& curve : kernels.attention_forward_surface[0]) {
+    EXPECT_GE(curve.points.size(), 4u);
+    for (const auto& [sequence, time] : curve.points) {
+      const double flops =
+          2.0 * static_cast<double>(curve.heads * sequence * sequence * curve.head_size);
+      EXPECT_NEAR(time.seconds() / (laws.kernel_start + laws.arithmetic * flops), 1, kClose)
+          << curve.heads << " " << sequence;
+    }
   }
 
   // All-reduce, reduce-scatter and all-gather, over all and over pairs.
@@ -285,6 +294,38 @@ TEST(CalibrateTest, OneRankStartsNoCollective) {
   EXPECT_EQ(communicators, 0);
   EXPECT_EQ(outcome->profile.kernels->collective_launch, Time());
   EXPECT_GT(outcome->profile.kernels->launch, Time());
+}
+
+// Where layouts matter each has a surface of its own. fp8 has one layout.
+TEST(CalibrateTest, ProductsOfEveryLayoutAreMeasured) {
+  EchoJob job(1, 1);
+  const Runner machine = SimulatedMachine(Laws());
+  // Weights' gradients take twice as long here.
+  const Runner by_layout = [&](program::Program program, int warmup, int measured) {
+    for (Kernel& kernel : program.kernels) {
+      if (kernel.layout != ProductLayout::kWeightGradient) continue;
+      EXPECT_EQ(kernel.written, BytesOf(kernel.m * kernel.n, DataType::kFp32));
+      kernel.flops *= 2;
+    }
+    return machine(program, warmup, measured);
+  };
+  Options options = QuickOptions();
+  options.parts = {Part::kGemm};
+  options.types = {DataType::kBf16, DataType::kFp8};
+  options.layouts.assign(std::begin(kProductLayouts), std::end(kProductLayouts));
+  const auto outcome = Calibrate(job, by_layout, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  const calibration::KernelCosts& kernels = *outcome->profile.kernels;
+  const auto bf16 = static_cast<std::size_t>(DataType::kBf16);
+  const calibration::GemmSurface& forward = kernels.gemm_surface[bf16];
+  const calibration::GemmSurface& weights = kernels.gemm_weight_gradient_surface[bf16];
+  EXPECT_EQ(kernels.gemm_input_gradient_surface[bf16], forward);
+  // 512 cubed takes 268 us after a start of 2 us; the largest cube would now take too long.
+  EXPECT_EQ(weights.m.size(), forward.m.size() - 1);
+  EXPECT_NEAR(weights.at(4, 4, 4) / forward.at(4, 4, 4), 2, 0.02);
+  const auto fp8 = static_cast<std::size_t>(DataType::kFp8);
+  EXPECT_FALSE(kernels.gemm_surface[fp8].empty());
+  EXPECT_TRUE(kernels.gemm_weight_gradient_surface[fp8].empty());
 }
 
 // A board whose products fall to 0.8 of their rate after a while, as its power limit has it.

@@ -25,7 +25,9 @@ double Predicted(const std::vector<std::pair<std::int64_t, Summary>>& results, s
   };
   const double part = (place(i) - place(i - 1)) / (place(i + 1) - place(i - 1));
   const double low = results[i - 1].second.median;
-  return low + part * (results[i + 1].second.median - low);
+  const double high = results[i + 1].second.median;
+  if (between == Between::kPowerLaw) return low * std::pow(high / low, part);
+  return low + part * (high - low);
 }
 
 }  // namespace

@@ -28,8 +28,9 @@ std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& r
 // Start and rate through the medians.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// How the simulator reads between points.
-enum class Between : std::uint8_t { kLinear, kLogarithmic };  // over the size, or its logarithm
+// How the simulator reads between points: the time over the size, over the size's logarithm, or the
+// time's logarithm over the size's.
+enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
 // Collects how well each part is known.
 class ResidualNotes {

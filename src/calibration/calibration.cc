@@ -7,12 +7,20 @@
 
 namespace stepcast::calibration {
 
+const GemmSurface& KernelCosts::SurfaceOf(DataType type, ProductLayout layout) const {
+  const auto at = static_cast<std::size_t>(type);
+  const GemmSurface* surface = &gemm_surface[at];
+  if (layout == ProductLayout::kInputGradient) surface = &gemm_input_gradient_surface[at];
+  if (layout == ProductLayout::kWeightGradient) surface = &gemm_weight_gradient_surface[at];
+  return surface->empty() ? gemm_surface[at] : *surface;
+}
+
 bool KernelCosts::measured() const {
   const auto any = [](const auto& by_type) {
     return std::any_of(by_type.begin(), by_type.end(),
                        [](const auto& entry) { return !entry.empty(); });
   };
-  return any(gemm_surface) || any(attention_forward_curve) || any(attention_backward_curve) ||
+  return any(gemm_surface) || any(attention_forward_surface) || any(attention_backward_surface) ||
          !memory_curve.empty() || !optimizer_curve.empty();
 }
 
@@ -35,8 +43,8 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
     fill(fmt::format("gemm.{}", Name(type)), products || kernels.gemm[at] != GemmEfficiency(),
          defaults.gemm_tiling[at], kernels.gemm_tiling[at]);
     tiles_taken = tiles_taken || (!tiled && !kernels.gemm_tiling[at].empty());
-    attention_forward = attention_forward || !kernels.attention_forward_curve[at].empty();
-    attention_backward = attention_backward || !kernels.attention_backward_curve[at].empty();
+    attention_forward = attention_forward || !kernels.attention_forward_surface[at].empty();
+    attention_backward = attention_backward || !kernels.attention_backward_surface[at].empty();
   }
   // The clock that power holds is part of how fast those tiles are.
   fill("power", !tiles_taken, defaults.power, kernels.power);

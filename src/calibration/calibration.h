@@ -77,8 +77,18 @@ inline constexpr std::string_view kFlashNames[] = {"flash1", "flash2", "flash3"}
 // Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
 
-// Measured times by floating point operations, ascending.
-using WorkCurve = std::vector<std::pair<std::int64_t, Time>>;
+// Measured times of causal attention cores of one data type and direction, with one number of heads
+// (of all sequences together) of one size, by the length of the sequences, ascending. Keys and
+// values have as many heads as queries.
+struct AttentionCurve {
+  std::int64_t head_size = 0;
+  std::int64_t heads = 0;
+  std::vector<std::pair<std::int64_t, Time>> points;
+  friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
+};
+
+// By head size, then heads, ascending. Curves may be of different lengths.
+using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix products of one data type: every combination of the values on
 // the three axes, each ascending. All empty: nothing was measured.
@@ -113,11 +123,17 @@ struct KernelCosts {
   Time launch;             // host time to issue one kernel (eager)
   Time collective_launch;  // host time to issue one collective
 
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;  // by DataType
-  std::array<WorkCurve, kDataTypeCount> attention_forward_curve,
-      attention_backward_curve;  // by DataType
-  Curve memory_curve;            // memory-bound kernels
-  Curve optimizer_curve;         // the optimizer's
+  // All by DataType.
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // as in a forward
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // the gradients' products
+  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // with FP32 results
+  std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
+  std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
+  Curve memory_curve;     // memory-bound kernels
+  Curve optimizer_curve;  // the optimizer's
+
+  // Of products of a layout; the forward's, where that one was not measured.
+  const GemmSurface& SurfaceOf(DataType type, ProductLayout layout) const;
   // Something was measured: efficiencies may then be missing.
   bool measured() const;
 };

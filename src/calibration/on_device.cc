@@ -28,16 +28,23 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
   }
 }
 
-void CheckWork(const WorkCurve& curve, const std::string& field, FlopRate peak,
-               std::vector<Fault>& faults) {
+// `products` of queries and keys, half of each under the mask.
+void CheckAttention(const AttentionSurface& surface, std::int64_t products,
+                    const std::string& field, FlopRate peak, std::vector<Fault>& faults) {
   if (peak == FlopRate()) return;
-  for (const auto& [flops, time] : curve) {
-    if (time >= TimeFor(flops, peak)) continue;
-    faults.push_back({field,
-                      fmt::format("{} flops in {} is above the device's peak, which takes {}",
-                                  flops, FormatTime(time), FormatTime(TimeFor(flops, peak))),
-                      "the profile may belong to another device"});
-    return;
+  for (const AttentionCurve& curve : surface) {
+    for (const auto& [sequence, time] : curve.points) {
+      const Time least =
+          TimeFor(products * curve.heads * sequence * sequence * curve.head_size, peak);
+      if (time >= least) continue;
+      faults.push_back(
+          {field,
+           fmt::format("{} heads of {} over a sequence of {} in {} is above the device's peak, "
+                       "which takes {}",
+                       curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
+           "the profile may belong to another device"});
+      return;
+    }
   }
 }
 
@@ -51,12 +58,12 @@ std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& 
   }
   for (DataType type : kDataTypes) {
     const auto at = static_cast<std::size_t>(type);
-    CheckWork(kernels.attention_forward_curve[at],
-              fmt::format("kernels.attention_forward_curve.{}", Name(type)), sheet.peak[at],
-              faults);
-    CheckWork(kernels.attention_backward_curve[at],
-              fmt::format("kernels.attention_backward_curve.{}", Name(type)), sheet.peak[at],
-              faults);
+    CheckAttention(kernels.attention_forward_surface[at], 2,
+                   fmt::format("kernels.attention_forward_surface.{}", Name(type)), sheet.peak[at],
+                   faults);
+    CheckAttention(kernels.attention_backward_surface[at], 5,
+                   fmt::format("kernels.attention_backward_surface.{}", Name(type)), sheet.peak[at],
+                   faults);
   }
   if (!sheet.separate) return faults;
   for (const auto& [key, time] :

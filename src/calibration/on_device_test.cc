@@ -22,7 +22,9 @@ KernelCosts Believable() {
   kernels.launch = Microseconds(5);
   // 1 GB in a millisecond is the memory's own rate; what caches hold may be faster.
   kernels.memory_curve = {{MiB(1), Nanoseconds(500)}, {Bytes(1'000'000'000), Milliseconds(1)}};
-  kernels.attention_forward_curve[kBf16] = {{100'000'000'000, Milliseconds(1)}};
+  // 2 x 100 x 1000 x 1000 x 500 flops.
+  kernels.attention_forward_surface[kBf16] = {
+      {.head_size = 500, .heads = 100, .points = {{1000, Milliseconds(1)}}}};
   return kernels;
 }
 
@@ -40,9 +42,9 @@ TEST(OnDevice, RefusesMoreThanMemoryAndPeakGive) {
   KernelCosts kernels = Believable();
   kernels.memory_curve.back().second -= Nanoseconds(1);
   kernels.optimizer_curve = {{GiB(1), Microseconds(10)}};
-  kernels.attention_forward_curve[kBf16].back().second -= Nanoseconds(1);
+  kernels.attention_forward_surface[kBf16].back().points.back().second -= Nanoseconds(1);
   EXPECT_EQ(Fields(kernels, Sheet()), (Names{"kernels.memory_curve", "kernels.optimizer_curve",
-                                             "kernels.attention_forward_curve.bf16"}));
+                                             "kernels.attention_forward_surface.bf16"}));
 }
 
 TEST(OnDevice, LaunchesTakeTimeWhereAHostLaunches) {

@@ -165,20 +165,20 @@ void CheckMemory(const MemoryCosts& memory, Checker& checker) {
   checker.Size("memory.gemm_workspace", memory.gemm_workspace);
 }
 
-// Points of ascending sizes and of times that do not collapse. `text` writes a size.
-template <typename Size, typename Text>
-void CheckPoints(const std::vector<std::pair<Size, Time>>& points, const std::string& field,
-                 const Text& text, Checker& checker) {
-  Size largest{};
+// Points of ascending sizes and of times that do not collapse.
+void CheckCurve(const Curve& points, const std::string& field, Checker& checker) {
+  Bytes largest;
   Time longest;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto& [size, time] = points[i];
     const std::string point = fmt::format("{}[{}]", field, i);
-    if (size <= Size{}) {
-      checker.Add(point, fmt::format("a size must be positive: {}", text(size)), "");
+    if (size <= Bytes()) {
+      checker.Add(point, fmt::format("a size must be positive: {}", FormatBytes(size)), "");
     } else if (size <= largest) {
-      checker.Add(point, fmt::format("sizes must ascend: {} after {}", text(size), text(largest)),
-                  "sort the points by size and leave out repetitions");
+      checker.Add(
+          point,
+          fmt::format("sizes must ascend: {} after {}", FormatBytes(size), FormatBytes(largest)),
+          "sort the points by size and leave out repetitions");
     }
     if (time <= Time()) {
       checker.Add(point, fmt::format("a time must be positive: {}", FormatTime(time)), "");
@@ -193,13 +193,28 @@ void CheckPoints(const std::vector<std::pair<Size, Time>>& points, const std::st
   }
 }
 
-void CheckCurve(const Curve& curve, const std::string& field, Checker& checker) {
-  CheckPoints(curve, field, FormatBytes, checker);
-}
-
-void CheckWork(const WorkCurve& curve, const std::string& field, Checker& checker) {
-  CheckPoints(
-      curve, field, [](std::int64_t flops) { return fmt::format("{} flops", flops); }, checker);
+void CheckCores(const AttentionSurface& surface, const std::string& field, Checker& checker) {
+  for (const AttentionCurve& curve : surface) {
+    Time longest;
+    std::int64_t before = 0;
+    for (const auto& [sequence, time] : curve.points) {
+      if (curve.head_size < 1 || curve.heads < 1 || sequence <= before || time <= Time()) {
+        checker.Add(field, "sizes and times of attention must be positive, each once", "");
+        return;
+      }
+      before = sequence;
+      if (time.seconds() < kScatter * longest.seconds()) {
+        checker.Add(field,
+                    fmt::format("a longer sequence takes far less time than a shorter one: {} "
+                                "after {} ({} heads of {}, sequence {})",
+                                FormatTime(time), FormatTime(longest), curve.heads, curve.head_size,
+                                sequence),
+                    "check the units; measure again if they are right");
+        return;
+      }
+      longest = std::max(longest, time);
+    }
+  }
 }
 
 void CheckSurface(const GemmSurface& surface, const std::string& field, Checker& checker) {
@@ -219,14 +234,19 @@ void CheckSurface(const GemmSurface& surface, const std::string& field, Checker&
 void CheckMeasuredKernels(const KernelCosts& kernels, Checker& checker) {
   for (DataType type : kDataTypes) {
     const auto at = static_cast<std::size_t>(type);
-    if (!kernels.gemm_surface[at].empty()) {
-      CheckSurface(kernels.gemm_surface[at], fmt::format("kernels.gemm_surface.{}", Name(type)),
-                   checker);
+    const std::pair<const char*, const GemmSurface&> products[] = {
+        {"gemm_surface", kernels.gemm_surface[at]},
+        {"gemm_input_gradient_surface", kernels.gemm_input_gradient_surface[at]},
+        {"gemm_weight_gradient_surface", kernels.gemm_weight_gradient_surface[at]},
+    };
+    for (const auto& [key, surface] : products) {
+      if (surface.empty()) continue;
+      CheckSurface(surface, fmt::format("kernels.{}.{}", key, Name(type)), checker);
     }
-    CheckWork(kernels.attention_forward_curve[at],
-              fmt::format("kernels.attention_forward_curve.{}", Name(type)), checker);
-    CheckWork(kernels.attention_backward_curve[at],
-              fmt::format("kernels.attention_backward_curve.{}", Name(type)), checker);
+    CheckCores(kernels.attention_forward_surface[at],
+               fmt::format("kernels.attention_forward_surface.{}", Name(type)), checker);
+    CheckCores(kernels.attention_backward_surface[at],
+               fmt::format("kernels.attention_backward_surface.{}", Name(type)), checker);
   }
   CheckCurve(kernels.memory_curve, "kernels.memory_curve", checker);
   CheckCurve(kernels.optimizer_curve, "kernels.optimizer_curve", checker);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
@@ -205,6 +206,10 @@ void DescribeRun(const CalibrateOptions& options, Setting& setting) {
   calibrate::Options& measured = setting.options;
   measured.machine = {{"backend", setting.backend->name()}};
   for (auto& fact : setting.backend->Describe()) measured.machine.push_back(std::move(fact));
+  measured.cache = setting.backend->CacheSize();
+  if (setting.backend->ProductsByLayout()) {
+    measured.layouts.assign(std::begin(kProductLayouts), std::end(kProductLayouts));
+  }
   measured.health = [&backend = *setting.backend] { return backend.Health(); };
   measured.run = {
       {"when", NowInUtc()}, {"command", options.command}, {"stepcast", options.version}};

@@ -28,7 +28,7 @@ class KernelMemo {
   // All that a price depends on beside device and profile (kernel_price.h): not the name, and not
   // who issues the kernel.
   struct Key {
-    std::uint32_t kind = 0;  // with data type and the generation of attention
+    std::uint32_t kind = 0;  // with layout, data type and the generation of attention
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
     std::int64_t summed_tokens = 0, summed_columns = 0;
     friend bool operator==(const Key&, const Key&) = default;
@@ -42,7 +42,8 @@ class KernelMemo {
   };
 
   static Key KeyOf(const Kernel& kernel) {
-    return {.kind = static_cast<std::uint32_t>(kernel.kind) << 16 |
+    return {.kind = static_cast<std::uint32_t>(kernel.layout) << 24 |
+                    static_cast<std::uint32_t>(kernel.kind) << 16 |
                     static_cast<std::uint32_t>(kernel.data_type) << 8 | kernel.flash,
             .batch = kernel.batch,
             .m = kernel.m,

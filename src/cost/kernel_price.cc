@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
+#include "src/cost/attention_time.h"
 #include "src/cost/exact_time.h"
 #include "src/cost/gemm_tiles.h"
 #include "src/cost/measured_time.h"
@@ -68,18 +69,18 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
   const auto type = static_cast<std::size_t>(kernel.data_type);
   switch (kernel.kind) {
     case KernelKind::kGemm: {
-      const calibration::GemmSurface& surface = costs.gemm_surface[type];
+      const calibration::GemmSurface& surface = costs.SurfaceOf(kernel.data_type, kernel.layout);
       if (surface.empty()) return std::nullopt;
       return Sustained(TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k),
                        kernel.flops, surface, setting);
     }
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient: {
-      const calibration::WorkCurve& curve = kernel.kind == KernelKind::kAttention
-                                                ? costs.attention_forward_curve[type]
-                                                : costs.attention_backward_curve[type];
-      if (curve.empty()) return std::nullopt;
-      return TimeFromCurve(curve, kernel.flops);
+      const calibration::AttentionSurface& surface = kernel.kind == KernelKind::kAttention
+                                                         ? costs.attention_forward_surface[type]
+                                                         : costs.attention_backward_surface[type];
+      if (surface.empty()) return std::nullopt;
+      return TimeOfAttention(surface, kernel, setting.gpu.multiprocessors);
     }
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer: {

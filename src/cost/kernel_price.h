@@ -28,11 +28,11 @@
 //                  all multiprocessors, unless the host does it
 //
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
-// data type, `batch` of them as one product with batch x m rows, at the clock that the board's
-// power holds with the part of the arithmetic that they keep busy; the curve of attention over
-// flops; the curve of memory-bound kernels, and of the optimizer, over bytes read and written (an
-// optimizer without a curve of its own is a memory-bound kernel). A measured time holds the start:
-// latency = start_latency, work = the rest.
+// data type and layout, `batch` of them as one product with batch x m rows, at the clock that the
+// board's power holds with the part of the arithmetic that they keep busy; attention by heads,
+// sequence and head size (attention_time.h); the curve of memory-bound kernels, and of the
+// optimizer, over bytes read and written (an optimizer without a curve of its own is a memory-bound
+// kernel). A measured time holds the start: latency = start_latency, work = the rest.
 //
 // half_flops lets efficiency rise with the size of the product, as measured (calibration.h). Every
 // quotient rounds up to a picosecond; efficiencies are at most 1, so no kernel beats the data

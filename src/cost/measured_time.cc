@@ -14,29 +14,6 @@
 namespace stepcast::cost {
 namespace {
 
-std::int64_t Count(Bytes bytes) { return bytes.count(); }
-std::int64_t Count(std::int64_t flops) { return flops; }
-
-template <typename Size>
-MeasuredTime FromPoints(const std::vector<std::pair<Size, Time>>& points, Size size) {
-  STEPCAST_CHECK(!points.empty(), "a curve has points");
-  const auto above = std::lower_bound(
-      points.begin(), points.end(), size,
-      [](const std::pair<Size, Time>& point, Size wanted) { return point.first < wanted; });
-  if (above == points.end()) {
-    const auto& [last, time] = points.back();
-    return {ScaledTime(time, Count(size), Count(last)), Provenance::kExtrapolated};
-  }
-  if (above->first == size) return {above->second, Provenance::kMeasured};
-  if (above == points.begin()) return {above->second, Provenance::kExtrapolated};
-  const auto& [low, low_time] = *std::prev(above);
-  const auto& [high, high_time] = *above;
-  // Both terms are positive, also where the curve falls a little.
-  return {ScaledTime(low_time, Count(high) - Count(size), Count(high) - Count(low)) +
-              ScaledTime(high_time, Count(size) - Count(low), Count(high) - Count(low)),
-          Provenance::kInterpolated};
-}
-
 // Where a value lies on an axis: between `low` and `low + 1`, `part` of the way in logarithms.
 struct Place {
   std::size_t low = 0;
@@ -69,11 +46,23 @@ Place PlaceOn(const std::vector<std::int64_t>& axis, std::int64_t value) {
 }  // namespace
 
 MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
-  return FromPoints(curve, bytes);
-}
-
-MeasuredTime TimeFromCurve(const calibration::WorkCurve& curve, std::int64_t flops) {
-  return FromPoints(curve, flops);
+  STEPCAST_CHECK(!curve.empty(), "a curve has points");
+  const auto above = std::lower_bound(
+      curve.begin(), curve.end(), bytes,
+      [](const std::pair<Bytes, Time>& point, Bytes wanted) { return point.first < wanted; });
+  if (above == curve.end()) {
+    const auto& [last, time] = curve.back();
+    return {ScaledTime(time, bytes.count(), last.count()), Provenance::kExtrapolated};
+  }
+  if (above->first == bytes) return {above->second, Provenance::kMeasured};
+  if (above == curve.begin()) return {above->second, Provenance::kExtrapolated};
+  const auto& [low, low_time] = *std::prev(above);
+  const auto& [high, high_time] = *above;
+  // Both terms are positive, also where the curve falls a little.
+  const std::int64_t width = (high - low).count();
+  return {ScaledTime(low_time, (high - bytes).count(), width) +
+              ScaledTime(high_time, (bytes - low).count(), width),
+          Provenance::kInterpolated};
 }
 
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,

@@ -7,7 +7,8 @@
 #include "src/calibration/calibration.h"
 #include "src/cost/demand.h"
 
-// Times of kernels and copies that somebody measured, read between the measured points.
+// Measured times of kernels and copies, read between the measured points. Attention has three sizes
+// of its own: attention_time.h.
 //
 // Curves
 //   at a point            its time                                              measured
@@ -33,7 +34,6 @@ struct MeasuredTime {
 };
 
 MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes);
-MeasuredTime TimeFromCurve(const calibration::WorkCurve& curve, std::int64_t flops);
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,
                              std::int64_t n, std::int64_t k);
 

@@ -303,9 +303,17 @@ class Pricer {
     if (products_checked_[at]) return products_believed_[at];
     products_checked_[at] = true;
     products_believed_[at] = true;
-    const calibration::GemmSurface& surface = kernels_->gemm_surface[at];
     const FlopRate peak = scenario_.gpu->PeakOf(type);
     if (peak == FlopRate()) return true;
+    for (const ProductLayout layout : kProductLayouts) {
+      if (BelievableSurface(kernels_->SurfaceOf(type, layout), type, peak)) continue;
+      products_believed_[at] = false;
+      return false;
+    }
+    return true;
+  }
+
+  bool BelievableSurface(const calibration::GemmSurface& surface, DataType type, FlopRate peak) {
     for (std::size_t m = 0; m < surface.m.size(); ++m) {
       for (std::size_t n = 0; n < surface.n.size(); ++n) {
         for (std::size_t k = 0; k < surface.k.size(); ++k) {
@@ -317,7 +325,6 @@ class Pricer {
                              surface.m[m], surface.n[n], surface.k[k], Name(type),
                              FormatTime(bound), scenario_.gpu->name, FormatTime(time)),
                  "the profile may belong to another device");
-          products_believed_[at] = false;
           return false;
         }
       }

@@ -401,8 +401,8 @@ calibration::Calibration MeasuredProfile() {
   kernels.memory_curve = {{KiB(1), Microseconds(3)}, {KiB(3), Microseconds(5)}};
   kernels.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
       .m = {64, 256}, .n = {64}, .k = {64}, .times = {Microseconds(4), Microseconds(10)}};
-  kernels.attention_forward_curve[static_cast<std::size_t>(DataType::kBf16)] = {
-      {1'000'000, Microseconds(12)}};
+  kernels.attention_forward_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      {.head_size = 64, .heads = 16, .points = {{512, Microseconds(12)}}}};
   profile.kernels = kernels;
   profile.copies.device_to_host = {{MiB(1), Microseconds(50)}};
   profile.copies.device_to_device = {{MiB(1), Microseconds(7)}};
@@ -418,13 +418,22 @@ Kernel Product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t 
   return kernel;
 }
 
+Kernel Core(std::int64_t heads, std::int64_t sequence, std::int64_t head_size) {
+  Kernel kernel =
+      OfKind(KernelKind::kAttention, 2 * heads * sequence * sequence * head_size, KiB(1));
+  kernel.batch = heads;
+  kernel.m = kernel.n = sequence;
+  kernel.k = head_size;
+  return kernel;
+}
+
 TEST(PricesTest, MeasuredTimesComeBeforeEfficiencies) {
   Program program = WithGroup(1);
   program.kernels = {
-      OfKind(KernelKind::kMemoryBound, 0, KiB(2)),        // 4 us, half-way
-      OfKind(KernelKind::kOptimizer, 0, KiB(3)),          // 5 us: no curve of its own
-      Product(4, 64, 64, 64),                             // 10 us, as one of 256 rows
-      OfKind(KernelKind::kAttention, 2'000'000, KiB(1)),  // 24 us, beyond the point
+      OfKind(KernelKind::kMemoryBound, 0, KiB(2)),  // 4 us, half-way
+      OfKind(KernelKind::kOptimizer, 0, KiB(3)),    // 5 us: no curve of its own
+      Product(4, 64, 64, 64),                       // 10 us, as one of 256 rows
+      Core(16, 512, 128),                           // 24 us, beyond the point
   };
   program.copies = {{CopyDirection::kDeviceToHost, MiB(2)},
                     {CopyDirection::kDeviceToDevice, MiB(1)}};
@@ -472,6 +481,24 @@ TEST(PricesTest, ProductsFasterThanThePeakAreWrong) {
   Scenario scenario = GpuScenario(1);
   SetProfile(scenario, profile);
   EXPECT_EQ(Codes(program, scenario), Names{"cost.faster-than-device"});
+}
+
+// Each layout has its own measurements; the forward's hold where it has none.
+TEST(PricesTest, ProductsAreLookedUpByLayout) {
+  Program program = WithGroup(1);
+  for (const ProductLayout layout : kProductLayouts) {
+    program.kernels.push_back(Product(1, 64, 64, 64));
+    program.kernels.back().layout = layout;
+  }
+  calibration::Calibration profile = MeasuredProfile();
+  profile.kernels->gemm_weight_gradient_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      .m = {64}, .n = {64}, .k = {64}, .times = {Microseconds(6)}};
+  Scenario scenario = GpuScenario(1);
+  SetProfile(scenario, profile);
+  const Prices prices = MustPrice(program, scenario);
+  EXPECT_EQ(prices.kernels[0].alone(), Microseconds(4));
+  EXPECT_EQ(prices.kernels[1].alone(), Microseconds(4));
+  EXPECT_EQ(prices.kernels[2].alone(), Microseconds(6));
 }
 
 TEST(PricesTest, OperationsOfADayAreMistakes) {

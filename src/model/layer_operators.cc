@@ -63,8 +63,8 @@ Operand LayerOperators::Input(std::int64_t width) {
   return {tape_->Input("input", BytesOfElements(tokens_ * width)), width};
 }
 
-Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n,
-                            std::int64_t k) const {
+Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+                            ProductLayout layout) const {
   const std::int64_t flops = 2 * m * n * k;
   return {.name = std::move(name),
           .kind = KernelKind::kGemm,
@@ -72,6 +72,7 @@ Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n,
           .m = m,
           .n = n,
           .k = k,
+          .layout = layout,
           .flops = flops,
           .model_flops = flops,
           .read = BytesOf(m * k + k * n, options_.compute),
@@ -100,10 +101,12 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Gemm(Joined(module, ".dgrad"), tokens_, in, out), {dy}, {dx}, {},
-                       parameters.all());
-    tape_->RunBackward(Gemm(Joined(module, ".wgrad"), out, in, tokens_), {dy}, {},
-                       {parameters.weight}, parameters.all());
+    tape_->RunBackward(
+        Gemm(Joined(module, ".dgrad"), tokens_, in, out, ProductLayout::kInputGradient), {dy}, {dx},
+        {}, parameters.all());
+    tape_->RunBackward(
+        Gemm(Joined(module, ".wgrad"), out, in, tokens_, ProductLayout::kWeightGradient), {dy}, {},
+        {parameters.weight}, parameters.all());
     if (parameters.bias >= 0) {
       tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
                          {parameters.bias}, parameters.all());
@@ -244,9 +247,15 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
   tape_->Keep(log_sum_exp);
   // Scores, and their product with the values.
+  const std::int64_t s = options_.sequence_length;
   const Kernel forward{.name = std::string(module),
                        .kind = KernelKind::kAttention,
                        .data_type = element_,
+                       .batch = options_.micro_batch_size * shape.heads,
+                       .m = s,
+                       .n = shape.window == 0 ? s : std::min(s, shape.window),
+                       .k = shape.head_size,
+                       .key_heads = options_.micro_batch_size * shape.kv_heads,
                        .flops = Flops(2, product),
                        .model_flops = Flops(4, product),
                        .read = operands,
@@ -263,14 +272,13 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
         {row_sums});
     const Bytes accumulator_size = Bytes(Elements(y) * kFp32Size);
     const Value accumulator = tape_->MakeScratch(accumulator_size);
-    const Kernel backward{.name = Joined(module, ".dgrad"),
-                          .kind = KernelKind::kAttentionGradient,
-                          .data_type = element_,
-                          .flops = Flops(5, product),
-                          .model_flops = Flops(8, product),
-                          .read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size,
-                          .written = operands + accumulator_size,
-                          .flash = generation};
+    Kernel backward = forward;
+    backward.name = Joined(module, ".dgrad");
+    backward.kind = KernelKind::kAttentionGradient;
+    backward.flops = Flops(5, product);
+    backward.model_flops = Flops(8, product);
+    backward.read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size;
+    backward.written = operands + accumulator_size;
     if (core.fused) {
       const Value parts = tape_->MakeScratch(operands);
       tape_->RunBackward(backward, {dy, row_sums}, {parts, accumulator});
@@ -292,7 +300,7 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
 
 // Per head an s x n product over k; `n` and `k` are the sequence or the head size.
 Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
-                                    std::int64_t k) const {
+                                    std::int64_t k, ProductLayout layout) const {
   const std::int64_t s = options_.sequence_length;
   const std::int64_t batch = options_.micro_batch_size * shape.heads;
   const std::int64_t pair = Flops(batch, 2 * shape.head_size);
@@ -303,6 +311,7 @@ Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shap
           .m = s,
           .n = n,
           .k = k,
+          .layout = layout,
           .flops = Flops(pair, s * s),
           .model_flops = Flops(pair, SeenTwice(shape)),
           .read = ScoreBytes(batch * element_size_, s * k + k * n),
@@ -323,7 +332,8 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
 
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
   const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
-  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d), {core.query, core.key}, {raw});
+  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d, ProductLayout::kForward),
+             {core.query, core.key}, {raw});
   // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
   const bool fused = options_.attention == Attention::kFusedSoftmax;
   const Bytes read = fused ? ScoreBytes(scores / 2, element_size_) : matrix;
@@ -344,8 +354,8 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {softmax}, {mask, weights});
   }
   const Operand y = Make(Joined(module, " output"), shape.heads * d);
-  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s), {weights, core.value},
-             {y.value});
+  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s, ProductLayout::kInputGradient),
+             {weights, core.value}, {y.value});
 
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
@@ -354,10 +364,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       return core.fused ? tape_->MakeScratch(Size(y)) : tape_->MakeGradient(operand);
     };
     Value d_weights = tape_->MakeGradient(weights);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, s, d), {dy},
-                       {d_weights});
+    tape_->RunBackward(
+        ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, s, d, ProductLayout::kForward),
+        {dy}, {d_weights});
     const Value dv = part(core.value);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s), {dy}, {dv});
+    tape_->RunBackward(
+        ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s, ProductLayout::kWeightGradient),
+        {dy}, {dv});
     if (shape.dropout) {
       const Value d_softmax = tape_->MakeGradient(softmax);
       tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
@@ -368,11 +381,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * read, matrix), {d_weights},
                        {d_scores});
     const Value dq = part(core.query);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s), {d_scores},
-                       {dq});
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s,
+                                    ProductLayout::kInputGradient),
+                       {d_scores}, {dq});
     const Value dk = part(core.key);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, s), {d_scores},
-                       {dk});
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, s,
+                                    ProductLayout::kWeightGradient),
+                       {d_scores}, {dk});
     if (core.fused) {
       const Value whole = tape_->MakeGradient(core.query);
       tape_->RunBackward(Memory(Joined(module, ".join"), 0, 3 * Size(y), 3 * Size(y)), {dq, dk, dv},

@@ -117,10 +117,11 @@ class LayerOperators {
   Bytes Size(Operand x) const { return BytesOfElements(Elements(x)); }
   Operand Make(std::string name, std::int64_t width);
 
-  Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+              ProductLayout layout = ProductLayout::kForward) const;
   // One of the products of an attention core over separate kernels.
-  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
-                      std::int64_t k) const;
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n, std::int64_t k,
+                      ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
   // Twice the pairs of tokens that see each other in one sequence.

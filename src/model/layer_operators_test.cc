@@ -70,6 +70,8 @@ TEST(LayerOperatorsTest, LinearIsThreeProductsAndAReduction) {
   EXPECT_EQ(wgrad.name, "fc.wgrad");
   EXPECT_EQ(std::vector({wgrad.m, wgrad.n, wgrad.k}), (std::vector<std::int64_t>{6, 4, 16}));
   EXPECT_EQ(wgrad.written, Bytes(2 * 6 * 4));
+  EXPECT_EQ(wgrad.layout, ProductLayout::kWeightGradient);
+  EXPECT_EQ(work.backward[0].kernel.layout, ProductLayout::kInputGradient);
   EXPECT_EQ(work.backward[1].gradients, std::vector<int>{0});
   EXPECT_EQ(work.backward[2].kernel.name, "fc.bias.grad");
   EXPECT_EQ(work.backward[2].kernel.kind, KernelKind::kMemoryBound);
@@ -151,6 +153,8 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
   ASSERT_EQ(work.forward.size(), 1U);
   const Kernel& forward = work.forward[0].kernel;
   EXPECT_EQ(forward.kind, KernelKind::kAttention);
+  EXPECT_EQ(std::vector({forward.batch, forward.m, forward.n, forward.k, forward.key_heads}),
+            (std::vector<std::int64_t>{8, 8, 8, 4, 4}));
   // Two products of 2 b s^2 a d each; the causal half of them is executed.
   EXPECT_EQ(forward.model_flops, 4 * 2 * 64 * 16);
   EXPECT_EQ(forward.flops, forward.model_flops / 2);
@@ -169,6 +173,7 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
 TEST(LayerOperatorsTest, AWindowSavesWork) {
   AttentionShape shape = kShape;
   shape.window = 2;
+  EXPECT_EQ(FlashWork(shape).forward[0].kernel.n, 2);
   EXPECT_EQ(FlashWork(shape).forward[0].kernel.flops,
             FlashWork(kShape).forward[0].kernel.flops * 28 / 64);
   shape.window = 8;

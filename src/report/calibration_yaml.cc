@@ -77,11 +77,13 @@ bool Any(const ByType& by_type) {
                      [](const auto& entry) { return !entry.empty(); });
 }
 
-void WriteSurfaces(const KernelCosts& kernels, Writer& writer) {
-  if (!Any(kernels.gemm_surface)) return;
-  writer.Line(1, "gemm_surface:  # m, n, k, time");
+void WriteSurfaces(std::string_view key,
+                   const std::array<calibration::GemmSurface, kDataTypeCount>& surfaces,
+                   Writer& writer) {
+  if (!Any(surfaces)) return;
+  writer.Entry(1, "{}:  # m, n, k, time", key);
   for (DataType type : kDataTypes) {
-    const calibration::GemmSurface& surface = kernels.gemm_surface[static_cast<std::size_t>(type)];
+    const calibration::GemmSurface& surface = surfaces[static_cast<std::size_t>(type)];
     std::vector<Row> rows;
     for (std::size_t m = 0; m < surface.m.size(); ++m) {
       for (std::size_t n = 0; n < surface.n.size(); ++n) {
@@ -95,14 +97,18 @@ void WriteSurfaces(const KernelCosts& kernels, Writer& writer) {
   }
 }
 
-void WriteWork(std::string_view key,
-               const std::array<calibration::WorkCurve, kDataTypeCount>& curves, Writer& writer) {
-  if (!Any(curves)) return;
-  writer.Entry(1, "{}:  # flops, time", key);
+void WriteCores(std::string_view key,
+                const std::array<calibration::AttentionSurface, kDataTypeCount>& surfaces,
+                Writer& writer) {
+  if (!Any(surfaces)) return;
+  writer.Entry(1, "{}:  # heads, sequence, head size, time", key);
   for (DataType type : kDataTypes) {
     std::vector<Row> rows;
-    for (const auto& [flops, time] : curves[static_cast<std::size_t>(type)]) {
-      rows.push_back({std::to_string(flops), ExactTime(time)});
+    for (const calibration::AttentionCurve& curve : surfaces[static_cast<std::size_t>(type)]) {
+      for (const auto& [sequence, time] : curve.points) {
+        rows.push_back({std::to_string(curve.heads), std::to_string(sequence),
+                        std::to_string(curve.head_size), ExactTime(time)});
+      }
     }
     writer.Rows(2, Name(type), rows);
   }
@@ -170,9 +176,11 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   }
   writer.Points(1, "memory_curve", kernels.memory_curve);
   writer.Points(1, "optimizer_curve", kernels.optimizer_curve);
-  WriteWork("attention_forward_curve", kernels.attention_forward_curve, writer);
-  WriteWork("attention_backward_curve", kernels.attention_backward_curve, writer);
-  WriteSurfaces(kernels, writer);
+  WriteCores("attention_forward_surface", kernels.attention_forward_surface, writer);
+  WriteCores("attention_backward_surface", kernels.attention_backward_surface, writer);
+  WriteSurfaces("gemm_surface", kernels.gemm_surface, writer);
+  WriteSurfaces("gemm_input_gradient_surface", kernels.gemm_input_gradient_surface, writer);
+  WriteSurfaces("gemm_weight_gradient_surface", kernels.gemm_weight_gradient_surface, writer);
 }
 
 void WriteLinks(const calibration::LinkCosts& links, Writer& writer) {

@@ -17,7 +17,6 @@ namespace {
 using calibration::Calibration;
 using calibration::Curve;
 using calibration::GemmSurface;
-using calibration::WorkCurve;
 
 std::optional<Calibration> ReadBack(const std::string& text, Diagnostics& diagnostics) {
   const auto root = scenario::ParseDocument(text, "profile.yaml", diagnostics);
@@ -48,17 +47,23 @@ Curve AnyCurve() {
   return curve;
 }
 
-WorkCurve AnyWorkCurve() {
-  WorkCurve curve;
-  for (const auto& [bytes, time] : AnyCurve()) curve.emplace_back(bytes.count(), time);
-  return curve;
-}
-
 std::vector<std::int64_t> AnyAxis() {
   std::vector<std::int64_t> axis = {Between(1, 64)};
   const std::int64_t more = Between(0, 2);
   for (std::int64_t i = 0; i < more; ++i) axis.push_back(axis.back() + Between(1, 4096));
   return axis;
+}
+
+calibration::AttentionSurface AnyCores() {
+  calibration::AttentionSurface surface;
+  for (const std::int64_t head_size : AnyAxis()) {
+    for (const std::int64_t heads : AnyAxis()) {
+      calibration::AttentionCurve curve{.head_size = head_size, .heads = heads, .points = {}};
+      for (const auto& [bytes, time] : AnyCurve()) curve.points.emplace_back(bytes.count(), time);
+      if (!curve.points.empty()) surface.push_back(std::move(curve));
+    }
+  }
+  return surface;
 }
 
 GemmSurface AnySurface() {
@@ -75,8 +80,12 @@ calibration::KernelCosts AnyKernels() {
   kernels.optimizer_curve = AnyCurve();
   for (std::size_t type = 0; type < 4; ++type) {
     kernels.gemm_surface[type] = AnySurface();
-    kernels.attention_forward_curve[type] = AnyWorkCurve();
-    kernels.attention_backward_curve[type] = AnyWorkCurve();
+    if (!kernels.gemm_surface[type].empty()) {
+      kernels.gemm_input_gradient_surface[type] = AnySurface();
+      kernels.gemm_weight_gradient_surface[type] = AnySurface();
+    }
+    kernels.attention_forward_surface[type] = AnyCores();
+    kernels.attention_backward_surface[type] = AnyCores();
   }
   if (!kernels.measured() || Between(0, 1) == 0) {
     kernels.gemm[static_cast<std::size_t>(Between(0, 3))] = {
@@ -175,8 +184,13 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
     RC_ASSERT(read->kernels->token_sum_time == wrote.kernels->token_sum_time);
     RC_ASSERT(read->kernels->variation == wrote.kernels->variation);
     RC_ASSERT(read->kernels->gemm_surface == wrote.kernels->gemm_surface);
-    RC_ASSERT(read->kernels->attention_forward_curve == wrote.kernels->attention_forward_curve);
-    RC_ASSERT(read->kernels->attention_backward_curve == wrote.kernels->attention_backward_curve);
+    RC_ASSERT(read->kernels->gemm_input_gradient_surface ==
+              wrote.kernels->gemm_input_gradient_surface);
+    RC_ASSERT(read->kernels->gemm_weight_gradient_surface ==
+              wrote.kernels->gemm_weight_gradient_surface);
+    RC_ASSERT(read->kernels->attention_forward_surface == wrote.kernels->attention_forward_surface);
+    RC_ASSERT(read->kernels->attention_backward_surface ==
+              wrote.kernels->attention_backward_surface);
     RC_ASSERT(read->kernels->memory_curve == wrote.kernels->memory_curve);
     RC_ASSERT(read->kernels->optimizer_curve == wrote.kernels->optimizer_curve);
     RC_ASSERT(read->kernels->launch == wrote.kernels->launch);

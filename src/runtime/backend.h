@@ -35,6 +35,11 @@ class Backend {
   // What this process' first device says of itself now; nothing where it cannot tell.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
+  // What the device's last cache holds; zero: of no account.
+  virtual Bytes CacheSize() const { return Bytes(); }
+  // Whether products take their time by how their operands lie.
+  virtual bool ProductsByLayout() const { return false; }
+
   // How many ranks one process may hold as threads: cuda: its GPUs; host: 1024.
   virtual int MaxLocalRanks() const = 0;
 

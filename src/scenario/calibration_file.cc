@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -89,8 +91,8 @@ Bytes Size(MappingReader& reader, std::string_view key) {
 
 // Whether the section holds measured times, next to which efficiencies may be missing.
 bool HasMeasurements(const MappingReader& kernels) {
-  for (std::string_view key : {"gemm_surface", "attention_forward_curve",
-                               "attention_backward_curve", "memory_curve", "optimizer_curve"}) {
+  for (std::string_view key : {"gemm_surface", "attention_forward_surface",
+                               "attention_backward_surface", "memory_curve", "optimizer_curve"}) {
     if (kernels.Has(key)) return true;
   }
   return false;
@@ -196,15 +198,13 @@ std::vector<Node> RowOf(const Node& node, std::size_t count, std::string_view ne
 
 // A point as far as it can be read. What cannot be stands as something plausible behind the points
 // before, so that the rest can still be checked; the diagnostics keep the profile from being used.
-template <typename Size>
-void AddAfter(std::vector<std::pair<Size, Time>>& points, std::optional<Size> size,
-              std::optional<Time> time) {
+void AddAfter(calibration::Curve& points, std::optional<Bytes> size, std::optional<Time> time) {
   if (size && time) {
     points.emplace_back(*size, *time);
   } else if (points.empty()) {
-    points.emplace_back(Size(1), Picoseconds(1));
+    points.emplace_back(Bytes(1), Picoseconds(1));
   } else {
-    points.emplace_back(points.back().first + Size(1), points.back().second);
+    points.emplace_back(points.back().first + Bytes(1), points.back().second);
   }
 }
 
@@ -245,26 +245,34 @@ std::optional<std::int64_t> ReadCount(const Node& node, Diagnostics& diagnostics
   return ReadInteger(node, {.least = 1}, diagnostics);
 }
 
-void ReadWorkCurves(MappingReader& section, std::string_view key,
-                    std::array<calibration::WorkCurve, kDataTypeCount>& curves,
-                    Diagnostics& diagnostics) {
-  auto by_type = section.ReadMapping(key, Need::kOptional);
-  if (!by_type) return;
-  for (DataType type : kDataTypes) {
-    calibration::WorkCurve& curve = curves[static_cast<std::size_t>(type)];
-    for (const Node& node : ReadRows(*by_type, Name(type))) {
-      const std::vector<Node> row =
-          RowOf(node, 2, "flops and a time", "[1000000, 13 us]", diagnostics);
-      std::optional<std::int64_t> flops;
-      std::optional<Time> time;
-      if (!row.empty()) {
-        flops = ReadCount(row[0], diagnostics);
-        time = ReadTime(row[1], Zero::kAllowed, diagnostics);
-      }
-      AddAfter(curve, flops, time);
+// Rows [heads, sequence, head size, time] in any order, each size once.
+calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view type,
+                                        Diagnostics& diagnostics) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Time>> curves;
+  for (const Node& node : ReadRows(by_type, type)) {
+    const std::vector<Node> row =
+        RowOf(node, 4, "heads, a sequence's length, a head's size, a time",
+              "[128, 2048, 64, 310 us]", diagnostics);
+    if (row.empty()) continue;
+    const auto heads = ReadCount(row[0], diagnostics);
+    const auto sequence = ReadCount(row[1], diagnostics);
+    const auto head_size = ReadCount(row[2], diagnostics);
+    const auto time = ReadTime(row[3], Zero::kRefused, diagnostics);
+    if (!heads || !sequence || !head_size || !time) continue;
+    if (!curves[{*head_size, *heads}].emplace(*sequence, *time).second) {
+      diagnostics.push_back({"calibration.repeated-point", node.location(),
+                             fmt::format("a second row for {} heads of {} and a sequence of {}",
+                                         *heads, *head_size, *sequence),
+                             "give each combination of sizes once"});
     }
   }
-  by_type->Finish();
+  calibration::AttentionSurface surface;
+  for (const auto& [sizes, points] : curves) {
+    surface.push_back({.head_size = sizes.first,
+                       .heads = sizes.second,
+                       .points = {points.begin(), points.end()}});
+  }
+  return surface;
 }
 
 // The values on an axis of a surface, each once, and where a value stands.
@@ -359,15 +367,37 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   // A profile that one rank measured does not know it.
   costs.collective_launch =
       section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
-  if (auto by_type = section.ReadMapping("gemm_surface", Need::kOptional)) {
+  using Written = std::array<bool, kDataTypeCount>;
+  const auto by_type = [&](std::string_view key, auto& surfaces, const auto& read) {
+    Written written{};
+    auto types = section.ReadMapping(key, Need::kOptional);
+    if (!types) return written;
     for (DataType type : kDataTypes) {
-      costs.gemm_surface[static_cast<std::size_t>(type)] =
-          ReadSurface(*by_type, Name(type), diagnostics);
+      const auto at = static_cast<std::size_t>(type);
+      written[at] = types->Has(Name(type));
+      surfaces[at] = read(*types, Name(type), diagnostics);
     }
-    by_type->Finish();
+    types->Finish();
+    return written;
+  };
+  const Written forward = by_type("gemm_surface", costs.gemm_surface, ReadSurface);
+  const std::pair<std::string_view, std::array<calibration::GemmSurface, kDataTypeCount>&>
+      gradients[] = {{"gemm_input_gradient_surface", costs.gemm_input_gradient_surface},
+                     {"gemm_weight_gradient_surface", costs.gemm_weight_gradient_surface}};
+  for (const auto& [key, surfaces] : gradients) {
+    const Written written = by_type(key, surfaces, ReadSurface);
+    for (DataType type : kDataTypes) {
+      const auto at = static_cast<std::size_t>(type);
+      if (!written[at] || forward[at]) continue;
+      section.Report(key, "calibration.incomplete-surface",
+                     fmt::format("products of gradients in {} were measured, those of the forward "
+                                 "were not",
+                                 Name(type)),
+                     fmt::format("add gemm_surface.{}", Name(type)));
+    }
   }
-  ReadWorkCurves(section, "attention_forward_curve", costs.attention_forward_curve, diagnostics);
-  ReadWorkCurves(section, "attention_backward_curve", costs.attention_backward_curve, diagnostics);
+  by_type("attention_forward_surface", costs.attention_forward_surface, ReadCores);
+  by_type("attention_backward_surface", costs.attention_backward_surface, ReadCores);
   costs.memory_curve = ReadCurve(section, "memory_curve", diagnostics);
   costs.optimizer_curve = ReadCurve(section, "optimizer_curve", diagnostics);
   section.Finish();

@@ -40,7 +40,9 @@
 //
 //   kernels:
 //     gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
-//     attention_forward_curve: {bf16: [[1000000, 13 us], ...]}  # flops, time; backward alike
+//     gemm_input_gradient_surface, gemm_weight_gradient_surface # alike, by layout of the operands
+//     attention_forward_surface: {bf16: [[128, 2048, 64, 310 us], ...]}  # heads, sequence, head
+//                                                               # size; attention_backward_surface
 //     memory_curve: [[1 MiB, 4 us], ...]                        # bytes read and written, time
 //     optimizer_curve: [[1 MiB, 4 us], ...]
 //   copies:                                                     # bytes moved, time
@@ -54,8 +56,9 @@
 //
 // Besides what documents report in general: calibration.no-provenance, calibration.no-gemm (an
 // empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
-// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once) and
-// calibration.implausible (calibration/plausible.h), each at the value.
+// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
+// products without the forward's), calibration.repeated-point (attention of the same sizes twice)
+// and calibration.implausible (calibration/plausible.h), each at the value.
 namespace stepcast::scenario {
 
 std::optional<calibration::Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics);

@@ -282,7 +282,9 @@ kernels:
       - [64, 64,  64, 2 us]
       - [256, 64, 64, 4 us]
       - [256, 64, 128, 7 us]
-  attention_forward_curve: {bf16: [[1000000, 13 us], [2000000, 20 us]]}
+  gemm_weight_gradient_surface: {bf16: [[64, 64, 64, 5 us]]}
+  attention_forward_surface:
+    bf16: [[16, 1024, 64, 13 us], [16, 512, 64, 9 us], [128, 512, 64, 20 us], [16, 512, 32, 8 us]]
   memory_curve: [[1 KiB, 2 us], [1 MiB, 4 us]]
 copies:
   host_to_device: [[1 MiB, 50 us]]
@@ -308,7 +310,18 @@ TEST(CalibrationFileTest, ReadsMeasurementsWithoutEfficiencies) {
   EXPECT_EQ(surface.k, (std::vector<std::int64_t>{64, 128}));
   EXPECT_EQ(surface.times, (std::vector<Time>{Microseconds(2), Microseconds(3), Microseconds(4),
                                               Microseconds(7)}));
-  EXPECT_EQ(kernels.attention_forward_curve[1].size(), 2u);
+  EXPECT_EQ(kernels.SurfaceOf(DataType::kBf16, ProductLayout::kWeightGradient).times,
+            std::vector<Time>{Microseconds(5)});
+  EXPECT_EQ(kernels.SurfaceOf(DataType::kBf16, ProductLayout::kInputGradient), surface);
+  // By head size, heads and sequence.
+  const calibration::AttentionSurface& cores =
+      kernels.attention_forward_surface[static_cast<std::size_t>(DataType::kBf16)];
+  ASSERT_EQ(cores.size(), 3u);
+  EXPECT_EQ(cores[0].head_size, 32);
+  EXPECT_EQ(cores[1].heads, 16);
+  EXPECT_EQ(cores[1].points, (std::vector<std::pair<std::int64_t, Time>>{
+                                 {512, Microseconds(9)}, {1024, Microseconds(13)}}));
+  EXPECT_EQ(cores[2].heads, 128);
   EXPECT_EQ(kernels.memory_curve.back(), std::pair(MiB(1), Microseconds(4)));
   EXPECT_EQ(profile->copies.host_to_device.size(), 1u);
   EXPECT_EQ(profile->collectives[0].quantiles[0], std::pair(Microseconds(1), Microseconds(3)));
@@ -320,6 +333,19 @@ TEST(CalibrationFileTest, ReadsMeasurementsWithoutEfficiencies) {
 std::string Changed(std::string_view from, std::string_view to) {
   std::string text(kMeasured);
   return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(CalibrationFileTest, RefusesAttentionTwice) {
+  EXPECT_EQ(Mistakes(Changed("[16, 1024, 64, 13 us]", "[16, 512, 64, 13 us]")),
+            (Lines{"15:34 calibration.repeated-point"}));
+  EXPECT_EQ(Mistakes(Changed("[16, 1024, 64, 13 us]", "[1024, 64, 13 us]")),
+            (Lines{"15:12 calibration.bad-point"}));
+}
+
+TEST(CalibrationFileTest, RefusesGradientsProductsAlone) {
+  EXPECT_EQ(Mistakes(Changed("gemm_weight_gradient_surface: {bf16",
+                             "gemm_input_gradient_surface: {fp16")),
+            (Lines{"13:32 calibration.incomplete-surface"}));
 }
 
 TEST(CalibrationFileTest, RefusesSurfacesWithHoles) {
@@ -335,14 +361,14 @@ TEST(CalibrationFileTest, RefusesSurfacesWithHoles) {
 
 TEST(CalibrationFileTest, RefusesMeasurementsThatCannotBe) {
   EXPECT_EQ(Mistakes(Changed("[1 MiB, 4 us]]", "[1 MiB, 4 ns]]")),
-            (Lines{"14:33 calibration.implausible"}));
-  EXPECT_EQ(Mistakes(Changed("[[1 MiB, 50 us]]", "[]")), (Lines{"16:19 calibration.no-points"}));
+            (Lines{"16:33 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("[[1 MiB, 50 us]]", "[]")), (Lines{"18:19 calibration.no-points"}));
   EXPECT_EQ(Mistakes(Changed("[[1 us, 3 us]]", "[[4 us, 3 us]]")),
-            (Lines{"18:87 calibration.implausible"}));
+            (Lines{"20:87 calibration.implausible"}));
   EXPECT_EQ(Mistakes(Changed("[[1 us, 3 us]]", "[[1 us, 3 us], [1 us, 3 us]]")),
-            (Lines{"18:86 calibration.implausible"}));
+            (Lines{"20:86 calibration.implausible"}));
   EXPECT_EQ(Mistakes(Changed("kernel_slowdown: 1.25", "kernel_slowdown: 0")),
-            (Lines{"20:61 calibration.implausible"}));
+            (Lines{"22:61 calibration.implausible"}));
 }
 
 }  // namespace

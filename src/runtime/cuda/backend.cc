@@ -52,6 +52,9 @@ class CudaBackend final : public Backend {
     return ReadHealth(inventory_.devices.front().ordinal);
   }
 
+  Bytes CacheSize() const override { return inventory_.devices.front().cache; }
+  bool ProductsByLayout() const override { return true; }
+
   int MaxLocalRanks() const override { return static_cast<int>(inventory_.devices.size()); }
 
   Attempt<std::unique_ptr<runtime::Device>> MakeDevice(const program::Program& program, Job& job,

@@ -39,6 +39,7 @@ cudaError_t Describe(int ordinal, Device& device) {
   device.compute_capability_minor = properties.minor;
   device.multiprocessors = properties.multiProcessorCount;
   device.memory = Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
+  device.cache = Bytes(properties.l2CacheSize);
   device.memory_bus_bits = properties.memoryBusWidth;
   // CUDA 13 took the clock out of the properties.
   if (const cudaError_t error =

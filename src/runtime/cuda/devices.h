@@ -27,6 +27,7 @@ struct Device {
   int compute_capability_minor = 0;
   int multiprocessors = 0;  // streaming multiprocessors (SMs)
   Bytes memory;             // all of it, whoever uses it at present
+  Bytes cache;              // the last one (L2)
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
   // Two transfers per clock over the whole bus: the peak of reads and writes together. Zero where

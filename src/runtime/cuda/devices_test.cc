@@ -55,6 +55,8 @@ TEST(ListDevices, DescribesEveryVisibleGpu) {
     EXPECT_GE(device.compute_capability_major, 5);
     EXPECT_GT(device.multiprocessors, 0);
     EXPECT_GT(device.memory, GiB(1));
+    EXPECT_GT(device.cache, Bytes());
+    EXPECT_LT(device.cache, GiB(1));
     // Every data-centre GPU from the A100 (1.5 TB/s) to the B200 (8 TB/s), with room around.
     EXPECT_GT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(100));
     EXPECT_LT(device.memory_bandwidth, Bandwidth::GigabytesPerSecond(20'000));

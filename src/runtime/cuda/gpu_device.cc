@@ -1,8 +1,6 @@
 #include "src/runtime/cuda/gpu_device.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -15,6 +13,7 @@
 #include "src/program/description.h"
 #include "src/runtime/cuda/attention.h"
 #include "src/runtime/cuda/collective_check.h"
+#include "src/runtime/cuda/collective_operands.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/stand_ins.h"
 
@@ -28,30 +27,10 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// What cudaEventElapsedTime gives has FP32 milliseconds.
-Time FromMilliseconds(float milliseconds) {
-  return Picoseconds(std::llround(static_cast<double>(milliseconds) * 1e9));
-}
-
-Time Since(std::chrono::steady_clock::time_point begin) {
-  const auto passed = std::chrono::steady_clock::now() - begin;
-  return Nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count());
-}
-
 Attempt<cudaEvent_t> MakeEvent(unsigned flags) {
   cudaEvent_t event = nullptr;
   STEPCAST_TRY(Check(cudaEventCreateWithFlags(&event, flags), "making an event"));
   return event;
-}
-
-Attempt<std::byte*> AllocateStandIn(Bytes size, Bytes& total) {
-  if (size == Bytes(0)) return nullptr;
-  void* at = nullptr;
-  STEPCAST_TRY(Check(cudaMalloc(&at, static_cast<std::size_t>(size.count())),
-                     fmt::format("allocating {} bytes for operands that the program does not name",
-                                 size.count())));
-  total += size;
-  return static_cast<std::byte*>(at);
 }
 
 }  // namespace
@@ -66,8 +45,7 @@ GpuDevice::GpuDevice(const program::Program& program, int rank, int ordinal,
       marks_(program.events.size(), Mark::kNone),
       state_(program.buffers.size()),
       orders_(program.communicators.size()),
-      step_(StepValuesOf(0)),
-      ends_(program.streams.size()) {
+      step_(StepValuesOf(0)) {
   for (const program::StatePart& part : program.data_flow.state) {
     state_[part.place.buffer].push_back(part);
   }
@@ -86,13 +64,27 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
   failed_ = true;
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), fmt::format("choosing GPU {}", ordinal_)));
   STEPCAST_TRY(MakeStreams());
+  clock_ = std::make_unique<OperationClock>(streams_);
   auto memory = DeviceMemory::Make(program_, streams_, options_.pool, options_.memory_limit);
   if (!memory) return tl::make_unexpected(std::move(memory).error());
   memory_ = std::move(*memory);
   auto products = Products::Make(plan_.products);
   if (!products) return tl::make_unexpected(std::move(products).error());
   products_ = std::move(*products);
-  STEPCAST_TRY(MakeStandIns());
+  auto arenas = OperandArenas::Make(plan_, streams_, ordinal_, options_.seed);
+  if (!arenas) return tl::make_unexpected(std::move(arenas).error());
+  arenas_ = std::move(*arenas);
+  auto effects = EffectLaunches::Make({.program = program_,
+                                       .plan = plan_,
+                                       .memory = *memory_,
+                                       .streams = streams_,
+                                       .gradients = options_.gradients,
+                                       .rank = rank_});
+  if (!effects) return tl::make_unexpected(std::move(effects).error());
+  effects_ = std::move(*effects);
+  const char* doing = "allocating memory of its own";
+  STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
+  STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   STEPCAST_TRY(Preload());
   // No rank may begin to communicate while another one loads.
   if (auto met = job.Barrier(); !met) return met;
@@ -101,7 +93,7 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
   communicators_ = std::move(*communicators);
   STEPCAST_TRY(CheckSums());
   STEPCAST_TRY(Check(cudaDeviceSynchronize(), "getting ready"));
-  STEPCAST_TRY(SetAnchor());
+  STEPCAST_TRY(clock_->SetAnchor());
   failed_ = false;
   return {};
 }
@@ -137,88 +129,35 @@ Attempt<void> GpuDevice::MakeStreams() {
   return {};
 }
 
-Attempt<void> GpuDevice::MakeStandIns() {
-  const auto allocate = [&](std::vector<std::byte*>& list, Bytes size) -> Attempt<void> {
-    Attempt<std::byte*> at = AllocateStandIn(size, stand_in_bytes_);
-    if (!at) return tl::make_unexpected(std::move(at).error());
-    list.push_back(*at);
-    return {};
-  };
-  int cache = 0;
-  STEPCAST_TRY(Check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal_),
-                     "asking for the size of the cache"));
-  least_input_ = AlignedInArena(Bytes(4 * std::int64_t{cache}));
-  for (std::size_t type = 0; type < plan_.inputs.size(); ++type) {
-    // A step's operands begin anywhere in the first `least_input_` of it.
-    Bytes size = plan_.inputs[type];
-    if (size > Bytes(0) && size < least_input_) size += least_input_;
-    STEPCAST_TRY(allocate(inputs_, size));
-    if (inputs_.back() == nullptr) continue;
-    STEPCAST_TRY(Check(
-        FillRandom(inputs_.back(), size, static_cast<DataType>(type), options_.seed, streams_[0]),
-        "making random operands"));
-  }
-  std::vector<bool> sums(streams_.size(), false);
-  for (std::size_t i = 0; i + 1 < program_.data_flow.first.size(); ++i) {
-    for (Index e = program_.data_flow.first[i]; e < program_.data_flow.first[i + 1]; ++e) {
-      const bool squares = program_.data_flow.effects[e].kind == EffectKind::kSquares;
-      if (squares) sums[program_.step[i].stream] = true;
-    }
-  }
-  for (std::size_t s = 0; s < streams_.size(); ++s) {
-    STEPCAST_TRY(allocate(outputs_, plan_.outputs[s]));
-    STEPCAST_TRY(allocate(workspaces_, plan_.multiplies[s] ? Products::kWorkspace : Bytes(0)));
-    auto partial_sums =
-        AllocateStandIn(sums[s] ? Bytes(kPartialSums * sizeof(double)) : Bytes(0), stand_in_bytes_);
-    if (!partial_sums) return tl::make_unexpected(std::move(partial_sums).error());
-    partial_sums_.push_back(reinterpret_cast<double*>(*partial_sums));
-  }
-  const char* doing = "allocating memory of its own";
-  if (plan_.host > Bytes(0)) {
-    void* at = nullptr;
-    STEPCAST_TRY(Check(cudaMallocHost(&at, static_cast<std::size_t>(plan_.host.count())),
-                       "allocating pinned memory"));
-    host_ = static_cast<std::byte*>(at);
-    std::fill_n(reinterpret_cast<unsigned char*>(host_), plan_.host.count(), 0x3d);
-  }
-  STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
-  STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
-  return Check(cudaStreamSynchronize(streams_[0]), "making random operands");
-}
-
-// A step's window of the operands.
-const std::byte* GpuDevice::Input(DataType type) const {
-  const auto t = static_cast<std::size_t>(type);
-  if (plan_.inputs[t] >= least_input_) return inputs_[t];
-  return inputs_[t] + std::int64_t{step_.step} * plan_.inputs[t].count() % least_input_.count();
-}
-
 // Launches what the program will launch, on operands that do not matter.
 Attempt<void> GpuDevice::Preload() {
   const char* doing = "loading kernels";
   Bytes largest;
-  std::size_t multiplies = 0;
+  std::uint16_t multiplies = 0;
   for (const Product& product : plan_.products) largest = std::max(largest, Output(product));
   for (const Attention& core : plan_.attentions) largest = std::max(largest, OutputOf(core));
-  while (multiplies + 1 < streams_.size() && !plan_.multiplies[multiplies]) ++multiplies;
-  Bytes no_stand_in;
-  auto scratch = AllocateStandIn(largest, no_stand_in);
-  if (!scratch) return tl::make_unexpected(std::move(scratch).error());
+  while (multiplies + std::size_t{1} < streams_.size() && !plan_.multiplies[multiplies])
+    ++multiplies;
+  std::byte* scratch = nullptr;
+  if (largest > Bytes(0)) {
+    STEPCAST_TRY(Check(cudaMalloc(&scratch, static_cast<std::size_t>(largest.count())), doing));
+  }
   const auto launch = [&]() -> Attempt<void> {
     for (std::size_t p = 0; p < plan_.products.size(); ++p) {
-      const std::byte* input = Input(plan_.products[p].input);
-      STEPCAST_TRY(products_->Run(static_cast<Index>(p), 0, input, input, *scratch,
-                                  workspaces_[multiplies], streams_[multiplies]));
+      const std::byte* input = arenas_->input(plan_.products[p].input);
+      STEPCAST_TRY(products_->Run(static_cast<Index>(p), 0, input, input, scratch,
+                                  arenas_->workspace(multiplies), streams_[multiplies]));
     }
     for (const Attention& core : plan_.attentions) {
-      STEPCAST_TRY(
-          Check(LaunchAttention(core, Input(core.type), *scratch, streams_[multiplies]), doing));
+      STEPCAST_TRY(Check(
+          LaunchAttention(core, arenas_->input(core.type), scratch, streams_[multiplies]), doing));
     }
-    STEPCAST_TRY(PreloadEffects());
+    // The stamps are numbers as good as any.
+    STEPCAST_TRY(effects_->Preload(reinterpret_cast<float*>(stamps_)));
     STEPCAST_TRY(Check(StampTime(stamps_, streams_[0]), doing));
     STEPCAST_TRY(Check(Spin(Time(), nullptr, streams_[0]), doing));
     STEPCAST_TRY(Check(StoreStepValues(step_, step_values_, streams_[0]), doing));
-    if (const std::byte* input = Input(plan_.traffic_type); input != nullptr) {
+    if (const std::byte* input = arenas_->input(plan_.traffic_type); input != nullptr) {
       // Reads, and writes nothing.
       STEPCAST_TRY(Check(LaunchTraffic({.input = input,
                                         .input_size = Bytes(256),
@@ -234,85 +173,8 @@ Attempt<void> GpuDevice::Preload() {
     return Check(cudaDeviceSynchronize(), doing);
   };
   Attempt<void> launched = launch();
-  cudaFree(*scratch);
+  cudaFree(scratch);
   return launched;
-}
-
-Attempt<void> GpuDevice::PreloadEffects() {
-  const char* doing = "loading kernels";
-  const program::DataFlow& flow = program_.data_flow;
-  for (const program::StatePart& part : flow.state) {
-    STEPCAST_TRY(Check(LaunchInitialValues(nullptr, part.place.type, 0, 0, 0, streams_[0]), doing));
-  }
-  std::vector<std::tuple<EffectKind, DataType, DataType>> launched;
-  const auto is_new = [&](EffectKind kind, DataType target, DataType source) {
-    const std::tuple key{kind, target, source};
-    if (std::find(launched.begin(), launched.end(), key) != launched.end()) return false;
-    launched.push_back(key);
-    return true;
-  };
-  const auto move = [&](DataType target, DataType source) {
-    if (target == source || !is_new(EffectKind::kMove, target, source)) return cudaSuccess;
-    const MoveWork nothing;
-    return LaunchMoves({&nothing, 1}, {target, source}, streams_[0]);
-  };
-  for (std::size_t i = 0; i + 1 < flow.first.size(); ++i) {
-    const Instruction& instruction = program_.step[i];
-    for (Index e = flow.first[i]; e < flow.first[i + 1]; ++e) {
-      const Effect& effect = flow.effects[e];
-      if (effect.kind == EffectKind::kCollective) {
-        const DataType sent = program_.collectives[instruction.operand].data_type;
-        STEPCAST_TRY(Check(move(sent, effect.source.type), doing));
-        STEPCAST_TRY(Check(move(effect.target.type, sent), doing));
-        continue;
-      }
-      if (!is_new(effect.kind, effect.target.type, effect.source.type)) continue;
-      // Without elements nothing is read or written, but the sum and the norm: the stamps are
-      // numbers as good as any.
-      const TypePair types{effect.target.type, effect.source.type};
-      const StepSource step{.now = step_};
-      auto* const number = reinterpret_cast<float*>(stamps_);
-      cudaError_t error = cudaSuccess;
-      switch (effect.kind) {
-        case EffectKind::kGradient: {
-          const GradientWork nothing;
-          error = LaunchGradients({&nothing, 1}, types, {.rule = options_.gradients}, step,
-                                  streams_[0]);
-          break;
-        }
-        case EffectKind::kMove: {
-          const MoveWork nothing;
-          error = LaunchMoves({&nothing, 1}, types, streams_[0]);
-          break;
-        }
-        case EffectKind::kUpdate: {
-          const UpdateWork nothing;
-          error = LaunchUpdates({&nothing, 1}, types, flow.adamw, step, streams_[0]);
-          break;
-        }
-        case EffectKind::kSquares: {
-          const SquaresWork nothing{.target = number};
-          error = LaunchSquares({&nothing, 1}, types.source, partial_sums_[instruction.stream],
-                                streams_[0]);
-          break;
-        }
-        case EffectKind::kClip: {
-          const ClipWork nothing{.squares = number};
-          error = LaunchClips({&nothing, 1}, types.target, streams_[0]);
-          break;
-        }
-        case EffectKind::kMix: {
-          const MixWork nothing{.target = reinterpret_cast<std::uint32_t*>(stamps_)};
-          error = LaunchMixes({&nothing, 1}, {.rule = options_.gradients}, step, streams_[0]);
-          break;
-        }
-        case EffectKind::kCollective:
-          break;
-      }
-      STEPCAST_TRY(Check(error, doing));
-    }
-  }
-  return {};
 }
 
 GpuDevice::~GpuDevice() {
@@ -325,32 +187,22 @@ GpuDevice::~GpuDevice() {
   // What waits for a partner that is gone would never end.
   bool busy = failed_;
   for (cudaStream_t stream : streams_) busy = busy || cudaStreamQuery(stream) != cudaSuccess;
-  // NCCL ends a communicator, also by Abort, only when no graph refers to it any more. A graph that
-  // runs goes on and is freed at its end.
-  for (GraphInstance& instance : instances_) {
-    if (instance.exec != nullptr) cudaGraphExecDestroy(instance.exec);
-  }
-  if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  // NCCL ends a communicator, also by Abort, only when no graph refers to it any more.
+  graph_.reset();
   if (busy && communicators_ != nullptr) communicators_->Abort();
   cudaDeviceSynchronize();
   communicators_.reset();
   products_.reset();
+  effects_.reset();
+  arenas_.reset();
   memory_.reset();
-  for (GraphInstance& instance : instances_) {
-    if (instance.done != nullptr) cudaEventDestroy(instance.done);
-  }
-  for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
+  clock_.reset();
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (const CommunicatorOrder& order : orders_) {
     if (order.done != nullptr) cudaEventDestroy(order.done);
   }
-  for (const auto* list : {&inputs_, &outputs_, &workspaces_}) {
-    for (std::byte* at : *list) cudaFree(at);
-  }
-  for (double* sums : partial_sums_) cudaFree(sums);
   cudaFree(stamps_);
   cudaFree(step_values_);
-  cudaFreeHost(host_);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
   cudaGetLastError();
 }
@@ -368,7 +220,9 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
     const cudaError_t state = Answered(done());
     if (state == cudaSuccess) return {};
     if (state != cudaErrorNotReady) return Failed(Check(state, doing).error());
-    if (auto collected = CollectDone(); !collected) return collected;
+    if (auto collected = clock_->CollectDone(); !collected) {
+      return Failed(std::move(collected).error());
+    }
     const HostClock::time_point now = HostClock::now();
     // Steps wait often and briefly: at first without sleeping.
     if (now - begin > std::chrono::milliseconds(20)) {
@@ -384,36 +238,8 @@ Attempt<void> GpuDevice::WaitUntil(const std::function<cudaError_t()>& done, con
 }
 
 bool GpuDevice::ReportTo(Progress* progress) {
-  progress_ = progress;
+  clock_->ReportTo(progress);
   return true;
-}
-
-Attempt<void> GpuDevice::CollectDone() {
-  looked_ = HostClock::now();
-  if (capturing_) return {};
-  while (!pending_.empty()) {
-    const Timed& timed = pending_.front();
-    const cudaError_t state = Answered(cudaEventQuery(timed.end));
-    if (state == cudaErrorNotReady) break;
-    if (state != cudaSuccess) return Failed(Check(state, "looking for what is done").error());
-    STEPCAST_TRY(Collect(timed));
-    free_timing_events_.push_back(timed.start);
-    if (timed.ready != timed.start) free_timing_events_.push_back(timed.ready);
-    if (!timed.lent) {
-      free_timing_events_.push_back(timed.end);
-      // Not to be lent any more.
-      for (StreamEnd& end : ends_) {
-        if (end.event == timed.end) end.event = nullptr;
-      }
-    }
-    pending_.pop_front();
-    ++collected_;
-    if (progress_ != nullptr) ++progress_->operations;
-  }
-  if (progress_ == nullptr || pending_.empty()) return {};
-  progress_->step = pending_.front().operation.step;
-  progress_->instruction = pending_.front().operation.instruction;
-  return {};
 }
 
 Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
@@ -426,13 +252,13 @@ Attempt<void> GpuDevice::Allocate(Index buffer, std::uint16_t stream) {
     const cudaError_t error =
         part.role == program::StateRole::kMoment
             ? cudaMemsetAsync(
-                  At(part.place), 0,
+                  effects_->At(part.place), 0,
                   static_cast<std::size_t>(BytesOf(part.elements, part.place.type).count()),
                   streams_[stream])
-            : LaunchInitialValues(At(part.place), part.place.type, part.elements,
+            : LaunchInitialValues(effects_->At(part.place), part.place.type, part.elements,
                                   part.first_element, options_.seed, streams_[stream]);
     STEPCAST_TRY(Check(error, "initialising parameters"));
-    ends_[stream] = {};
+    clock_->Interrupt(stream);
   }
   return {};
 }
@@ -452,7 +278,7 @@ Attempt<void> GpuDevice::Record(Index event, std::uint16_t stream) {
 Attempt<void> GpuDevice::Wait(Index event, std::uint16_t stream) {
   // Of an earlier replay or of none: satisfied.
   if (marks_[event] != (capturing_ ? Mark::kCaptured : Mark::kRecorded)) return {};
-  ends_[stream] = {};
+  clock_->Interrupt(stream);
   return Check(cudaStreamWaitEvent(streams_[stream], events_[event]), "waiting for an event");
 }
 
@@ -466,9 +292,9 @@ Attempt<void> GpuDevice::Launch(OperationId operation, const Instruction& instru
   if (auto launched = LaunchAny(operation, instruction); !launched) {
     return Failed(std::move(launched).error());
   }
-  // Now and then, for those who watch.
-  constexpr auto kOften = std::chrono::milliseconds(10);
-  if (progress_ != nullptr && HostClock::now() - looked_ > kOften) return CollectDone();
+  if (auto collected = clock_->CollectNowAndThen(); !collected) {
+    return Failed(std::move(collected).error());
+  }
   return {};
 }
 
@@ -479,7 +305,10 @@ Attempt<void> GpuDevice::LaunchAny(OperationId operation, const Instruction& ins
                    "an instruction outside the step is the prologue's");
     return LaunchTimed(operation, instruction, plan_.prologue[static_cast<std::size_t>(at)], {});
   }
-  if (operation.step != step_.step) step_ = StepValuesOf(operation.step);
+  if (operation.step != step_.step) {
+    step_ = StepValuesOf(operation.step);
+    arenas_->BeginStep(operation.step);
+  }
   std::span<const Effect> effects;
   const program::DataFlow& flow = program_.data_flow;
   if (!flow.empty()) {
@@ -493,23 +322,18 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
                                      const Work& work, std::span<const Effect> effects) {
   const std::uint16_t stream = instruction.stream;
   const bool timed = operation.instruction != kNone;
-  Timed times{.operation = operation};
+  OperationClock::Timed times;
   if (timed) {
-    Attempt<cudaEvent_t> begin = Beginning(stream);
-    if (!begin) return tl::make_unexpected(std::move(begin).error());
-    times.ready = times.start = *begin;
+    auto begun = clock_->Begin(operation, stream);
+    if (!begun) return tl::make_unexpected(std::move(begun).error());
+    times = *begun;
   }
   const Index communicator = program::CommunicatorOf(program_, instruction);
   if (communicator != program::kNone) {
     if (MustWaitFor(communicator, stream)) {
       STEPCAST_TRY(Check(cudaStreamWaitEvent(streams_[stream], orders_[communicator].done),
                          "waiting for a communicator"));
-      if (timed) {
-        Attempt<cudaEvent_t> start = TakeTimingEvent();
-        if (!start) return tl::make_unexpected(std::move(start).error());
-        times.start = *start;
-        STEPCAST_TRY(RecordTiming(times.start, stream));
-      }
+      if (timed) STEPCAST_TRY(clock_->Waited(times, stream));
     }
   }
   switch (instruction.opcode) {
@@ -528,16 +352,8 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     default:
       STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges are launched");
   }
-  if (!timed) {
-    ends_[stream] = {};
-    return {};
-  }
-  Attempt<cudaEvent_t> end = TakeTimingEvent();
-  if (!end) return tl::make_unexpected(std::move(end).error());
-  times.end = *end;
-  STEPCAST_TRY(RecordTiming(times.end, stream));
-  ends_[stream] = {times.end, collected_ + pending_.size()};
-  pending_.push_back(times);
+  if (timed) return clock_->End(times, stream);
+  clock_->Interrupt(stream);
   return {};
 }
 
@@ -553,23 +369,23 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   if (work.product != kNone) STEPCAST_TRY(LaunchProduct(kernel, work, stream));
   if (work.attention != kNone) {
     const Attention& attention = plan_.attentions[work.attention];
-    STEPCAST_TRY(
-        Check(LaunchAttention(attention, Input(attention.type) + work.first_operand.count(),
-                              outputs_[stream] + work.output.count(), streams_[stream]),
-              fmt::format("starting '{}'", kernel.name)));
+    STEPCAST_TRY(Check(
+        LaunchAttention(attention, arenas_->input(attention.type) + work.first_operand.count(),
+                        arenas_->output(stream) + work.output.count(), streams_[stream]),
+        fmt::format("starting '{}'", kernel.name)));
   }
-  STEPCAST_TRY(LaunchBatches(work.first_batch, work.last_batch, operation, instruction));
+  STEPCAST_TRY(effects_->Launch(work.first_batch, work.last_batch, operation, instruction, Step()));
   if (given) {
     return Check(Spin(kernel.given, stamp, streams_[stream]), "starting a given kernel");
   }
   const bool moves =
       kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer;
   if (!moves) return {};
-  return Check(LaunchTraffic({.input = Input(plan_.traffic_type),
+  return Check(LaunchTraffic({.input = arenas_->input(plan_.traffic_type),
                               .input_size = plan_.inputs[static_cast<int>(plan_.traffic_type)],
                               .from = work.first_operand,
                               .read = work.read,
-                              .output = outputs_[stream],
+                              .output = arenas_->output(stream),
                               .output_size = plan_.outputs[stream],
                               .to = work.output,
                               .written = work.written},
@@ -580,19 +396,19 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
 Attempt<void> GpuDevice::LaunchProduct(const Kernel& kernel, const Work& work,
                                        std::uint16_t stream) {
   const Product& product = plan_.products[work.product];
-  const std::byte* input = Input(product.input);
+  const std::byte* input = arenas_->input(product.input);
   // Sums of so many random numbers stay small: gradients move parameters, but not far.
   double scale = 1.0 / static_cast<double>(product.k);
-  std::byte* result = outputs_[stream] + work.output.count();
+  std::byte* result = arenas_->output(stream) + work.output.count();
   if (work.product_effect != kNone) {
     const Effect& effect = program_.data_flow.effects[work.product_effect];
-    result = At(effect.target);
+    result = effects_->At(effect.target);
     scale *= effect.scale;
   }
   for (int time = 0; time < work.times; ++time) {
     auto done = products_->Run(
         work.product, static_cast<float>(scale), input + work.first_operand.count(),
-        input + work.second_operand.count(), result, workspaces_[stream], streams_[stream]);
+        input + work.second_operand.count(), result, arenas_->workspace(stream), streams_[stream]);
     if (!done) {
       Failure failure = std::move(done).error();
       failure.message = fmt::format("'{}': {}", kernel.name, failure.message);
@@ -606,7 +422,7 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
                                     const Work& work) {
   const program::CopyDirection direction = program_.copies[instruction.operand].direction;
   const std::uint16_t stream = instruction.stream;
-  STEPCAST_TRY(LaunchBatches(work.first_batch, work.last_batch, operation, instruction));
+  STEPCAST_TRY(effects_->Launch(work.first_batch, work.last_batch, operation, instruction, Step()));
   // What is not an effect: from an arena or the host, to one or the host, piece by piece.
   const bool from_host = direction == program::CopyDirection::kHostToDevice;
   const bool to_host = direction == program::CopyDirection::kDeviceToHost;
@@ -619,8 +435,10 @@ Attempt<void> GpuDevice::LaunchCopy(OperationId operation, const Instruction& in
     const Bytes size = std::min(piece, work.read - done);
     const bool whole = piece == work.read;  // then the plan's places have room
     const std::byte* source =
-        from_host ? host_ : Input(plan_.traffic_type) + (whole ? work.first_operand.count() : 0);
-    std::byte* target = to_host ? host_ : outputs_[stream] + (whole ? work.output.count() : 0);
+        from_host ? arenas_->host()
+                  : arenas_->input(plan_.traffic_type) + (whole ? work.first_operand.count() : 0);
+    std::byte* target =
+        to_host ? arenas_->host() : arenas_->output(stream) + (whole ? work.output.count() : 0);
     const cudaMemcpyKind kind = from_host ? cudaMemcpyHostToDevice
                                 : to_host ? cudaMemcpyDeviceToHost
                                           : cudaMemcpyDeviceToDevice;
@@ -644,76 +462,41 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   const auto ranks = static_cast<std::int64_t>(
       program_.groups[program_.communicators[collective.communicator].group].ranks.size());
 
-  // Where the collective's own type is not the one that values are kept in.
-  struct Staged {
-    std::int64_t elements = 0;
-    const std::byte* source = nullptr;
-    std::byte* target = nullptr;
-  };
-  std::vector<Staged> parts;
-  Bytes staging = work.staging;
-  const auto take = [&](std::int64_t elements) {
-    std::byte* at = outputs_[stream] + staging.count();
-    staging += AlignedInArena(BytesOf(elements, collective.data_type));
-    return at;
-  };
   // Other effects keep their place before or after the communication.
-  STEPCAST_TRY(LaunchBatches(work.first_batch, work.batches_behind, operation, instruction));
-  // What is converted on the way is converted in one launch for each pair of types.
-  std::vector<std::pair<TypePair, std::vector<MoveWork>>> sent, received;
-  const auto convert = [](auto& list, TypePair types, void* target, const void* source,
-                          std::int64_t elements) {
-    auto found = std::find_if(list.begin(), list.end(),
-                              [&](const auto& entry) { return entry.first == types; });
-    if (found == list.end()) found = list.insert(list.end(), {types, {}});
-    found->second.push_back(
-        {.target = target, .source = source, .elements = elements, .block = elements});
-  };
-  for (const Effect& effect : effects) {
-    if (effect.kind != EffectKind::kCollective) continue;
-    Staged part{
-        .elements = effect.elements, .source = At(effect.source), .target = At(effect.target)};
-    const CollectiveParts counts = PartsOf(collective.kind, effect.elements, ranks);
-    if (effect.source.type != collective.data_type) {
-      std::byte* staged = take(counts.sent);
-      convert(sent, {collective.data_type, effect.source.type}, staged, part.source, counts.sent);
-      part.source = staged;
-    }
-    if (effect.target.type != collective.data_type) {
-      std::byte* staged = take(counts.received);
-      convert(received, {effect.target.type, collective.data_type}, part.target, staged,
-              counts.received);
-      part.target = staged;
-    }
-    parts.push_back(part);
-  }
-  for (const auto& [types, works] : sent) {
+  STEPCAST_TRY(
+      effects_->Launch(work.first_batch, work.batches_behind, operation, instruction, Step()));
+  const CollectiveOperands operands = OperandsOf(
+      collective, ranks, effects,
+      [this](const program::Elements& elements) { return effects_->At(elements); },
+      arenas_->output(stream) + work.staging.count());
+  for (const auto& [types, works] : operands.before) {
     STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting what is sent"));
   }
 
   STEPCAST_TRY(communicators_->Begin());
   Attempt<void> started;
-  for (const Staged& part : parts) {
+  for (const CollectiveOperands::Part& part : operands.parts) {
     if (!started) break;
     started =
         communicators_->Part(collective, part.elements, part.source, part.target, streams_[stream]);
   }
   if (started && work.read > Bytes(0)) {
     const std::int64_t elements = work.read.count() / SizeOf(collective.data_type) / ranks * ranks;
-    started = communicators_->Part(collective, elements,
-                                   Input(collective.data_type) + work.first_operand.count(),
-                                   outputs_[stream] + work.output.count(), streams_[stream]);
+    started = communicators_->Part(
+        collective, elements, arenas_->input(collective.data_type) + work.first_operand.count(),
+        arenas_->output(stream) + work.output.count(), streams_[stream]);
   }
   // A group that was begun is ended in any case.
   Attempt<void> ended = communicators_->End();
   if (!started) return started;
   if (!ended) return ended;
 
-  for (const auto& [types, works] : received) {
+  for (const auto& [types, works] : operands.after) {
     STEPCAST_TRY(
         Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
   }
-  STEPCAST_TRY(LaunchBatches(work.batches_behind, work.last_batch, operation, instruction));
+  STEPCAST_TRY(
+      effects_->Launch(work.batches_behind, work.last_batch, operation, instruction, Step()));
   return EndTurn(collective.communicator, stream);
 }
 
@@ -738,7 +521,7 @@ Attempt<void> GpuDevice::LaunchExchange(const Instruction& instruction) {
     started = communicators_->Move(
         exchange.communicator, message.direction,
         exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size())),
-        message.bytes, At({.buffer = use.buffer, .offset = use.offset}),
+        message.bytes, effects_->At({.buffer = use.buffer, .offset = use.offset}),
         streams_[instruction.stream]);
   }
   // A group that was begun is ended in any case.
@@ -748,100 +531,9 @@ Attempt<void> GpuDevice::LaunchExchange(const Instruction& instruction) {
   return EndTurn(exchange.communicator, instruction.stream);
 }
 
-Attempt<void> GpuDevice::LaunchBatches(Index first, Index last, OperationId operation,
-                                       const Instruction& instruction) {
-  const std::span<const Effect> effects = program_.data_flow.effects;
-  for (Index b = first; b < last; ++b) {
-    const EffectBatch& batch = plan_.batches[b];
-    const cudaError_t error = LaunchBatch(effects.subspan(batch.first, batch.count),
-                                          instruction.micro_batch, instruction.stream);
-    if (error == cudaSuccess) continue;
-    return Check(error, fmt::format("starting instruction {} of step {}", operation.instruction,
-                                    operation.step));
-  }
-  return {};
-}
-
-cudaError_t GpuDevice::LaunchBatch(std::span<const Effect> effects, int micro_batch,
-                                   std::uint16_t stream) {
-  const StepSource step{.now = step_, .on_device = capturing_ ? step_values_ : nullptr};
-  const TypePair types{effects.front().target.type, effects.front().source.type};
-  const auto works_of = [&](const auto& work_of) {
-    std::vector<decltype(work_of(effects.front()))> works;
-    works.reserve(effects.size());
-    for (const Effect& effect : effects) works.push_back(work_of(effect));
-    return works;
-  };
-  switch (effects.front().kind) {
-    case EffectKind::kGradient:
-      return LaunchGradients(
-          works_of([&](const Effect& effect) {
-            return GradientWork{.target = At(effect.target),
-                                .source = At(effect.source),
-                                .elements = effect.elements,
-                                .first_element = effect.first_element,
-                                .scale = static_cast<float>(effect.scale),
-                                .add = effect.add,
-                                .seed = reinterpret_cast<const std::uint32_t*>(At(effect.states))};
-          }),
-          types, {.rule = options_.gradients, .rank = rank_, .micro_batch = micro_batch}, step,
-          streams_[stream]);
-    case EffectKind::kMove:
-      return LaunchMoves(works_of([&](const Effect& effect) {
-                           return MoveWork{.target = At(effect.target),
-                                           .source = At(effect.source),
-                                           .elements = effect.elements,
-                                           .block = effect.block,
-                                           .target_stride = effect.target_stride,
-                                           .source_stride = effect.source_stride,
-                                           .scale = static_cast<float>(effect.scale),
-                                           .add = effect.add};
-                         }),
-                         types, streams_[stream]);
-    case EffectKind::kUpdate:
-      return LaunchUpdates(works_of([&](const Effect& effect) {
-                             return UpdateWork{
-                                 .parameters = At(effect.target),
-                                 .gradients = At(effect.source),
-                                 .states = reinterpret_cast<float*>(At(effect.states)),
-                                 .elements = effect.elements,
-                                 .state_stride = effect.state_stride};
-                           }),
-                           types, program_.data_flow.adamw, step, streams_[stream]);
-    case EffectKind::kSquares:
-      return LaunchSquares(works_of([&](const Effect& effect) {
-                             return SquaresWork{
-                                 .target = reinterpret_cast<float*>(At(effect.target)),
-                                 .source = At(effect.source),
-                                 .elements = effect.elements,
-                                 .scale = static_cast<float>(effect.scale),
-                                 .add = effect.add};
-                           }),
-                           types.source, partial_sums_[stream], streams_[stream]);
-    case EffectKind::kClip:
-      return LaunchClips(works_of([&](const Effect& effect) {
-                           return ClipWork{
-                               .target = At(effect.target),
-                               .squares = reinterpret_cast<const float*>(At(effect.source)),
-                               .elements = effect.elements,
-                               .limit = static_cast<float>(effect.scale)};
-                         }),
-                         types.target, streams_[stream]);
-    case EffectKind::kMix:
-      return LaunchMixes(works_of([&](const Effect& effect) {
-                           return MixWork{
-                               .target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
-                               .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
-                               .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
-                               .salt = effect.first_element};
-                         }),
-                         {.rule = options_.gradients, .rank = rank_, .micro_batch = micro_batch},
-                         step, streams_[stream]);
-    case EffectKind::kCollective:
-      break;
-  }
-  STEPCAST_CHECK(false, "only a collective communicates");
-  return cudaErrorInvalidValue;
+// Of the step being issued.
+StepSource GpuDevice::Step() const {
+  return {.now = step_, .on_device = capturing_ ? step_values_ : nullptr};
 }
 
 // Known numbers through every kind of collective that the program has.
@@ -857,154 +549,25 @@ Attempt<void> GpuDevice::CheckSums() {
   return {};
 }
 
-Attempt<cudaEvent_t> GpuDevice::TakeTimingEvent() {
-  // Those of what is done, or, if nothing is, new ones: some at a time, so that the device is asked
-  // seldom.
-  if (free_timing_events_.empty()) STEPCAST_TRY(CollectDone());
-  constexpr int kSome = 64;
-  for (int i = 0; free_timing_events_.empty() || (0 < i && i < kSome); ++i) {
-    auto made = MakeEvent(cudaEventDefault);
-    if (!made) return made;
-    timing_events_.push_back(*made);
-    free_timing_events_.push_back(*made);
-  }
-  cudaEvent_t event = free_timing_events_.back();
-  free_timing_events_.pop_back();
-  return event;
-}
-
-Attempt<cudaEvent_t> GpuDevice::Beginning(std::uint16_t stream) {
-  if (cudaEvent_t before = ends_[stream].event; before != nullptr) {
-    // Of a stream that is idle by now it would tell when it became so. In a graph an operation
-    // follows the one before.
-    const cudaError_t state = capturing_ ? cudaErrorNotReady : Answered(cudaEventQuery(before));
-    if (state == cudaErrorNotReady) {
-      pending_[ends_[stream].operation - collected_].lent = true;
-      return before;
-    }
-    ends_[stream] = {};
-  }
-  Attempt<cudaEvent_t> event = TakeTimingEvent();
-  if (!event) return event;
-  STEPCAST_TRY(RecordTiming(*event, stream));
-  return event;
-}
-
-Attempt<void> GpuDevice::RecordTiming(cudaEvent_t event, std::uint16_t stream) {
-  // In a capture an ordinary record is an edge of the graph and not a point in time.
-  return Check(capturing_
-                   ? cudaEventRecordWithFlags(event, streams_[stream], cudaEventRecordExternal)
-                   : cudaEventRecord(event, streams_[stream]),
-               "recording a time");
-}
-
-// The device must be idle. The event's own time is known from the anchor before it.
-Attempt<void> GpuDevice::SetAnchor() {
-  const bool first = anchor_ == nullptr;
-  Attempt<cudaEvent_t> next = TakeTimingEvent();
-  if (!next) return tl::make_unexpected(std::move(next).error());
-  // The event lies between two looks at the host's clock. Of three tries the narrowest counts;
-  // without an anchor before, nothing tells how far tries lie apart.
-  HostClock::duration narrowest = HostClock::duration::max();
-  HostClock::time_point best_host;
-  Time best_device, last_device;
-  Attempt<void> recorded;
-  for (int attempt = 0; attempt < (first ? 1 : 3) && recorded; ++attempt) {
-    const HostClock::time_point before = HostClock::now();
-    recorded = Check(cudaEventRecord(*next, streams_[0]), "setting the clock");
-    while (recorded && Answered(cudaEventQuery(*next)) == cudaErrorNotReady) {
-    }
-    const HostClock::time_point after = HostClock::now();
-    float passed = 0;
-    if (recorded && !first) {
-      recorded = Check(cudaEventElapsedTime(&passed, anchor_, *next), "setting the clock");
-    }
-    if (!recorded) break;
-    // Later tries record the same event anew, so its time is that of the last one; the middle of
-    // the narrowest interval tells how host and device differ.
-    const Time at = anchor_time_ + FromMilliseconds(passed);
-    if (after - before < narrowest) {
-      narrowest = after - before;
-      best_device = at;
-      best_host = before + (after - before) / 2;
-    }
-    last_device = at;
-  }
-  if (!recorded) {
-    free_timing_events_.push_back(*next);
-    return recorded;
-  }
-  if (anchor_ != nullptr) free_timing_events_.push_back(anchor_);
-  anchor_ = *next;
-  anchor_host_ =
-      best_host + std::chrono::nanoseconds((last_device - best_device).picoseconds() / 1000);
-  anchor_time_ = last_device;
-  return {};
-}
-
-Attempt<void> GpuDevice::Collect(const Timed& timed) {
-  const char* doing = "reading times";
-  float start = 0;
-  float length = 0;
-  float waited = 0;
-  STEPCAST_TRY(Check(cudaEventElapsedTime(&start, anchor_, timed.start), doing));
-  STEPCAST_TRY(Check(cudaEventElapsedTime(&length, timed.start, timed.end), doing));
-  if (timed.ready != timed.start) {
-    STEPCAST_TRY(Check(cudaEventElapsedTime(&waited, timed.ready, timed.start), doing));
-  }
-  const Time begin = anchor_time_ + FromMilliseconds(start);
-  times_.push_back({.operation = timed.operation,
-                    .ready = begin - FromMilliseconds(waited),
-                    .start = begin,
-                    .end = begin + FromMilliseconds(length)});
-  return {};
-}
-
-Attempt<void> GpuDevice::CollectInstance(GraphInstance& instance) {
-  if (!instance.in_flight) return {};
-  STEPCAST_TRY(WaitUntil([&] { return cudaEventQuery(instance.done); }, "waiting for a replay"));
-  for (Timed& timed : instance.operations) {
-    timed.operation.step = instance.step;
-    STEPCAST_TRY(Collect(timed));
-  }
-  if (progress_ != nullptr) {
-    progress_->operations += instance.operations.size();
-    progress_->step = instance.step;
-  }
-  instance.in_flight = false;
-  return {};
-}
-
 Attempt<void> GpuDevice::Synchronise() {
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), "choosing a GPU"));
   STEPCAST_CHECK(!capturing_, "nothing runs while a step is captured");
   for (cudaStream_t stream : streams_) {
     STEPCAST_TRY(WaitUntil([&] { return cudaStreamQuery(stream); }, "waiting for the GPU"));
   }
-  STEPCAST_TRY(CollectDone());
-  STEPCAST_CHECK(pending_.empty(), "all that was issued is done");
-  ends_.assign(ends_.size(), {});
-  // The earlier replay first.
-  std::vector<GraphInstance*> in_order;
-  for (GraphInstance& instance : instances_) in_order.push_back(&instance);
-  std::sort(in_order.begin(), in_order.end(),
-            [](const auto* a, const auto* b) { return a->step < b->step; });
-  for (GraphInstance* instance : in_order) STEPCAST_TRY(CollectInstance(*instance));
-  return SetAnchor();
+  if (auto collected = clock_->CollectAll(); !collected) {
+    return Failed(std::move(collected).error());
+  }
+  if (graph_ != nullptr) STEPCAST_TRY(graph_->Collect());
+  return clock_->SetAnchor();
 }
 
-Attempt<std::vector<OperationTimes>> GpuDevice::TakeTimes() {
-  std::vector<OperationTimes> times = std::exchange(times_, {});
-  // They stand in order of issue.
-  std::stable_sort(times.begin(), times.end(),
-                   [](const auto& a, const auto& b) { return a.end < b.end; });
-  return times;
-}
+Attempt<std::vector<OperationTimes>> GpuDevice::TakeTimes() { return clock_->Take(); }
 
-Time GpuDevice::Now() { return anchor_time_ + Since(anchor_host_); }
+Time GpuDevice::Now() { return clock_->Now(); }
 
 Attempt<void> GpuDevice::BeginCapture() {
-  STEPCAST_CHECK(!capturing_ && instances_.empty(), "a step is captured once");
+  STEPCAST_CHECK(!capturing_ && graph_ == nullptr, "a step is captured once");
   // Times of what ran so far; the graph's own come after.
   STEPCAST_TRY(Synchronise());
   memory_->BeginCapture();
@@ -1012,6 +575,7 @@ Attempt<void> GpuDevice::BeginCapture() {
   STEPCAST_TRY(Check(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeRelaxed),
                      "beginning to capture a step"));
   capturing_ = true;
+  clock_->BeginCapture();
   // The other streams join the capture by waiting for the first.
   auto fork = MakeEvent(cudaEventDisableTiming);
   if (!fork) return Failed(std::move(fork).error());
@@ -1036,79 +600,34 @@ Attempt<void> GpuDevice::EndCapture() {
     if (!joined) return Failed(std::move(joined).error());
   }
   capturing_ = false;
-  if (auto ended = Check(cudaStreamEndCapture(streams_[0], &graph_), doing); !ended) {
+  const std::vector<OperationClock::Timed> operations = clock_->EndCapture();
+  cudaGraph_t captured = nullptr;
+  if (auto ended = Check(cudaStreamEndCapture(streams_[0], &captured), doing); !ended) {
     return Failed(std::move(ended).error());
   }
+  graph_ = std::make_unique<StepGraph>(
+      captured, *clock_, [this](const std::function<cudaError_t()>& done, const char* waiting) {
+        return WaitUntil(done, waiting);
+      });
   // Marks in the graph mean nothing outside.
   for (Mark& mark : marks_) mark = Mark::kNone;
   for (CommunicatorOrder& order : orders_) order.mark = Mark::kNone;
   if (auto places = memory_->EndCapture(); !places) return Failed(std::move(places).error());
 
-  // Two instances of the graph, which record their times in different events.
-  const std::vector<Timed> operations(pending_.begin(), pending_.end());
-  pending_.clear();
-  ends_.assign(ends_.size(), {});
-  for (const bool own_events : {false, true}) {
-    // Kept before it is made, so that what is half made is freed, too.
-    GraphInstance& instance = instances_.emplace_back();
-    if (auto made = Instantiate(instance, operations, own_events); !made) {
-      return Failed(std::move(made).error());
-    }
-  }
-  return {};
-}
-
-Attempt<void> GpuDevice::Instantiate(GraphInstance& instance, const std::vector<Timed>& operations,
-                                     bool own_events) {
-  const char* doing = "making a graph of a step";
-  auto done = MakeEvent(cudaEventDisableTiming);
-  if (!done) return tl::make_unexpected(std::move(done).error());
-  instance.done = *done;
-  STEPCAST_TRY(Check(cudaGraphInstantiate(&instance.exec, graph_, 0), doing));
-  instance.operations = operations;
-  if (!own_events) return {};
-
-  std::size_t count = 0;
-  STEPCAST_TRY(Check(cudaGraphGetNodes(graph_, nullptr, &count), doing));
-  std::vector<cudaGraphNode_t> nodes(count);
-  STEPCAST_TRY(Check(cudaGraphGetNodes(graph_, nodes.data(), &count), doing));
-  std::map<cudaEvent_t, cudaEvent_t> own;
-  for (cudaGraphNode_t node : nodes) {
-    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-    STEPCAST_TRY(Check(cudaGraphNodeGetType(node, &type), doing));
-    if (type != cudaGraphNodeTypeEventRecord) continue;
-    cudaEvent_t event = nullptr;
-    STEPCAST_TRY(Check(cudaGraphEventRecordNodeGetEvent(node, &event), doing));
-    Attempt<cudaEvent_t> taken = TakeTimingEvent();
-    if (!taken) return tl::make_unexpected(std::move(taken).error());
-    own[event] = *taken;
-    STEPCAST_TRY(Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, *taken), doing));
-  }
-  for (Timed& timed : instance.operations) {
-    for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {
-      const auto found = own.find(*event);
-      STEPCAST_CHECK(found != own.end(), "every time that a graph takes is a node of it");
-      *event = found->second;
-    }
-  }
+  if (auto made = graph_->Instantiate(operations); !made) return Failed(std::move(made).error());
   return {};
 }
 
 Attempt<void> GpuDevice::Replay(std::uint32_t step) {
-  STEPCAST_CHECK(!capturing_ && !instances_.empty(), "what is replayed was captured");
+  STEPCAST_CHECK(!capturing_ && graph_ != nullptr, "what is replayed was captured");
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), "choosing a GPU"));
-  // The one that ran before the last.
-  instances_.push_back(std::move(instances_.front()));
-  instances_.pop_front();
-  GraphInstance& instance = instances_.back();
-  STEPCAST_TRY(CollectInstance(instance));
-  const char* doing = "replaying a step";
-  STEPCAST_TRY(Check(StoreStepValues(StepValuesOf(step), step_values_, streams_[0]), doing));
-  STEPCAST_TRY(Check(cudaGraphLaunch(instance.exec, streams_[0]), doing));
-  STEPCAST_TRY(Check(cudaEventRecord(instance.done, streams_[0]), doing));
-  instance.in_flight = true;
-  instance.step = step;
-  return {};
+  return graph_->Replay(
+      step,
+      [&] {
+        return Check(StoreStepValues(StepValuesOf(step), step_values_, streams_[0]),
+                     "replaying a step");
+      },
+      streams_[0]);
 }
 
 MemoryUse GpuDevice::Memory() const {
@@ -1118,7 +637,7 @@ MemoryUse GpuDevice::Memory() const {
   cudaSetDevice(ordinal_);
   if (cudaMemGetInfo(&free, &total) == cudaSuccess) {
     const Bytes used(static_cast<std::int64_t>(total - free));
-    use.outside = std::max(Bytes(0), used - use.reserved - stand_in_bytes_);
+    use.outside = std::max(Bytes(0), used - use.reserved - arenas_->size() - effects_->size());
   }
   return use;
 }
@@ -1131,8 +650,9 @@ Attempt<std::vector<float>> GpuDevice::Read(const program::Elements& from, std::
   }
   // Widening is exact, so the host does it.
   std::vector<std::byte> bytes(static_cast<std::size_t>(BytesOf(count, from.type).count()));
-  STEPCAST_TRY(Check(cudaMemcpy(bytes.data(), At(from), bytes.size(), cudaMemcpyDeviceToHost),
-                     "reading values"));
+  STEPCAST_TRY(
+      Check(cudaMemcpy(bytes.data(), effects_->At(from), bytes.size(), cudaMemcpyDeviceToHost),
+            "reading values"));
   return Widened(bytes, from.type);
 }
 

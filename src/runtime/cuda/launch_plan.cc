@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
-#include <string_view>
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
@@ -54,10 +53,17 @@ Bytes UpdateBytes(const Effect& effect, bool adamw, bool written) {
   return Bytes(effect.elements * per_element);
 }
 
-ProductLayout LayoutOf(std::string_view name) {
-  if (name.ends_with(".wgrad")) return ProductLayout::kWeightGradient;
-  if (name.ends_with(".dgrad")) return ProductLayout::kInputGradient;
-  return ProductLayout::kForward;
+Attention AttentionOf(const Kernel& kernel) {
+  Attention attention{
+      .backward = kernel.kind == KernelKind::kAttentionGradient,
+      .type = kernel.data_type == DataType::kFp8 ? DataType::kBf16 : kernel.data_type,
+      .head_size = kernel.k,
+      .sequence = kernel.m,
+      .heads = kernel.batch,
+      .key_heads = kernel.key_heads};
+  attention.fused = (attention.head_size == 64 || attention.head_size == 128) &&
+                    SizeOf(attention.type) == 2 && kernel.n >= kernel.m;
+  return attention;
 }
 
 DataType OutputType(const Kernel& kernel) {
@@ -195,7 +201,7 @@ class Planner {
                     .m = kernel.m,
                     .n = kernel.n,
                     .k = kernel.k,
-                    .layout = LayoutOf(kernel.name),
+                    .layout = kernel.layout,
                     .input = InputType(kernel),
                     .output = OutputType(kernel),
                     .output_alignment = kAlignment};
@@ -240,19 +246,22 @@ class Planner {
   void AddAttention(const Kernel& kernel, std::uint16_t stream, Work& work) {
     const Attention attention = AttentionOf(kernel);
     if (!attention.fused) {
-      // As much work as one of the products of queries and keys has on one side of the diagonal;
-      // the scores' place is taken by one matrix for all heads, which stays in the cache.
+      // As much work as one of the products of queries and keys has within the mask; the scores'
+      // place is taken by one matrix for all heads, which stays in the cache.
+      const int products = attention.backward ? 5 : 2;
+      const std::int64_t flops_by_key =
+          2 * products * attention.heads * attention.sequence * attention.head_size;
       const Product product{.batch = attention.heads,
                             .m = attention.sequence,
                             .n = attention.head_size,
-                            .k = std::max<std::int64_t>(1, attention.sequence / 2),
+                            .k = std::max<std::int64_t>(1, kernel.flops / flops_by_key),
                             .layout = ProductLayout::kInputGradient,
                             .input = attention.type,
                             .output = attention.type,
                             .output_alignment = kAlignment,
                             .shared_first = true};
       work.product = IndexOf(plan_.products, product);
-      work.times = attention.backward ? 5 : 2;
+      work.times = products;
       NeedProduct(product, stream, true);
       return;
     }
@@ -443,48 +452,6 @@ Bytes SecondOperand(const Product& product) {
 }
 Bytes Output(const Product& product) {
   return BytesOf(product.batch * product.m * product.n, product.output);
-}
-
-// With X rows of queries (tokens times heads), head size d, sequence s and element size e:
-//   forward   flops = 2 X d s             written = X (d e + 4)  (and a log-sum-exp for each row)
-//             read = X d e + 2 keys       (keys: bytes of all keys, or of all values)
-//   backward  flops = 5 X d s             read - written = X (2 d e + 8)
-//             read = operands + X (2 d e + 8) + 4 X d
-// Two equations for X, d and s; that X is a whole number finds d.
-Attention AttentionOf(const Kernel& kernel) {
-  Attention attention;
-  attention.backward = kernel.kind == KernelKind::kAttentionGradient;
-  attention.type = kernel.data_type == DataType::kFp8 ? DataType::kBf16 : kernel.data_type;
-  const std::int64_t e = SizeOf(attention.type);
-  const std::int64_t bytes =
-      attention.backward ? (kernel.read - kernel.written).count() : kernel.written.count();
-  const auto row_bytes = [&](std::int64_t d) {
-    return attention.backward ? 2 * d * e + 8 : d * e + 4;
-  };
-  const std::int64_t work = kernel.flops / (attention.backward ? 5 : 2);  // X d s
-  std::int64_t rows = 0;
-  for (const std::int64_t d : {128, 64, 96, 80, 112, 256, 192, 32, 16, 8}) {
-    const std::int64_t x = bytes / row_bytes(d);
-    if (bytes <= 0 || bytes % row_bytes(d) != 0 || work % (x * d) != 0) continue;
-    attention.head_size = d;
-    rows = x;
-    break;
-  }
-  if (rows == 0) {
-    attention.head_size = 128;
-    rows = std::max<std::int64_t>(1, bytes / row_bytes(128));
-  }
-  const std::int64_t d = attention.head_size;
-  attention.sequence = std::clamp<std::int64_t>((work + rows * d - 1) / (rows * d), 1, rows);
-  attention.heads = std::max<std::int64_t>(1, rows / attention.sequence);
-  std::int64_t keys = kernel.read.count() - rows * d * e;
-  if (attention.backward) keys -= rows * (2 * d * e + 8) + 4 * rows * d;
-  attention.key_heads =
-      std::clamp<std::int64_t>(keys / (2 * d * e) / attention.sequence, 1, attention.heads);
-  // Every key head serves as many query heads.
-  while (attention.heads % attention.key_heads != 0) --attention.key_heads;
-  attention.fused = (d == 64 || d == 128) && e == 2;
-  return attention;
 }
 
 LaunchPlan MakeLaunchPlan(const Program& program, GradientRule gradients) {

@@ -20,14 +20,6 @@
 // the arenas are larger than it.
 namespace stepcast::runtime::cuda {
 
-// How the operands of a product lie in memory, row by row; [a, b] has b numbers in a row. They are
-// those of a linear layer with a weight of [out, in], as PyTorch has them.
-enum class ProductLayout : std::uint8_t {
-  kForward,         // [m, k] times the transpose of [n, k]
-  kInputGradient,   // [m, k] times [k, n]
-  kWeightGradient,  // the transpose of [k, m] times [k, n]
-};
-
 // A distinct matrix product. The result is [m, n], `batch` times.
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -40,16 +32,17 @@ struct Product {
   friend bool operator==(const Product&, const Product&) = default;
 };
 
-// A distinct attention core. Kernels carry its work and its bytes; the shape is worked out of them.
+// A distinct attention core.
 struct Attention {
   bool backward = false;
   DataType type = DataType::kBf16;
   std::int64_t head_size = 0;
-  std::int64_t sequence = 0;  // that makes up the work under a causal mask
-  std::int64_t heads = 0;     // times sequences: rows of the batch
+  std::int64_t sequence = 0;
+  std::int64_t heads = 0;  // times sequences: rows of the batch
   std::int64_t key_heads = 0;
   // Whether the fused kernel runs (attention.h), which needs 16-bit operands and a head size of 64
-  // or 128. Else two (backward: five) products of the same work stand in for it.
+  // or 128, and masks nothing but what comes later. Else two (backward: five) products of the same
+  // work stand in for it.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
@@ -109,10 +102,6 @@ CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t
 
 // Sizes in arenas are rounded up to this.
 Bytes AlignedInArena(Bytes size);
-
-// The shape of an attention core. Exact for the kernels of this project's models; else one of the
-// same work and about the same bytes.
-Attention AttentionOf(const Kernel& kernel);
 
 // What operands take when they lie one behind the other at multiples of 256 bytes.
 Bytes InputOf(const Attention& attention);

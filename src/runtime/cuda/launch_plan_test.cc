@@ -46,7 +46,7 @@ Kernel Memory(std::int64_t read, std::int64_t written) {
           .written = Bytes(written)};
 }
 
-// The kernels of a causal attention core as the model room writes them: see AttentionOf.
+// The kernels of a causal attention core as lowering makes them.
 Kernel Core(bool backward, std::int64_t sequences, std::int64_t s, std::int64_t heads,
             std::int64_t key_heads, std::int64_t d, std::int64_t e = 2) {
   const std::int64_t rows = sequences * s * heads;
@@ -54,6 +54,11 @@ Kernel Core(bool backward, std::int64_t sequences, std::int64_t s, std::int64_t 
   Kernel kernel{.name = "core",
                 .kind = backward ? KernelKind::kAttentionGradient : KernelKind::kAttention,
                 .data_type = e == 4 ? DataType::kFp32 : DataType::kBf16,
+                .batch = sequences * heads,
+                .m = s,
+                .n = s,
+                .k = d,
+                .key_heads = sequences * key_heads,
                 .flops = (backward ? 5 : 2) * rows * d * s};
   if (backward) {
     kernel.read = Bytes(operands + 2 * rows * d * e + 8 * rows + 4 * rows * d);
@@ -73,11 +78,13 @@ void AddEffects(program::Program& program, std::vector<Effect> effects) {
   flow.first.push_back(static_cast<Index>(flow.effects.size()));
 }
 
-TEST(LaunchPlan, NamesTellHowOperandsLie) {
+TEST(LaunchPlan, KernelsTellHowOperandsLie) {
   TestProgram program(1);
   program.Step();
-  for (const char* name : {"fc", "fc.dgrad", "fc.wgrad"}) {
-    program.Run(0, AddKernel(program, Gemm(name, 8, 16, 32)));
+  for (const ProductLayout layout : kProductLayouts) {
+    Kernel kernel = Gemm("fc", 8, 16, 32);
+    kernel.layout = layout;
+    program.Run(0, AddKernel(program, kernel));
   }
   const LaunchPlan plan = MakeLaunchPlan(program.program(), GradientRule::kComputed);
   ASSERT_EQ(plan.products.size(), 3u);
@@ -256,26 +263,47 @@ TEST(PartsOf, AreSharesOfTheWhole) {
   EXPECT_EQ(PartsOf(CollectiveKind::kBroadcast, 12, 4).received, 12);
 }
 
-TEST(AttentionOf, FindsTheShapesOfModels) {
-  // GPT-2 with 4 sequences of 1024.
-  EXPECT_EQ(AttentionOf(Core(false, 4, 1024, 12, 12, 64)),
-            (Attention{false, DataType::kBf16, 64, 1024, 48, 48, true}));
-  EXPECT_EQ(AttentionOf(Core(true, 4, 1024, 12, 12, 64)),
-            (Attention{true, DataType::kBf16, 64, 1024, 48, 48, true}));
-  // Llama 3.1 8B: 32 heads of 128, 8 for keys and values.
-  EXPECT_EQ(AttentionOf(Core(false, 1, 8192, 32, 8, 128)),
-            (Attention{false, DataType::kBf16, 128, 8192, 32, 8, true}));
-  EXPECT_EQ(AttentionOf(Core(true, 1, 8192, 32, 8, 128)),
-            (Attention{true, DataType::kBf16, 128, 8192, 32, 8, true}));
-  // GPT-3 2.7B has heads of 80, for which there is no fused kernel; nor is there for FP32.
-  EXPECT_EQ(AttentionOf(Core(false, 2, 2048, 32, 32, 80)),
-            (Attention{false, DataType::kBf16, 80, 2048, 64, 64, false}));
-  EXPECT_EQ(AttentionOf(Core(false, 2, 2048, 12, 12, 64, 4)),
-            (Attention{false, DataType::kFp32, 64, 2048, 24, 24, false}));
+// The one operation of a program with this kernel alone.
+struct Only {
+  LaunchPlan plan;
+  Work work;
+};
+Only PlanOf(const Kernel& kernel) {
+  TestProgram program(1);
+  program.Step().Run(0, AddKernel(program, kernel));
+  Only only{.plan = MakeLaunchPlan(program.program(), GradientRule::kComputed), .work = {}};
+  only.work = only.plan.step.back();
+  return only;
 }
 
-// Whatever the shape: the same work, and operands that fit into the kernel's bytes.
-RC_GTEST_PROP(AttentionLaws, WorkAndBytesAreKept, ()) {
+TEST(LaunchPlanOfAttention, HasTheShapesOfModels) {
+  // GPT-2 with 4 sequences of 1024; Llama 3.1 8B: 32 heads of 128, 8 for keys and values.
+  for (const bool backward : {false, true}) {
+    EXPECT_THAT(PlanOf(Core(backward, 4, 1024, 12, 12, 64)).plan.attentions,
+                testing::ElementsAre(Attention{backward, DataType::kBf16, 64, 1024, 48, 48, true}));
+    EXPECT_THAT(PlanOf(Core(backward, 1, 8192, 32, 8, 128)).plan.attentions,
+                testing::ElementsAre(Attention{backward, DataType::kBf16, 128, 8192, 32, 8, true}));
+  }
+}
+
+// Heads of 80 (GPT-3 2.7B) have no fused kernel; nor has FP32, nor a window.
+TEST(LaunchPlanOfAttention, IsProductsOfTheSameWorkWhereNoneIsFused) {
+  Kernel window = Core(true, 1, 1024, 32, 8, 128);
+  window.n = 512;
+  window.flops = window.flops * 3 / 4;
+  for (const Kernel& kernel :
+       {Core(false, 2, 2048, 32, 32, 80), Core(false, 2, 2048, 12, 12, 64, 4), window}) {
+    const Only only = PlanOf(kernel);
+    EXPECT_TRUE(only.plan.attentions.empty());
+    ASSERT_EQ(only.plan.products.size(), 1u);
+    const Product& product = only.plan.products[0];
+    EXPECT_EQ(only.work.times * 2 * product.batch * product.m * product.n * product.k,
+              kernel.flops);
+  }
+}
+
+// Whatever the shape: operands that fit into the kernel's bytes.
+RC_GTEST_PROP(AttentionLaws, BytesAreKept, ()) {
   const auto sequences = *rc::gen::inRange<std::int64_t>(1, 9);
   const auto s = *rc::gen::inRange<std::int64_t>(1, 65) * 64;
   const auto key_heads = *rc::gen::inRange<std::int64_t>(1, 9);
@@ -283,13 +311,7 @@ RC_GTEST_PROP(AttentionLaws, WorkAndBytesAreKept, ()) {
   const auto d = *rc::gen::element<std::int64_t>(64, 128);
   const bool backward = *rc::gen::arbitrary<bool>();
   const Kernel kernel = Core(backward, sequences, s, heads, key_heads, d);
-  const Attention attention = AttentionOf(kernel);
-  const std::int64_t rows = attention.heads * attention.sequence;
-  RC_ASSERT((backward ? 5 : 2) * rows * attention.head_size * attention.sequence == kernel.flops);
-  RC_ASSERT(attention.heads % attention.key_heads == 0);
-  const Bytes operands = BytesOf(
-      (rows + 2 * attention.key_heads * attention.sequence) * attention.head_size, attention.type);
-  RC_ASSERT(operands <= kernel.read);
+  const Attention attention = PlanOf(kernel).plan.attentions.at(0);
   // Rounding apart, stand-ins are no larger than what the kernel reads and writes.
   RC_ASSERT(InputOf(attention) <= kernel.read + Bytes(6 * 256));
   RC_ASSERT(OutputOf(attention) <= kernel.written + Bytes(4 * 256));

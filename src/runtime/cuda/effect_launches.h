@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/program/program.h"
+#include "src/runtime/cuda/device_memory.h"
+#include "src/runtime/cuda/effects.h"
+#include "src/runtime/cuda/launch_plan.h"
+#include "src/runtime/device.h"
+
+// What effects do to the program's buffers, as kernels (effects.h).
+namespace stepcast::runtime::cuda {
+
+class EffectLaunches {
+ public:
+  // All of them outlive the object.
+  struct Setting {
+    const program::Program& program;
+    const LaunchPlan& plan;
+    const DeviceMemory& memory;
+    std::span<const cudaStream_t> streams;
+    GradientRule gradients = GradientRule::kComputed;
+    int rank = 0;
+  };
+  static Attempt<std::unique_ptr<EffectLaunches>> Make(const Setting& setting);
+  EffectLaunches(const EffectLaunches&) = delete;
+  EffectLaunches& operator=(const EffectLaunches&) = delete;
+  ~EffectLaunches();
+
+  // Launches once what the program will launch, on operands that do not matter. `number` is room
+  // for one on the device.
+  Attempt<void> Preload(float* number) const;
+
+  // LaunchPlan::batches[first, last) of an operation.
+  Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
+                       const program::Instruction& instruction, const StepSource& step) const;
+
+  // Null: no place.
+  std::byte* At(const program::Elements& elements) const {
+    if (elements.buffer == program::kNone) return nullptr;
+    return setting_.memory.at(elements.buffer) + elements.offset.count();
+  }
+  Bytes size() const { return size_; }  // of its own memory on the device
+
+ private:
+  explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
+  cudaError_t LaunchBatch(std::span<const program::Effect> effects, int micro_batch,
+                          std::uint16_t stream, const StepSource& step) const;
+
+  Setting setting_;
+  std::vector<double*> partial_sums_;  // by stream; nullptr where nothing is clipped
+  Bytes size_;
+};
+
+}  // namespace stepcast::runtime::cuda

@@ -1,0 +1,74 @@
+#include "src/runtime/cuda/operand_arenas.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/runtime/cuda/failure.h"
+#include "src/runtime/cuda/products.h"
+#include "src/runtime/cuda/stand_ins.h"
+
+namespace stepcast::runtime::cuda {
+
+Attempt<std::unique_ptr<OperandArenas>> OperandArenas::Make(const LaunchPlan& plan,
+                                                            std::span<const cudaStream_t> streams,
+                                                            int ordinal, std::uint64_t seed) {
+  std::unique_ptr<OperandArenas> arenas(new OperandArenas);
+  int cache = 0;
+  STEPCAST_TRY(Check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal),
+                     "asking for the size of the cache"));
+  arenas->least_ = AlignedInArena(Bytes(4 * std::int64_t{cache}));
+  const char* doing = "making random operands";
+  for (std::size_t type = 0; type < plan.inputs.size(); ++type) {
+    const Bytes before = arenas->size_;
+    auto arena = arenas->MakeArena(plan.inputs[type]);
+    if (!arena) return tl::make_unexpected(std::move(arena).error());
+    arenas->inputs_.push_back(*arena);
+    if (arena->begin == nullptr) continue;
+    STEPCAST_TRY(Check(FillRandom(arena->begin, arenas->size_ - before, static_cast<DataType>(type),
+                                  seed, streams[0]),
+                       doing));
+  }
+  for (std::size_t s = 0; s < streams.size(); ++s) {
+    auto arena = arenas->MakeArena(plan.outputs[s]);
+    if (!arena) return tl::make_unexpected(std::move(arena).error());
+    arenas->outputs_.push_back(*arena);
+    auto workspace = arenas->Allocate(plan.multiplies[s] ? Products::kWorkspace : Bytes(0));
+    if (!workspace) return tl::make_unexpected(std::move(workspace).error());
+    arenas->workspaces_.push_back(*workspace);
+  }
+  if (plan.host > Bytes(0)) {
+    void* at = nullptr;
+    STEPCAST_TRY(Check(cudaMallocHost(&at, static_cast<std::size_t>(plan.host.count())),
+                       "allocating pinned memory"));
+    arenas->host_ = static_cast<std::byte*>(at);
+    std::fill_n(reinterpret_cast<unsigned char*>(arenas->host_), plan.host.count(), 0x3d);
+  }
+  STEPCAST_TRY(Check(cudaStreamSynchronize(streams[0]), doing));
+  return arenas;
+}
+
+OperandArenas::~OperandArenas() {
+  for (std::byte* at : allocated_) cudaFree(at);
+  cudaFreeHost(host_);
+}
+
+Attempt<OperandArenas::Arena> OperandArenas::MakeArena(Bytes planned) {
+  // The places of a step begin anywhere in the first `least_` of it.
+  auto begin = Allocate(planned > Bytes(0) && planned < least_ ? planned + least_ : planned);
+  if (!begin) return tl::make_unexpected(std::move(begin).error());
+  return Arena{*begin, planned};
+}
+
+Attempt<std::byte*> OperandArenas::Allocate(Bytes size) {
+  if (size == Bytes(0)) return nullptr;
+  void* at = nullptr;
+  STEPCAST_TRY(Check(cudaMalloc(&at, static_cast<std::size_t>(size.count())),
+                     fmt::format("allocating {} bytes for operands that the program does not name",
+                                 size.count())));
+  size_ += size;
+  allocated_.push_back(static_cast<std::byte*>(at));
+  return allocated_.back();
+}
+
+}  // namespace stepcast::runtime::cuda
