@@ -1,5 +1,6 @@
 #include "src/cli/hardware_run.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -247,9 +248,23 @@ std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& 
   watch.Fail(rank, failure);
 }
 
+// A rank on a slow device takes longer for kernels of given time; real ones take what they take.
+void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
+              program::Program& program) {
+  for (const scenario::SlowDevice& slow : slow_devices) {
+    if (slow.rank != rank) continue;
+    for (Kernel& kernel : program.kernels) {
+      if (kernel.kind != KernelKind::kGiven || kernel.on_host) continue;
+      kernel.given = Picoseconds(std::llround(
+          static_cast<double>(kernel.given.picoseconds()) / slow.speed));
+    }
+  }
+}
+
 program::Program LowerFor(const Setting& setting, int rank) {
   program::Program program =
       lowering::LowerRank(setting.scenario, {.rank = rank, .data_flow = true});
+  SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
   return program;
 }

@@ -546,7 +546,7 @@ class Pricer {
       const program::Collective& collective = program_.collectives[i];
       CollectivePrice& price = prices_.collectives[i];
       add(price.demand, GroupOf(collective.communicator), price.algorithm, collective.kind,
-          collective.bytes, Name(collective.kind));
+          collective.bytes, std::string(Name(collective.kind)));
     }
     for (std::size_t e = 0; e < program_.exchanges.size(); ++e) {
       const program::Exchange& exchange = program_.exchanges[e];

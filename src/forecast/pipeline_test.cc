@@ -28,7 +28,7 @@ struct Pipeline {
   std::string network = "analytic";
 };
 
-Run RunOf(const Pipeline& pipeline) {
+forecast::Run RunOf(const Pipeline& pipeline) {
   const std::string text = fmt::format(
       R"(
 stepcast: 1
@@ -74,7 +74,7 @@ Pipeline Any() {
 // times a stage's forward and backward, of which P - 1 are bubble.
 RC_GTEST_PROP(Pipelines, TakeTheTimeOfTheirSchedule, ()) {
   const Pipeline pipeline = Any();
-  const Run run = RunOf(pipeline);
+  const forecast::Run run = RunOf(pipeline);
   const Time pass =
       pipeline.blocks * (Microseconds(pipeline.forward) + Microseconds(pipeline.backward));
   RC_ASSERT(run.forecast.step_time == (pipeline.micro_batches + pipeline.stages - 1) * pass);
@@ -91,7 +91,7 @@ RC_GTEST_PROP(Pipelines, TakeTheTimeOfTheirSchedule, ()) {
 RC_GTEST_PROP(Pipelines, HoldTheActivationsInFlight, ()) {
   Pipeline pipeline = Any();
   pipeline.framework = "reference";
-  const Run run = RunOf(pipeline);
+  const forecast::Run run = RunOf(pipeline);
   for (const ClassForecast& own : run.forecast.classes) {
     const int in_flight = pipeline.schedule == "gpipe"
                               ? pipeline.micro_batches
@@ -109,9 +109,9 @@ RC_GTEST_PROP(Pipelines, FlowOnAllRanksIsFlowOnStages, ()) {
   pipeline.data = *rc::gen::inRange(1, 4);
   pipeline.output = *rc::gen::element<std::string>("1 KiB", "1 MiB");
   pipeline.bandwidth = *rc::gen::element<std::string>("1 GB/s", "100 GB/s");
-  const Run analytic = RunOf(pipeline);
+  const forecast::Run analytic = RunOf(pipeline);
   pipeline.network = "flow";
-  const Run flow = RunOf(pipeline);
+  const forecast::Run flow = RunOf(pipeline);
   RC_ASSERT(flow.forecast.step_time.seconds() <= analytic.forecast.step_time.seconds() * 1.001);
   RC_ASSERT(flow.forecast.step_time.seconds() >= analytic.forecast.step_time.seconds() * 0.999);
 }
@@ -123,7 +123,7 @@ RC_GTEST_PROP(Pipelines, FlowOnAllRanksIsFlowOnStages, ()) {
 //            F1 [120,130) B1 [130,150) send [150,190)
 //   stage 0  B0 [120,140) receive B1 until 190, B1 [190,210)
 TEST(Pipelines, MegatronWaitsForItsMessages) {
-  const Run run = RunOf({.stages = 2,
+  const forecast::Run run = RunOf({.stages = 2,
                          .micro_batches = 2,
                          .forward = 10,
                          .backward = 20,
@@ -137,7 +137,7 @@ TEST(Pipelines, MegatronWaitsForItsMessages) {
 //   stage 1  F0 [50,60) B0 [60,80) F1 [90,100) B1 [100,120), sends [80,120) and [120,160)
 //   stage 0  B0 [120,140) B1 [160,180)
 TEST(Pipelines, TheTextbookOverlapsThem) {
-  const Run run = RunOf(
+  const forecast::Run run = RunOf(
       {.stages = 2, .micro_batches = 2, .forward = 10, .backward = 20, .output = "1 MB"});
   EXPECT_EQ(run.forecast.step_time, Microseconds(180));
 }

@@ -505,7 +505,7 @@ TEST(ValidatorTest, AnExchangeHasPeersBytesAndUses) {
   const Index x = test.AddBuffer("x", kSize);
   const Index pipeline = test.AddCommunicator("pipeline", {0, 1});
   test.AddExchange(pipeline, {test.Send(2, kSize)});
-  test.AddExchange(pipeline, {test.Send(1, Bytes(0))}, PeerNaming::kDistance);
+  test.AddExchange(pipeline, {test.Send(1, Bytes(-1))}, PeerNaming::kDistance);
   test.AddExchange(7, {test.Send(1, kSize)});
   test.AddExchange(pipeline, {});
   const Index other = test.AddCommunicator("other", {2, 3});

@@ -229,7 +229,7 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
        {"s.yaml:16:17 input.unknown-word"}},
       {Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"),
        {"s.yaml:16:21 plan.device-count"}},
-      {Flat("data_parallel:", "parallelism: {tensor: 2, pipeline: 2}\ndata_parallel:"),
+      {Flat("data_parallel:", "parallelism: {tensor: 2, context: 2}\ndata_parallel:"),
        {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:36 plan.axis-not-supported"}},
       {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
        {"s.yaml:16:19 plan.version-not-modelled"}},

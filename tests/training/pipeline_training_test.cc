@@ -1,6 +1,4 @@
-#include <cstdint>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -9,21 +7,14 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
-#include "src/program/data_flow_validator.h"
 #include "src/program/validator.h"
-#include "src/runtime/executor.h"
-#include "src/runtime/host/backend.h"
-#include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
-#include "src/validate/training_check.h"
+#include "tests/training/threaded_training.h"
 
 // Plans with pipelines train what plain data parallelism trains, bit by bit: activations and their
 // gradients carry values from stage to stage (program::EffectKind::kMix).
 namespace stepcast::training {
 namespace {
-
-constexpr int kWarmup = 1;
-constexpr int kMeasured = 2;
 
 constexpr const char* kLayers = R"(
   kind: layers
@@ -72,47 +63,16 @@ data_parallel: {{{}}}
   return *std::move(scenario);
 }
 
-// This rank's weights after its steps; a sentence that begins with '!' where it fails.
-std::string Train(const scenario::Scenario& scenario, runtime::Job& job) {
-  const program::Program program =
-      lowering::LowerRank(scenario, {.rank = job.place().rank, .data_flow = true});
-  for (const program::Violation& violation : program::Validate(program)) {
-    return "!" + violation.message;
-  }
-  for (const std::string& flaw : program::ValidateDataFlow(program)) return "!" + flaw;
-  const auto backend = runtime::host::MakeHostBackend();
-  runtime::DeviceOptions options;
-  options.gradients = runtime::GradientRule::kSmallIntegers;
-  auto device = backend->MakeDevice(program, job, options);
-  if (!device) return "!" + device.error().message;
-  runtime::Progress progress;
-  const auto measured =
-      runtime::Execute(program, **device, job,
-                       {.warmup_steps = kWarmup, .measured_steps = kMeasured}, progress);
-  if (!measured) return "!" + measured.error().message;
-  auto weights = validate::ReadWeights(program, **device);
-  return weights ? *std::move(weights) : "!" + weights.error().message;
-}
-
 void Check(const Case& one) {
   const scenario::Scenario scenario = Loaded(one);
-  const int ranks = one.stages * one.data;
-  auto jobs = runtime::MakeThreadJobs(ranks);
-  std::vector<std::string> weights(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-    threads.emplace_back([&, rank] { weights[rank] = Train(scenario, *jobs[rank]); });
+  std::vector<program::Program> programs;
+  for (int rank = 0; rank < one.stages * one.data; ++rank) {
+    programs.push_back(lowering::LowerRank(scenario, {.rank = rank, .data_flow = true}));
+    for (const program::Violation& violation : program::Validate(programs.back())) {
+      FAIL() << violation.message;
+    }
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& text : weights) {
-    ASSERT_FALSE(text.starts_with("!")) << text << "\n" << one.data_parallel;
-  }
-  const auto check = validate::CheckTraining(scenario, weights, kWarmup + kMeasured,
-                                             runtime::DeviceOptions().seed);
-  ASSERT_TRUE(check.has_value()) << check.error().message;
-  EXPECT_EQ(check->bound, 0) << "compared bit by bit";
-  EXPECT_TRUE(check->right() && check->missing.empty())
-      << check->missing << " " << check->example << "\n"
+  EXPECT_EQ(WrongAfterTraining(scenario, programs), "")
       << fmt::format("{} stages, {} ranks each, {}, {}", one.stages, one.data, one.training,
                      one.data_parallel);
 }
