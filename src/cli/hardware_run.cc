@@ -255,8 +255,8 @@ void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
     if (slow.rank != rank) continue;
     for (Kernel& kernel : program.kernels) {
       if (kernel.kind != KernelKind::kGiven || kernel.on_host) continue;
-      kernel.given = Picoseconds(std::llround(
-          static_cast<double>(kernel.given.picoseconds()) / slow.speed));
+      kernel.given =
+          Picoseconds(std::llround(static_cast<double>(kernel.given.picoseconds()) / slow.speed));
     }
   }
 }

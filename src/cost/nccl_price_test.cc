@@ -349,10 +349,9 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
   const auto before = PriceOf(slow, kind, bytes, Everybody(slow));
   const auto after = PriceOf(fast, kind, bytes, Everybody(fast));
   // Into how many parts NCCL cuts an exchange's messages follows from the cards, too.
-  const bool same = (nvlinks || !IsExchange(kind)) &&
-                    std::string_view(before.algorithm) == after.algorithm &&
-                    std::string_view(before.protocol) == after.protocol &&
-                    before.channels == after.channels;
+  const bool same =
+      (nvlinks || !IsExchange(kind)) && std::string_view(before.algorithm) == after.algorithm &&
+      std::string_view(before.protocol) == after.protocol && before.channels == after.channels;
   RC_LOG() << Name(kind) << " " << bytes.count() << " B on " << nodes
            << " nodes: " << before.algorithm << " " << before.protocol << " "
            << before.demand.alone().microseconds() << " us, with NVLinks of " << nvlink

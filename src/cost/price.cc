@@ -460,11 +460,11 @@ class Pricer {
 
   const PriceCache::Machine::Group& RouteOf(const program::Exchange& exchange,
                                             const program::ProcessGroup& group, int from, int to) {
-    return machine_.GroupOf(group, PriceCache::Machine::MessageRoute{
-                                       .by_distance =
-                                           exchange.peers == program::PeerNaming::kDistance,
-                                       .from = from,
-                                       .to = to});
+    return machine_.GroupOf(group,
+                            PriceCache::Machine::MessageRoute{
+                                .by_distance = exchange.peers == program::PeerNaming::kDistance,
+                                .from = from,
+                                .to = to});
   }
 
   // As a shift, in which all members send as much at once, over the group of the two ranks: links
@@ -564,8 +564,8 @@ class Pricer {
     return all;
   }
 
-  // Siblings communicate at the same time: it takes as long as the links need for all of them, where
-  // that is longer.
+  // Siblings communicate at the same time: it takes as long as the links need for all of them,
+  // where that is longer.
   void CountSharedLinks() {
     links_count_ = false;
     const std::vector<OnLinks> all = AllOnLinks();
@@ -573,8 +573,8 @@ class Pricer {
     std::vector<SharedLinks::Use> uses;
     std::vector<std::size_t> use_of;
     for (const OnLinks& one : all) {
-      use_of.push_back(static_cast<std::size_t>(std::find(uses.begin(), uses.end(), one.use) -
-                                                uses.begin()));
+      use_of.push_back(
+          static_cast<std::size_t>(std::find(uses.begin(), uses.end(), one.use) - uses.begin()));
       if (use_of.back() == uses.size()) uses.push_back(one.use);
     }
     const auto busy = machine_.shared_links.Of(uses);

@@ -121,8 +121,8 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   if (cluster.nodes() <= kMostNodes) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
-    nodes = around.Nodes(one_node ? 1 : NodesOfLeaf(cluster, kMostNodes), cluster.nodes(),
-                         kMostNodes);
+    nodes =
+        around.Nodes(one_node ? 1 : NodesOfLeaf(cluster, kMostNodes), cluster.nodes(), kMostNodes);
   }
   for (const int node : nodes) around.Add(node);
   nodes_ = static_cast<int>(nodes.size());

@@ -45,7 +45,8 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   return stage.in_flight() * saved + recomputed;
 }
 
-BytesByCategory OfStage(const scenario::Scenario& scenario, const lowering::PipelineStage& pipeline) {
+BytesByCategory OfStage(const scenario::Scenario& scenario,
+                        const lowering::PipelineStage& pipeline) {
   const plan::Training& training = scenario.plan.training;
   const int stage = scenario.plan.data_parallel.zero_stage;
   const std::int64_t shards = scenario.plan.data_parallel.shard_group_size;

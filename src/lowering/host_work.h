@@ -26,8 +26,7 @@ namespace stepcast::lowering {
 
 class HostWork {
  public:
-  HostWork(const scenario::Scenario& scenario, const PipelineStage& stage,
-           ProgramBuilder& builder);
+  HostWork(const scenario::Scenario& scenario, const PipelineStage& stage, ProgramBuilder& builder);
 
   // So many micro-batches are between their forward and their backward.
   void WritePrologue(int slots);
@@ -52,8 +51,8 @@ class HostWork {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// What one save of a model, or of a stage's part of it, brings to a rank and to its node: bytes that
-// leave the first rank's device, and bytes that the first node writes.
+// What one save of a model, or of a stage's part of it, brings to a rank and to its node: bytes
+// that leave the first rank's device, and bytes that the first node writes.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

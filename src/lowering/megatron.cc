@@ -178,8 +178,7 @@ class Megatron final : public Technique {
       AppendUpdates(bucket, updates);
       ForEachOwnPiece(bucket, [&](int tensor, std::int64_t first, std::int64_t count,
                                   std::int64_t /*in_part*/) {
-        clipped.push_back(
-            {Further(GradientPlace(tensor), first), count, tied_.Counts(tensor)});
+        clipped.push_back({Further(GradientPlace(tensor), first), count, tied_.Counts(tensor)});
       });
     }
     clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),

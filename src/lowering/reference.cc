@@ -857,9 +857,8 @@ class Reference final : public Technique {
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
       ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
-        ranges.push_back(
-            {Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)), own.elements,
-             tied_.Counts(tensor)});
+        ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)),
+                          own.elements, tied_.Counts(tensor)});
       });
     }
     clipping_.Write(static_cast<std::int64_t>(step_.model().tensors.size()), elements,

@@ -52,8 +52,8 @@ class StageMessages {
   // `inputs`: [slot] where received activations go.
   void WritePrologue(std::vector<Index> inputs);
 
-  // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before its
-  // first kernel, so that other streams need not wait for it.
+  // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before
+  // its first kernel, so that other streams need not wait for it.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
@@ -70,7 +70,7 @@ class StageMessages {
   struct Lane {
     StreamId stream = 0;
     Index exchange = program::kNone;
-    Index ready = program::kNone;                           // event: its stream may begin
+    Index ready = program::kNone;                         // event: its stream may begin
     Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
   };
 

@@ -15,8 +15,8 @@ constexpr Bytes kValue(4);
 void StageValues::WritePrologue(int slots) {
   if (stages_ == 1 || !builder_.describes_data_flow()) return;
   slots_ = slots;
-  values_ = builder_.AddBuffer("values of passes", (slots + 1) * kValue,
-                               program::Category::kWorkspace);
+  values_ =
+      builder_.AddBuffer("values of passes", (slots + 1) * kValue, program::Category::kWorkspace);
   builder_.Allocate(program::Program::kComputeStream, values_);
 }
 

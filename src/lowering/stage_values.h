@@ -9,8 +9,8 @@ namespace stepcast::lowering {
 
 // What a pipeline's passes hand to each other in the data flow: 32 bits for each micro-batch,
 // which a stage makes from those that it received, sends on, and makes its gradients from. So a
-// message that is missing, late, or from somebody else shows in the parameters. Without a data flow,
-// or without other stages, all calls do nothing.
+// message that is missing, late, or from somebody else shows in the parameters. Without a data
+// flow, or without other stages, all calls do nothing.
 class StageValues {
  public:
   StageValues(int stage, int stages, ProgramBuilder& builder)

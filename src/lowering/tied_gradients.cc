@@ -23,8 +23,7 @@ void TiedGradients::WritePrologue() {
 }
 
 void TiedGradients::AddUpOne(StreamId stream, int tensor, const program::Elements& place) {
-  const std::int64_t elements =
-      step_.model().tensors[static_cast<std::size_t>(tensor)].elements;
+  const std::int64_t elements = step_.model().tensors[static_cast<std::size_t>(tensor)].elements;
   const Bytes bytes = BytesOf(elements, place.type);
   const Index all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                                    .communicator = communicator_,

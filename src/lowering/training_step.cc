@@ -20,8 +20,8 @@ namespace {
 // Slots of the passes' activations. Where a receive is posted a pass ahead, its slot is taken then.
 std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead) {
   std::vector<int> slots(passes.size(), -1);
-  std::vector<int> slot_of;    // [micro-batch]
-  std::vector<bool> taken;     // [slot]
+  std::vector<int> slot_of;  // [micro-batch]
+  std::vector<bool> taken;   // [slot]
   const auto take = [&](std::size_t pass) {
     if (pass >= passes.size() || slots[pass] >= 0) return;
     const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
@@ -301,7 +301,8 @@ std::vector<Index> TrainingStep::AddInputs() {
 
 void TrainingStep::BeginForwardKernels() {
   messages_.AwaitInput(pass_);
-  const Index received = inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
+  const Index received =
+      inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginForward(slot(), received);
 }

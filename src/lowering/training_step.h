@@ -166,8 +166,8 @@ class TrainingStep {
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written
   StageMessages messages_;
   StageValues values_;
-  std::vector<Index> inputs_;     // by slot
-  bool keeps_inputs_ = false;     // they are among what the first layer saves
+  std::vector<Index> inputs_;  // by slot
+  bool keeps_inputs_ = false;  // they are among what the first layer saves
 };
 
 }  // namespace stepcast::lowering

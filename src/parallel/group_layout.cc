@@ -28,8 +28,8 @@ GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : 
 
 GroupLayout GroupLayout::Only(std::vector<int> positions) const {
   STEPCAST_CHECK(positions_.empty() && !positions.empty() &&
-                     std::is_sorted(positions.begin(), positions.end()) &&
-                     positions.front() >= 0 && positions.back() < size_,
+                     std::is_sorted(positions.begin(), positions.end()) && positions.front() >= 0 &&
+                     positions.back() < size_,
                  "positions in a group");
   GroupLayout only = *this;
   if (static_cast<int>(positions.size()) < size_) only.positions_ = std::move(positions);

@@ -126,9 +126,7 @@ class Checker {
 
   void CheckAxes() {
     const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
-        {"tensor", request_.tensor},
-        {"context", request_.context},
-        {"expert", request_.expert}};
+        {"tensor", request_.tensor}, {"context", request_.context}, {"expert", request_.expert}};
     for (const auto& [axis, degree] : axes) {
       if (degree.value_or(1) <= 1) continue;
       axes_supported_ = false;

@@ -92,8 +92,8 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     saved[w] = sum(works[w].saved);
   }
   // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
-  // micro-batch by itself: backward of a layer runs while what it and those before it saved is there;
-  // what blocks saved may be on the host, in part even then.
+  // micro-batch by itself: backward of a layer runs while what it and those before it saved is
+  // there; what blocks saved may be on the host, in part even then.
   const bool offloads = scenario.plan.training.activation_offload;
   MicroBatch result;
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
@@ -109,8 +109,8 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
       own += times[w];
       if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
       alive += saved[w];
-      needs.activations = std::max(
-          needs.activations, alive + sum(works[w].recomputed) + works[w].backward_transient);
+      needs.activations = std::max(needs.activations,
+                                   alive + sum(works[w].recomputed) + works[w].backward_transient);
     }
     result.kernels = std::max(result.kernels, own);
   }
@@ -214,9 +214,9 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
     const Bytes gradients = FullGradients(scenario, stage.parameters);
     const Bytes active = stage.activations + GatheredParameters(scenario, stage.parameters);
-    bound.memory = std::max(bound.memory, States(scenario, stage.parameters) +
-                                              (accumulates ? gradients + active
-                                                           : std::max(gradients, active)));
+    bound.memory = std::max(bound.memory,
+                            States(scenario, stage.parameters) +
+                                (accumulates ? gradients + active : std::max(gradients, active)));
   }
   SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
   return bound;

@@ -29,8 +29,10 @@ struct Elements {
 enum class EffectKind : std::uint8_t {
   // target = (or +=, if `add`) scale x this rank's contribution to the gradient of the model
   // elements [first_element, first_element + elements), which the kernel computes from the
-  // parameters as it reads them in `source`. What is made of a micro-batch is told by rank, step and
-  // micro-batch, or, where `states` is a place, by the 32 bits there (kMix). The scale divides a micro-batch's loss by the number
+  // parameters as it reads them in `source`. What is made of a micro-batch is told by rank, step
+  // and
+  // micro-batch, or, where `states` is a place, by the 32 bits there (kMix). The scale divides a
+  // micro-batch's loss by the number
   // of micro-batches.
   kGradient,
   // target = (or +=, if `add`) scale x source, converted to the target's type. In blocks: block b

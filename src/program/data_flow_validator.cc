@@ -94,9 +94,8 @@ class Check {
   }
 
   void Report(const Effect& effect, std::string_view what) {
-    constexpr std::string_view kNames[] = {"gradient", "move",     "update",
-                                           "squares",  "clipping", "mixture",
-                                           "collective"};
+    constexpr std::string_view kNames[] = {"gradient", "move",    "update",    "squares",
+                                           "clipping", "mixture", "collective"};
     sentences_.push_back(fmt::format(
         "step[{}] {}: its {} of {} elements {}", position_, Describe(program_, *instruction_),
         kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
@@ -115,8 +114,9 @@ class Check {
     const bool runs = instruction_->opcode == Opcode::kKernel || is_collective ||
                       instruction_->opcode == Opcode::kCopy;
     if (!runs && !effects.empty()) {
-      sentences_.push_back(fmt::format("step[{}] {} has effects and is no kernel, copy or collective", position_,
-                                       Describe(program_, *instruction_)));
+      sentences_.push_back(
+          fmt::format("step[{}] {} has effects and is no kernel, copy or collective", position_,
+                      Describe(program_, *instruction_)));
     }
     for (const Effect& effect : effects) {
       const bool of_kernels =

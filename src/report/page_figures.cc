@@ -104,8 +104,7 @@ std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
   std::vector<Lane> lanes;
   const bool stages = run.classes.back().stage != run.classes.front().stage;
   for (const forecast::ClassRun& own : run.classes) {
-    const std::string& compute =
-        own.program.streams[program::Program::kComputeStream].name;
+    const std::string& compute = own.program.streams[program::Program::kComputeStream].name;
     for (Lane& lane : LanesOf(WindowOf(run, own))) {
       if (lane.name != compute) continue;
       lane.name = stages ? fmt::format("stage {}, rank {}", own.stage, own.first_rank)

@@ -1,4 +1,3 @@
-#include "src/model/stage.h"
 #include "src/scenario/loader.h"
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
+#include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"

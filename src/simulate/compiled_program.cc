@@ -66,7 +66,8 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
                                                      prices.dispatch.module.picoseconds(),
                                                      prices.dispatch.autograd.picoseconds()};
   key.resize(first.size() + program.kernels.size() + program.collectives.size() +
-             program.exchanges.size() + program.host_tasks.size() + program.prologue.size() + program.step.size());
+             program.exchanges.size() + program.host_tasks.size() + program.prologue.size() +
+             program.step.size());
   auto at = std::copy(first.begin(), first.end(), key.begin());
   for (const Kernel& kernel : program.kernels) *at++ = static_cast<std::int64_t>(kernel.issuer);
   for (const program::Collective& collective : program.collectives) *at++ = collective.communicator;

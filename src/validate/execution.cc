@@ -90,11 +90,10 @@ void FillCollectives(Execution& execution) {
     const program::Instruction& instruction = program.step[record.instruction];
     const program::Index communicator = program::CommunicatorOf(program, instruction);
     if (communicator == program::kNone || record.step != step) continue;
-    const program::ProcessGroup& group =
-        program.groups[program.communicators[communicator].group];
+    const program::ProcessGroup& group = program.groups[program.communicators[communicator].group];
     const bool exchanges = instruction.opcode == Opcode::kExchange;
-    const CollectiveKind kind = exchanges ? CollectiveKind::kSendRecv
-                                          : program.collectives[instruction.operand].kind;
+    const CollectiveKind kind =
+        exchanges ? CollectiveKind::kSendRecv : program.collectives[instruction.operand].kind;
     forecast::CollectiveSummary& sum = sums[{kind, group.name}];
     sum.collective = kind;
     sum.group = group.name;
@@ -124,10 +123,9 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.capacity = scenario.cluster->device_memory();
   memory.fits = true;  // it ran
   // The pool hands out what a buffer asks for and has room, for it ran.
-  const memory::Usage usage =
-      memory::Record(execution.program_of(*fullest), fullest->measurement.timeline,
-                     memory::kUnlimited)
-          .usage;
+  const memory::Usage usage = memory::Record(execution.program_of(*fullest),
+                                             fullest->measurement.timeline, memory::kUnlimited)
+                                  .usage;
   if (usage.peak != use.peak) return;
   memory.at_peak = usage.at_peak;
   memory.padding = usage.padding;

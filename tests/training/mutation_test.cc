@@ -82,7 +82,8 @@ void ChangePeer(program::Program& program, std::size_t instruction) {
 // Why a mutant may go unseen; empty: it may not.
 std::string Explained(const program::Program& program, const Instruction& instruction) {
   if (instruction.opcode == Opcode::kHostWaitEvent) {
-    return "the host waits so that it does not run ahead; what has to be ordered is ordered without";
+    return "the host waits so that it does not run ahead; what has to be ordered is ordered "
+           "without";
   }
   if (instruction.opcode == Opcode::kWaitEvent) {
     return "the validator proves that other waits order what this one does, too: frameworks wait "
@@ -122,8 +123,7 @@ class Mutants {
       const program::Program& own = programs_[rank];
       for (std::size_t i = 0; i < own.step.size(); ++i) {
         const Opcode opcode = own.step[i].opcode;
-        const std::string what =
-            fmt::format("step[{}] {}", i, program::Describe(own, own.step[i]));
+        const std::string what = fmt::format("step[{}] {}", i, program::Describe(own, own.step[i]));
         if (opcode == Opcode::kCollective || opcode == Opcode::kExchange ||
             opcode == Opcode::kWaitEvent || opcode == Opcode::kHostWaitEvent) {
           report(what, FoundBy(Mutated(stages_[rank], [&](auto& program) { Remove(program, i); })),
@@ -193,17 +193,17 @@ TEST(Mutations, OfCommunicationShow) {
   int mutants = 0, explained_ones = 0;
   std::string survivors;
   for (const Plan& plan : plans) {
-    Mutants(plan).Try([&](const std::string& what, const std::string& found,
-                          const std::string& explained) {
-      ++mutants;
-      if (!found.empty()) return;
-      if (!explained.empty()) {
-        ++explained_ones;
-        return;
-      }
-      survivors += fmt::format("{} stages of {}, {}: {}\n", plan.stages, plan.data,
-                               plan.data_parallel, what);
-    });
+    Mutants(plan).Try(
+        [&](const std::string& what, const std::string& found, const std::string& explained) {
+          ++mutants;
+          if (!found.empty()) return;
+          if (!explained.empty()) {
+            ++explained_ones;
+            return;
+          }
+          survivors += fmt::format("{} stages of {}, {}: {}\n", plan.stages, plan.data,
+                                   plan.data_parallel, what);
+        });
   }
   EXPECT_EQ(survivors, "");
   EXPECT_GT(mutants, 500);

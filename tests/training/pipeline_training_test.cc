@@ -46,7 +46,8 @@ struct Case {
 };
 
 scenario::Scenario Loaded(const Case& one) {
-  const std::string text = fmt::format(R"(
+  const std::string text =
+      fmt::format(R"(
 stepcast: 1
 model: {}
 cluster:
@@ -55,8 +56,7 @@ training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
 parallelism: {{pipeline: {}}}
 data_parallel: {{{}}}
 )",
-                                       one.model, one.stages * one.data, one.training, one.stages,
-                                       one.data_parallel);
+                  one.model, one.stages * one.data, one.training, one.stages, one.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -72,9 +72,8 @@ void Check(const Case& one) {
       FAIL() << violation.message;
     }
   }
-  EXPECT_EQ(WrongAfterTraining(scenario, programs), "")
-      << fmt::format("{} stages, {} ranks each, {}, {}", one.stages, one.data, one.training,
-                     one.data_parallel);
+  EXPECT_EQ(WrongAfterTraining(scenario, programs), "") << fmt::format(
+      "{} stages, {} ranks each, {}, {}", one.stages, one.data, one.training, one.data_parallel);
 }
 
 TEST(PipelineTraining, IsThatOfPlainDataParallelism) {

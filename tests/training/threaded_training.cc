@@ -24,9 +24,8 @@ runtime::Attempt<std::string> Train(const program::Program& program, runtime::Jo
   auto device = backend->MakeDevice(program, job, options);
   if (!device) return tl::unexpected(device.error());
   runtime::Progress progress;
-  const auto measured =
-      runtime::Execute(program, **device, job,
-                       {.warmup_steps = kWarmup, .measured_steps = kMeasured}, progress);
+  const auto measured = runtime::Execute(
+      program, **device, job, {.warmup_steps = kWarmup, .measured_steps = kMeasured}, progress);
   if (!measured) return tl::unexpected(measured.error());
   return validate::ReadWeights(program, **device);
 }
@@ -50,8 +49,8 @@ std::string WrongAfterTraining(const scenario::Scenario& scenario,
     if (!own) return own.error().message;
     read.push_back(*std::move(own));
   }
-  const auto check = validate::CheckTraining(scenario, read, kWarmup + kMeasured,
-                                             runtime::DeviceOptions().seed);
+  const auto check =
+      validate::CheckTraining(scenario, read, kWarmup + kMeasured, runtime::DeviceOptions().seed);
   if (!check) return check.error().message;
   if (!check->missing.empty()) return check->missing;
   if (check->bound != 0) return "the plan's means are not exact";

@@ -71,8 +71,7 @@ __global__ void MixKernel(const __grid_constant__ Pieces<MixWork> pieces, int ra
   const std::uint32_t received =
       work.source != nullptr ? *work.source
                              : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
-  *work.target =
-      values::MixedPass(received, work.also != nullptr ? *work.also : 0, work.salt);
+  *work.target = values::MixedPass(received, work.also != nullptr ? *work.also : 0, work.salt);
 }
 
 struct MovePiece {
