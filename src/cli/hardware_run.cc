@@ -1,5 +1,6 @@
 #include "src/cli/hardware_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -88,6 +90,17 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
                       .hint = "leave offload_optimizer, offload_param, zero_quantized_weights, "
                               "zero_quantized_gradients and comm_hook: powerSGD out, and take "
                               "another framework than internevo"});
+  }
+  // A message carries the values that a check follows in its first four bytes.
+  const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;
+  if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
+      std::any_of(list->layers.begin(), list->layers.end(),
+                  [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
+    faults.push_back({.code = "launch.not-executable",
+                      .location = scenario->cluster_location,
+                      .message = "--check follows values from stage to stage, and a layer hands on "
+                                 "less than 4 B",
+                      .hint = "give all layers 'output: 4 B' or more, or leave --check out"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   setting.backend = std::move(*backend);
