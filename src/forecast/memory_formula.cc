@@ -18,7 +18,7 @@ Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ran
 // Of the stage, for as many micro-batches as it has in flight.
 Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineStage& stage) {
   const model::Model& model = stage.model();
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto works = model::BuildWork(model, options);
   const auto sum = [](const std::vector<model::Activation>& activations) {
     Bytes bytes;

@@ -5,16 +5,16 @@
 namespace stepcast::forecast {
 
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
-  FillThroughput(scenario,
-                 FlopsOf(scenario, model::BuildWork(*scenario.model,
-                                                    plan::WorkOptionsOf(scenario.plan.training))),
-                 forecast);
+  FillThroughput(
+      scenario,
+      FlopsOf(scenario, model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan))),
+      forecast);
 }
 
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works) {
   MicroBatchFlops flops;
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   for (const int index : model::WorkOfLayers(*scenario.model, options)) {
     const model::LayerWork& work = works[index];
     for (const auto& op : work.forward) flops.once += static_cast<double>(op.kernel.model_flops);

@@ -6,18 +6,16 @@
 namespace stepcast::forecast {
 
 std::shared_ptr<const WorkCache::Work> WorkCache::Of(const scenario::Scenario& scenario) {
-  plan::Training training = scenario.plan.training;
-  training.gradient_accumulation = 1;
-  training.global_batch_size = 0;
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.model == scenario.model && entry.training == training;
+    return entry.model == scenario.model && entry.options == options;
   });
   if (same != entries_.end()) return same->work;
   if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
-  auto layers = model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
+  auto layers = model::BuildWork(*scenario.model, options);
   const MicroBatchFlops flops = FlopsOf(scenario, layers);
   const auto work = std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
-  entries_.push_back({.model = scenario.model, .training = std::move(training), .work = work});
+  entries_.push_back({.model = scenario.model, .options = options, .work = work});
   return work;
 }
 

@@ -5,7 +5,6 @@
 
 #include "src/forecast/throughput.h"
 #include "src/model/model.h"
-#include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::forecast {
@@ -24,7 +23,7 @@ class WorkCache {
  private:
   struct Entry {
     std::shared_ptr<const model::Model> model;
-    plan::Training training;  // its number of micro-batches does not count
+    model::WorkOptions options;
     std::shared_ptr<const Work> work;
   };
   static constexpr std::size_t kMostEntries = 16;

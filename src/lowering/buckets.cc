@@ -15,7 +15,7 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
   std::vector<int> order;
   order.reserve(model.tensors.size());
   for (auto layer = model.layers.rbegin(); layer != model.layers.rend(); ++layer) {
-    for (const model::BackwardOperator& op : works[layer->work].backward) {
+    for (const model::Operation& op : works[layer->work].backward) {
       const auto first = order.size();
       for (const int position : op.gradients) {
         const int tensor = layer->tensors[position];

@@ -132,7 +132,7 @@ namespace {
 // Of one rank: what all blocks but the last keep for backward.
 std::int64_t OffloadedActivations(const scenario::Scenario& scenario) {
   if (!scenario.plan.training.activation_offload) return 0;
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto works = model::BuildWork(*scenario.model, options);
   const std::vector<int> of_layers = model::WorkOfLayers(*scenario.model, options);
   std::int64_t bytes = 0, last = 0;

@@ -1,12 +1,11 @@
 #include "src/lowering/module_runs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stepcast::lowering {
-namespace {
 
-template <typename Operator>
-std::vector<ModuleRun> Runs(std::span<const Operator> operators) {
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators) {
   std::vector<ModuleRun> runs;
   for (std::size_t op = 0; op < operators.size(); ++op) {
     std::vector<int> parameters = operators[op].parameters;
@@ -19,15 +18,6 @@ std::vector<ModuleRun> Runs(std::span<const Operator> operators) {
     }
   }
   return runs;
-}
-
-}  // namespace
-
-std::vector<ModuleRun> ModuleRunsOf(std::span<const model::ForwardOperator> operators) {
-  return Runs(operators);
-}
-std::vector<ModuleRun> ModuleRunsOf(std::span<const model::BackwardOperator> operators) {
-  return Runs(operators);
 }
 
 }  // namespace stepcast::lowering

@@ -16,7 +16,6 @@ struct ModuleRun {
 };
 
 // The runs of one list of operators (LayerWork::forward, recompute or backward), in order.
-std::vector<ModuleRun> ModuleRunsOf(std::span<const model::ForwardOperator> operators);
-std::vector<ModuleRun> ModuleRunsOf(std::span<const model::BackwardOperator> operators);
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators);
 
 }  // namespace stepcast::lowering

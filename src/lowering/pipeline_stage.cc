@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/model/local.h"
 #include "src/parallel/schedule_check.h"
 
 namespace stepcast::lowering {
@@ -11,6 +12,9 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     : whole_(scenario.model.get()),
       stage_(stage),
       stages_(static_cast<int>(scenario.plan.parallelism.pipeline)) {
+  if (scenario.plan.parallelism.tensor > 1) {
+    local_ = model::Localised(*whole_, scenario.plan.parallelism.tensor);
+  }
   const auto micro_batches = static_cast<int>(scenario.plan.training.gradient_accumulation);
   if (stages_ == 1) {
     passes_.reserve(2 * static_cast<std::size_t>(micro_batches));
@@ -21,9 +25,9 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     return;
   }
   const std::vector<int> begins =
-      model::StageLayers(*whole_, scenario.plan.parallelism.stage_layers);
+      model::StageLayers(whole_model(), scenario.plan.parallelism.stage_layers);
   const auto at = static_cast<std::size_t>(stage);
-  part_ = model::StageOf(*whole_, begins[at], begins[at + 1]);
+  part_ = model::StageOf(whole_model(), begins[at], begins[at + 1]);
   for (std::size_t other = 0; other + 1 < begins.size(); ++other) {
     if (other == at) continue;
     for (int layer = begins[other]; layer < begins[other + 1]; ++layer) {

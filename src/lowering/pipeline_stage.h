@@ -10,8 +10,8 @@
 
 namespace stepcast::lowering {
 
-// One stage of a scenario's pipeline: its part of the model and the order of its passes. Without
-// pipelining there is one stage that has all of the model.
+// One stage of a scenario's pipeline: its part of the model, as one rank of it has it, and the order
+// of its passes. Without pipelining there is one stage that has all of the model.
 class PipelineStage {
  public:
   PipelineStage(const scenario::Scenario& scenario, int stage);
@@ -21,11 +21,12 @@ class PipelineStage {
   bool first() const { return stage_ == 0; }
   bool last() const { return stage_ + 1 == stages_; }
 
-  const model::Model& model() const { return part_ ? part_->model : *whole_; }
-  const model::Model& whole_model() const { return *whole_; }
+  const model::Model& model() const { return part_ ? part_->model : whole_model(); }
+  // All stages', as one rank of a tensor-parallel group has it.
+  const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
   // The layer that hands its output to the stage's first one. Not of the first stage.
   const model::Layer& layer_before() const {
-    return whole_->layers[static_cast<std::size_t>(part_->first_layer) - 1];
+    return whole_model().layers[static_cast<std::size_t>(part_->first_layer) - 1];
   }
   // Of a tensor of model(): its index in the whole one.
   int whole_tensor(int tensor) const {
@@ -41,6 +42,7 @@ class PipelineStage {
 
  private:
   const model::Model* whole_;
+  std::optional<model::Model> local_;  // where ranks divide layers
   const int stage_, stages_;
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_;

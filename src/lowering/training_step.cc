@@ -43,6 +43,8 @@ std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead
   return slots;
 }
 
+constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
+
 MessageStyle StyleOf(plan::Framework framework) {
   return framework == plan::Framework::kMegatron ? MessageStyle::kBlocking
                                                  : MessageStyle::kOverlapped;
@@ -76,14 +78,13 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       stage_(scenario, plan::StageOf(scenario.plan, options.rank)),
       builder_(options),
       host_work_(scenario, stage_, builder_),
-      own_works_(
-          options.works != nullptr
-              ? std::vector<model::LayerWork>()
-              : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
+      own_works_(options.works != nullptr
+                     ? std::vector<model::LayerWork>()
+                     : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan))),
       works_(options.works != nullptr ? *options.works : own_works_),
-      work_of_layer_(
-          model::WorkOfLayers(stage_.model(), plan::WorkOptionsOf(scenario.plan.training))),
+      work_of_layer_(model::WorkOfLayers(stage_.model(), plan::WorkOptionsOf(scenario.plan))),
       offload_(builder_),
+      groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_), builder_),
       values_(stage_.stage(), stage_.stages(), builder_) {
   slot_of_pass_ = messages_.stage().slots;
@@ -110,20 +111,10 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 
 // `sample`: the first layer that does it; null if none does.
 void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
-  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
-  const bool eager = !plan().training.compile;
-  const auto add_kernels = [&](const auto& operators, Issuer issuer) {
-    const Index first = builder_.kernels();
-    for (const auto& op : operators) {
-      const Index kernel = builder_.AddKernel(op.kernel);
-      if (eager && op.kernel.kind != KernelKind::kGiven) builder_.SetIssuer(kernel, issuer);
-    }
-    return Entries(first, builder_.kernels());
-  };
   Work& entries = entries_.emplace_back();
-  entries.forward = add_kernels(work.forward, Issuer::kModule);
-  entries.recompute = add_kernels(work.recompute, Issuer::kModule);
-  entries.backward = add_kernels(work.backward, Issuer::kAutograd);
+  entries.forward = AddOperations(work.forward, Issuer::kModule);
+  entries.recompute = AddOperations(work.recompute, Issuer::kModule);
+  entries.backward = AddOperations(work.backward, Issuer::kAutograd);
 
   const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
   const Index first_recomputed = builder_.buffers();
@@ -132,6 +123,12 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
                        activation.bytes, Category::kActivation);
   }
   entries.recomputed = Entries(first_recomputed, builder_.buffers());
+  const Index first_communicated = builder_.buffers();
+  for (const model::Activation& value : work.communicated) {
+    builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
+                       Category::kActivation);
+  }
+  entries.communicated = Entries(first_communicated, builder_.buffers());
   // Blocks come one after another with the same tensors, whose memory is used again and again
   // between the block's begin and its end: one piece stands for it. The tensors of a layer that
   // comes once are handed out one by one, and what is between them is lost in pieces.
@@ -150,6 +147,40 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
       add_transient("/forward temporaries", work.forward_transient, work.forward_temporaries);
   entries.backward_transient =
       add_transient("/backward temporaries", work.backward_transient, work.backward_temporaries);
+}
+
+TrainingStep::OperationEntries TrainingStep::AddOperations(
+    const std::vector<model::Operation>& operations, Issuer issuer) {
+  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
+  const bool eager = !plan().training.compile;
+  OperationEntries entries;
+  entries.kernels.reserve(operations.size());
+  entries.first_kernel = operations.size();
+  std::vector<int> open;  // communicated values
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const model::Operation& operation = operations[i];
+    for (const int value : operation.begins) open.push_back(value);
+    for (const int value : operation.ends) std::erase(open, value);
+    if (operation.group) {
+      entries.groups.resize(operations.size());
+      entries.groups[i] = groups_.Add(*operation.group);
+      entries.kernels.push_back(program::kNone);
+      entries.unfinished.push_back(static_cast<int>(i));
+      continue;
+    }
+    const Index kernel = builder_.AddKernel(operation.kernel);
+    if (eager && operation.kernel.kind != KernelKind::kGiven) builder_.SetIssuer(kernel, issuer);
+    entries.kernels.push_back(kernel);
+    entries.first_kernel = std::min(entries.first_kernel, i);
+    entries.last_kernel = i;
+    for (const int waited : operation.waits) {
+      std::erase_if(entries.unfinished, [&](int group) {
+        return group <= waited && entries.groups[group].stream == entries.groups[waited].stream;
+      });
+    }
+  }
+  entries.unreleased = std::move(open);
+  return entries;
 }
 
 void TrainingStep::AddLayers() {
@@ -190,11 +221,16 @@ void TrainingStep::AddTensors() {
   tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
   std::size_t whole = 0;
+  const std::int64_t elements_of_others =
+      plan::GridOf(plan()).At(rank())[kTensorAxis] * stage_.whole_model().parameter_count();
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
     const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
-    first_elements_.push_back(elements);
+    // The other ranks of a tensor-parallel group have as many elements of their own; those of whole
+    // tensors are the first one's on all.
+    const bool divided = tensor.division != model::Division::kWhole;
+    first_elements_.push_back(elements + (divided ? elements_of_others : 0));
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone
@@ -299,28 +335,26 @@ std::vector<Index> TrainingStep::AddInputs() {
   return inputs;
 }
 
-void TrainingStep::BeginForwardKernels() {
-  messages_.AwaitInput(pass_);
+void TrainingStep::BeginForward() {
   const Index received =
       inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginForward(slot(), received);
 }
 
-void TrainingStep::EndForwardKernels() {
+void TrainingStep::EndForward() {
   const Index sent = messages_.AllocateOutput(pass_);
   if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
   values_.EndForward(slot(), sent);
 }
 
-void TrainingStep::BeginBackwardKernels() {
-  messages_.AwaitInput(pass_);
+void TrainingStep::BeginBackward() {
   const Index received = messages_.ReceivedGradient(pass_);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginBackward(slot(), received);
 }
 
-void TrainingStep::EndBackwardKernels() {
+void TrainingStep::EndBackward() {
   const Index sent = messages_.AllocateOutput(pass_);
   if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
   values_.EndBackward(sent);
@@ -375,29 +409,99 @@ void TrainingStep::UseReads(std::size_t first, std::size_t end) {
   builder_.Use(std::span(reads_).subspan(first, end - first));
 }
 
-// The first and the last kernel name the parameters: with stream order in between, that is enough
-// for the validator to see every hazard of the layer.
-void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer, Entries kernels,
-                            const std::vector<model::ForwardOperator>& operators,
-                            Entries activations) {
+Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
+  const Work& entries = entries_[work_of(layer)];
+  switch (use.table) {
+    case model::ValueUse::Table::kSaved:
+      return Saved(slot(), layer)[use.index];
+    case model::ValueUse::Table::kRecomputed:
+      return entries.recomputed[use.index];
+    case model::ValueUse::Table::kCommunicated:
+      break;
+  }
+  return entries.communicated[use.index];
+}
+
+// The first and the last kernel name the parameters and, in backward, what has been kept: with
+// stream order in between, that is enough for the validator to see every hazard of the layer.
+void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer,
+                            const OperationEntries& entries,
+                            const std::vector<model::Operation>& operations,
+                            const Entries& activations) {
   const LayerReads& reads = layer_reads_[layer];
   const bool forward = pass == Technique::Pass::kForward;
-  const bool first = forward && layer == 0;
-  const bool last = forward && layer + 1 == static_cast<int>(model().layers.size());
-  for (std::size_t i = 0; i < operators.size(); ++i) {
+  const bool backward = pass == Technique::Pass::kBackward;
+  const int layers = static_cast<int>(model().layers.size());
+  const bool begins = forward ? layer == 0 : backward && layer + 1 == layers;
+  const bool ends = forward ? layer + 1 == layers : backward && layer == 0;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const model::Operation& operation = operations[i];
     technique.BeforeOperator(pass, layer, i);
-    if (i == 0 || i + 1 == operators.size()) UseReads(reads.first, reads.parameters);
-    if (first && i == 0) BeginForwardKernels();
-    if (last && i + 1 == operators.size()) EndForwardKernels();
-    for (const int created : operators[i].creates) {
+    if (begins && i == 0) messages_.AwaitInput(pass_);
+    for (const int value : operation.begins) {
+      builder_.Allocate(compute(), entries_[work_of(layer)].communicated[value]);
+    }
+    for (const int created : operation.creates) {
       // It is there already, received from the stage before.
-      if (first && keeps_inputs_ && created == works_[work_of(layer)].input) continue;
+      if (begins && keeps_inputs_ && created == works_[work_of(layer)].input) continue;
       builder_.Allocate(compute(), activations[created]);
       builder_.Use(builder_.WritesAll(activations[created]));
     }
-    builder_.Run(compute(), kernels[i]);
+    const Index kernel = entries.kernels[i];
+    if (kernel == program::kNone) {
+      for (const int waited : operation.waits) {
+        builder_.Wait(entries.groups[i].stream, entries.groups[waited].done);
+      }
+      groups_.Issue(entries.groups[i], BufferOf(operation.group->source, layer),
+                    BufferOf(operation.group->target, layer));
+      technique.AfterOperator(pass, layer, i);
+      continue;
+    }
+    for (const int waited : operation.waits) builder_.Wait(compute(), entries.groups[waited].done);
+    if (i == entries.first_kernel || i == entries.last_kernel) {
+      UseReads(reads.first, reads.parameters);
+      if (backward) {
+        const std::size_t kept =
+            reads.parameters + static_cast<std::size_t>(slot()) * reads.activations;
+        UseReads(kept, kept + reads.activations);
+      }
+    }
+    for (const model::ValueUse& use : operation.uses) {
+      const Index buffer = BufferOf(use, layer);
+      builder_.Use(use.write ? builder_.WritesAll(buffer) : builder_.ReadsAll(buffer));
+    }
+    if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
+    if (ends && i == entries.last_kernel) forward ? EndForward() : EndBackward();
+    RunKernel(technique, pass, layer, operation, kernel);
+    for (const int value : operation.ends) {
+      builder_.Release(entries_[work_of(layer)].communicated[value]);
+    }
     technique.AfterOperator(pass, layer, i);
   }
+  for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
+  for (const int value : entries.unreleased) {
+    pending_.buffers.push_back(entries_[work_of(layer)].communicated[value]);
+  }
+}
+
+// With the gradients that are complete after it, and what was left to it.
+void TrainingStep::RunKernel(Technique& technique, Technique::Pass /*pass*/, int layer,
+                             const model::Operation& operation, Index kernel) {
+  for (const Index event : pending_.events) builder_.Wait(compute(), event);
+  for (const Index buffer : pending_.buffers) builder_.Use(builder_.ReadsAll(buffer));
+  ready_.clear();
+  for (const int position : operation.gradients) {
+    const int tensor = model().layers[layer].tensors[position];
+    technique.WriteGradient(layer, tensor);
+    if (--missing_[tensor] == 0) ready_.push_back(tensor);
+  }
+  builder_.Run(compute(), kernel);
+  for (const Index buffer : pending_.buffers) builder_.Release(buffer);
+  pending_.events.clear();
+  pending_.buffers.clear();
+  // Reverse registration order, as in GradientReadyOrder.
+  if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
+  for (const int tensor : ready_) technique.GradientReady(tensor);
 }
 
 void TrainingStep::WriteForward(Technique& technique, int layer) {
@@ -418,7 +522,6 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
 
 void TrainingStep::WriteBackward(Technique& technique, int layer) {
   const std::vector<int>& tensors = model().layers[layer].tensors;
-  const LayerReads& reads = layer_reads_[layer];
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
   builder_.SetLabel(labels_[layer]);
@@ -435,28 +538,8 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     contributions_.push_back(tied_contribution_[tensor]);
     builder_.Allocate(compute(), contributions_.back());
   }
-  for (std::size_t i = 0; i < work.backward.size(); ++i) {
-    technique.BeforeOperator(Technique::Pass::kBackward, layer, i);
-    if (i == 0 || i + 1 == work.backward.size()) {
-      UseReads(reads.first, reads.parameters);
-      const std::size_t kept =
-          reads.parameters + static_cast<std::size_t>(slot()) * reads.activations;
-      UseReads(kept, kept + reads.activations);
-    }
-    if (i == 0 && layer + 1 == static_cast<int>(model().layers.size())) BeginBackwardKernels();
-    if (i + 1 == work.backward.size() && layer == 0) EndBackwardKernels();
-    ready_.clear();
-    for (const int position : work.backward[i].gradients) {
-      const int tensor = tensors[position];
-      technique.WriteGradient(layer, tensor);
-      if (--missing_[tensor] == 0) ready_.push_back(tensor);
-    }
-    builder_.Run(compute(), entries.backward[i]);
-    // Reverse registration order, as in GradientReadyOrder.
-    if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
-    for (const int tensor : ready_) technique.GradientReady(tensor);
-    technique.AfterOperator(Technique::Pass::kBackward, layer, i);
-  }
+  RunLayer(technique, Technique::Pass::kBackward, layer, entries.backward, work.backward,
+           entries.recomputed);
   for (const Index buffer : contributions_) builder_.Release(buffer);
   for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
   for (const Index buffer : entries.recomputed) builder_.Release(buffer);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
+#include "src/lowering/group_operations.h"
 #include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/pipeline_stage.h"
@@ -98,12 +99,26 @@ class TrainingStep {
   void WaitOnHost(plan::HostWaits where);
   // Roughly, so that tables seldom have to move.
   void Reserve();
-  // What a work has in the program's tables. Kernels are in the order of its operators; layers that
-  // do it come one at a time, so that they share what lives during their backward alone.
+  // What a list of operations has in the program's tables, in their order: a kernel or a collective
+  // each.
+  struct OperationEntries {
+    std::vector<Index> kernels{};                   // kNone: a group operation
+    std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
+    std::vector<int> unfinished{};                  // group operations nothing of it waits for
+    std::vector<int> unreleased{};                  // of what is communicated
+    std::size_t first_kernel = 0, last_kernel = 0;  // operations
+  };
+  // What a work has in the program's tables. Layers that do it come one at a time, so that they
+  // share what lives during a pass alone.
   struct Work {
-    Entries forward, recompute, backward;           // kernels
-    Entries recomputed;                             // buffers
+    OperationEntries forward, recompute, backward;
+    Entries recomputed, communicated;               // buffers
     Entries forward_transient, backward_transient;  // buffers
+  };
+  // What a list of operations leaves to the next kernel: group operations to wait for, and buffers
+  // that it reads before they are released.
+  struct Pending {
+    std::vector<Index> events{}, buffers{};
   };
 
   // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters; in
@@ -122,16 +137,22 @@ class TrainingStep {
   void WritePass(Technique& technique);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
-  void RunLayer(Technique& technique, Technique::Pass pass, int layer, Entries kernels,
-                const std::vector<model::ForwardOperator>& operators, Entries activations);
+  // One pass's list of operations. `activations`: what its operations create.
+  void RunLayer(Technique& technique, Technique::Pass pass, int layer,
+                const OperationEntries& entries, const std::vector<model::Operation>& operations,
+                const Entries& activations);
+  void RunKernel(Technique& technique, Technique::Pass pass, int layer,
+                 const model::Operation& operation, Index kernel);
+  OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
+  Index BufferOf(const model::ValueUse& use, int layer) const;
   // Where received activations go, by slot.
   std::vector<Index> AddInputs();
   // Said of the first and the last kernel of a pass: what they read of the message that has come
   // and write of the one that goes.
-  void BeginForwardKernels();
-  void EndForwardKernels();
-  void BeginBackwardKernels();
-  void EndBackwardKernels();
+  void BeginForward();
+  void EndForward();
+  void BeginBackward();
+  void EndBackward();
   // Of the pass that is written.
   int slot() const { return slot_of_pass_[pass_]; }
   const Entries& Saved(int slot, int layer) const {
@@ -148,6 +169,8 @@ class TrainingStep {
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;
+  GroupOperations groups_;
+  Pending pending_;
   std::vector<Work> entries_;                 // by work
   int slots_ = 1;                             // micro-batches whose activations have room
   std::vector<int> slot_of_pass_;             // by pass

@@ -7,11 +7,23 @@
 // The parameter tensors of a model and the layers that use them.
 namespace stepcast::model {
 
+// What tensor parallelism does to a tensor. The ranks of a group have
+enum class Division : std::uint8_t {
+  kWhole,       // all of it each, the same on all
+  kDimension0,  // a part each: of the rows, a linear layer's outputs
+  kDimension1,  // ... of the columns, its inputs
+  kGiven,       // one of its own each: its shape is already that of one rank (layer lists)
+};
+
 // One parameter tensor as the framework registers it.
 struct Tensor {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
+  Division division = Division::kWhole;
+  // With sequence parallelism a rank's gradient is of its part of the tokens alone (norms, and what
+  // is added behind a reduction); the ranks add theirs up.
+  bool sequence_parallel = false;
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };

@@ -5,10 +5,19 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
 #include "src/base/time.h"
+#include "src/parallel/axis.h"
 
 // A model whose layer times are known, from a profile or a paper.
 namespace stepcast::model {
+
+// A collective within a layer, over the ranks along an axis.
+struct ListedCommunication {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  parallel::Axis axis = parallel::Axis::kTensor;
+  Bytes bytes{};  // as nccl-tests count
+};
 
 struct ListedLayer {
   std::string name;
@@ -18,6 +27,8 @@ struct ListedLayer {
   Time backward;                         // the layer's gradients are ready at its end
   Bytes activation;                      // kept from forward to backward, one micro-batch
   Bytes output{};                        // handed to the next layer, one micro-batch
+  // In order: n of them cut the pass into n + 1 equal parts, each of which needs what came before.
+  std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 
 struct LayerList {

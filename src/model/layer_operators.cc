@@ -1,7 +1,13 @@
 #include "src/model/layer_operators.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
+
+#include "src/base/collective_kind.h"
+#include "src/model/column_region.h"
+#include "src/parallel/axis.h"
 
 namespace stepcast::model {
 namespace {
@@ -55,12 +61,13 @@ LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
       element_(ActivationType(options.compute)),
       element_size_(SizeOf(element_)) {}
 
-Operand LayerOperators::Make(std::string name, std::int64_t width) {
-  return {tape_->Make(std::move(name), BytesOfElements(tokens_ * width)), width};
+Operand LayerOperators::Make(std::string name, std::int64_t width, std::int64_t tokens) {
+  return {tape_->Make(std::move(name), BytesOfElements(tokens * width)), width, tokens};
 }
 
 Operand LayerOperators::Input(std::int64_t width) {
-  return {tape_->Input("input", BytesOfElements(tokens_ * width)), width};
+  const std::int64_t tokens = options_.sequence_parallel ? tokens_ / options_.tensor : tokens_;
+  return {tape_->Input("input", BytesOfElements(tokens * width)), width, tokens};
 }
 
 Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -92,24 +99,37 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
 Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
                                ModulePositions parameters) {
   const std::int64_t in = x.width;
-  const Operand y = Make(Joined(module, " output"), out);
+  const Operand y = Make(Joined(module, " output"), out, x.tokens);
   const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
-  Kernel forward = Gemm(std::string(module), tokens_, out, in);
+  Kernel forward = Gemm(std::string(module), x.tokens, out, in);
   forward.read += bias;
-  tape_->Keep(x.value);
+  tape_->Keep(x.region ? x.region->kept : x.value);
   tape_->Run(std::move(forward), {x.value}, {y.value}, parameters.all());
+  const auto weight_gradients = [=, this](std::optional<Value> gathered) {
+    const Value dy = tape_->GradientOf(y.value);
+    Kernel weight =
+        Gemm(Joined(module, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
+    if (gathered) {
+      tape_->RunBackward(std::move(weight), {dy, *gathered}, {}, {parameters.weight},
+                         parameters.all());
+    } else {
+      tape_->RunBackward(std::move(weight), {dy}, {}, {parameters.weight}, parameters.all());
+    }
+    if (parameters.bias < 0) return;
+    tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
+                       {parameters.bias}, parameters.all());
+  };
   tape_->OnBackward([=, this] {
+    if (x.region) x.region->begin_backward();
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(
-        Gemm(Joined(module, ".dgrad"), tokens_, in, out, ProductLayout::kInputGradient), {dy}, {dx},
-        {}, parameters.all());
-    tape_->RunBackward(
-        Gemm(Joined(module, ".wgrad"), out, in, tokens_, ProductLayout::kWeightGradient), {dy}, {},
-        {parameters.weight}, parameters.all());
-    if (parameters.bias >= 0) {
-      tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
-                         {parameters.bias}, parameters.all());
+        Gemm(Joined(module, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient), {dy},
+        {dx}, {}, parameters.all());
+    if (x.region) {
+      x.region->weight_gradients.push_back(weight_gradients);
+    } else {
+      weight_gradients(std::nullopt);
     }
     tape_->Deliver(x.value, dx);
   });
@@ -120,11 +140,11 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
                              ModulePositions parameters) {
   const bool rms = normalization == Normalization::kRmsNorm;
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
-  const Bytes statistics = Bytes(tokens_ * kFp32Size * (rms ? 1 : 2));
+  const Bytes statistics = Bytes(x.tokens * kFp32Size * (rms ? 1 : 2));
   const Bytes weights = BytesOfElements(x.width * (parameters.bias >= 0 ? 2 : 1));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
-  const Operand y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   const bool fused = options_.compiled && last_sum_ == x.value;
   Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
                           Size(y) + statistics);
@@ -146,7 +166,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
     Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
     if (!rms && !options_.compiled && !options_.staged_norm_sums) {
-      sums.summed_tokens = tokens_;
+      sums.summed_tokens = x.tokens;
       sums.summed_columns = x.width;
     }
     tape_->RunBackward(std::move(sums), {dy}, {}, std::move(gradients), parameters.all());
@@ -159,7 +179,7 @@ Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t 
   const std::int64_t flops = kRotaryFlops * Elements(x);
   // Sines and cosines of every position.
   const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);
-  const Operand y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   tape_->Run(Memory(std::string(module), flops, Size(x) + table, Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
@@ -172,9 +192,9 @@ Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t 
 
 std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
                                              const std::array<std::int64_t, 3>& widths) {
-  const std::array<Operand, 3> parts = {Make(Joined(module, " query"), widths[0]),
-                                        Make(Joined(module, " key"), widths[1]),
-                                        Make(Joined(module, " value"), widths[2])};
+  const std::array<Operand, 3> parts = {Make(Joined(module, " query"), widths[0], x.tokens),
+                                        Make(Joined(module, " key"), widths[1], x.tokens),
+                                        Make(Joined(module, " value"), widths[2], x.tokens)};
   tape_->Run(Memory(Joined(module, ".split"), 0, Size(x), Size(x)), {x.value},
              {parts[0].value, parts[1].value, parts[2].value});
   tape_->OnBackward([=, this] {
@@ -190,7 +210,7 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
 
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
   if (times == 1) return x;
-  const Operand y = Make(Joined(module, " output"), x.width * times);
+  const Operand y = Make(Joined(module, " output"), x.width * times, x.tokens);
   tape_->Run(Memory(std::string(module), 0, Size(x), Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
@@ -242,7 +262,7 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
   const auto generation = static_cast<std::uint8_t>(FlashGeneration(options_.attention));
 
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
-  const Operand y = Make(Joined(module, " output"), query_width);
+  const Operand y = Make(Joined(module, " output"), query_width, tokens_);
   tape_->Keep(y.value);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
   tape_->Keep(log_sum_exp);
@@ -353,7 +373,7 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     tape_->Keep(weights);
     tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {softmax}, {mask, weights});
   }
-  const Operand y = Make(Joined(module, " output"), shape.heads * d);
+  const Operand y = Make(Joined(module, " output"), shape.heads * d, tokens_);
   tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s, ProductLayout::kInputGradient),
              {weights, core.value}, {y.value});
 
@@ -403,7 +423,7 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
 }
 
 Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
-  const Operand sum = Make(std::string(name), x.width);
+  const Operand sum = Make(std::string(name), x.width, x.tokens);
   tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
              {x.value, y.value}, {sum.value});
   last_sum_ = sum.value;
@@ -416,7 +436,7 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
 
 Operand LayerOperators::GatedSilu(Operand gate, Operand up, std::string_view module) {
   const std::int64_t flops = (kSiluFlops + 1) * Elements(gate);
-  const Operand product = Make(Joined(module, " output"), gate.width);
+  const Operand product = Make(Joined(module, " output"), gate.width, gate.tokens);
   tape_->Keep(gate.value);
   tape_->Keep(up.value);
   tape_->Run(Memory(std::string(module), flops, 2 * Size(gate), Size(gate)), {gate.value, up.value},
@@ -433,7 +453,7 @@ Operand LayerOperators::GatedSilu(Operand gate, Operand up, std::string_view mod
 }
 
 Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
-  const Operand product = Make(Joined(name, " output"), x.width);
+  const Operand product = Make(Joined(name, " output"), x.width, x.tokens);
   tape_->Keep(x.value);
   tape_->Keep(y.value);
   tape_->Run(Memory(std::string(name), Elements(x), 2 * Size(x), Size(x)), {x.value, y.value},
@@ -455,7 +475,7 @@ Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
 Operand LayerOperators::Elementwise(Operand x, std::string_view module,
                                     std::int64_t flops_per_element) {
   const std::int64_t flops = flops_per_element * Elements(x);
-  const Operand y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   tape_->Keep(x.value);
   tape_->Run(Memory(std::string(module), flops, Size(x), Size(x)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
@@ -477,7 +497,7 @@ Operand LayerOperators::Silu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Dropout(Operand x, std::string_view module) {
   const Bytes mask_size = Bytes(Elements(x) * kMaskSize);
-  const Operand y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   const Value mask = tape_->Make(Joined(module, " mask"), mask_size);
   tape_->Keep(mask);
   tape_->Run(Memory(std::string(module), 2 * Elements(x), Size(x), Size(x) + mask_size), {x.value},
@@ -496,7 +516,7 @@ Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::
                                int weight, bool shared) {
   const Bytes indices = Bytes(tokens_ * kIndexSize);
   const Bytes table = BytesOfElements(rows * width);
-  const Operand y = Make(Joined(module, " output"), width);
+  const Operand y = Make(Joined(module, " output"), width, tokens_);
   tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value}, {weight});
   tape_->OnBackward([=, this] {
     const Bytes touched = BytesOfElements(std::min(rows, tokens_) * width);
@@ -521,7 +541,7 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
   tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions},
              {weight});
   const std::string name = Joined(module, ".add");
-  const Operand sum = Make(Joined(name, " output"), x.width);
+  const Operand sum = Make(Joined(name, " output"), x.width, x.tokens);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
@@ -558,14 +578,27 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     if (cast) {
       tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {softmax});
     }
-    const auto pass = [&](const char* name, std::int64_t flops, Bytes written) {
-      tape_->Run(fp32(Joined(module, name), flops * elements, wide, written), {softmax}, {});
+    // `rows`: what the ranks of a divided vocabulary have agreed on before.
+    const auto pass = [&](const char* name, Bytes written, std::optional<Value> rows = {}) {
+      Kernel kernel = fp32(Joined(module, name), elements, wide, written);
+      if (rows) {
+        tape_->Run(std::move(kernel), {softmax, *rows}, {});
+      } else {
+        tape_->Run(std::move(kernel), {softmax}, {});
+      }
     };
-    pass(".max", 1, Bytes(tokens_ * kFp32Size));
-    pass(".shift", 1, wide);
-    pass(".exp", 1, wide);
-    pass(".sum", 1, Bytes(tokens_ * kFp32Size));
-    pass(".divide", 1, wide);
+    const auto sums = [&](const char* name) {
+      return AgreedRows(fp32(Joined(module, name), elements, wide, Bytes(tokens_ * kFp32Size)),
+                        softmax, Joined(module, Joined(name, " output")), 1);
+    };
+    pass(".shift", wide, sums(".max"));
+    std::optional<Value> targets_logits;
+    if (options_.tensor > 1) {
+      targets_logits = AgreedRows(fp32(Joined(module, ".target"), tokens_, targets, targets),
+                                  softmax, Joined(module, ".target output"), 1);
+    }
+    pass(".exp", wide, targets_logits);
+    pass(".divide", wide, sums(".sum"));
     tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {softmax}, {});
     // What is kept is no temporary of the backward, and its gradient lies where it does.
     tape_->OnBackward([=, this] {
@@ -589,9 +622,22 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     const Bytes statistics = Bytes(tokens_ * kFp32Size);
     const Value log_sum_exp = tape_->Make(Joined(module, ".log-sum-exp"), statistics);
     tape_->Keep(log_sum_exp);
-    tape_->Run(
-        fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets, statistics),
-        {logits.value}, {log_sum_exp});
+    if (options_.tensor == 1) {
+      tape_->Run(fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets,
+                      statistics),
+                 {logits.value}, {log_sum_exp});
+    } else {
+      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(logits), statistics),
+                                   logits.value, Joined(module, ".max output"), 1);
+      const Value sums = tape_->Make(Joined(module, ".sum output"), 2 * statistics);
+      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements,
+                      Size(logits) + targets, 2 * statistics),
+                 {logits.value, *most}, {sums});
+      tape_->Communicate(CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32, sums,
+                         sums);
+      tape_->Run(fp32(std::string(module), tokens_, 2 * statistics, statistics), {sums},
+                 {log_sum_exp});
+    }
     tape_->OnBackward([=, this] {
       const Value d_logits = tape_->MakeGradient(logits.value);
       tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
@@ -608,9 +654,28 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   }
   const Value log_softmax = tape_->Make(Joined(module, ".log_softmax output"), wide);
   tape_->Keep(log_softmax);
-  tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, wide, wide), {upcast},
-             {log_softmax});
-  tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {log_softmax}, {});
+  if (options_.tensor == 1) {
+    tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, wide, wide), {upcast},
+               {log_softmax});
+    tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {log_softmax}, {});
+  } else {
+    const auto rows = [&](const char* name, std::int64_t flops) {
+      return AgreedRows(fp32(Joined(module, name), flops, wide, Bytes(tokens_ * kFp32Size)), upcast,
+                        Joined(module, Joined(name, " output")), 1);
+    };
+    const auto most = rows(".max", elements);
+    const Value sums = tape_->Make(Joined(module, ".sum output"), Bytes(tokens_ * kFp32Size));
+    tape_->Run(fp32(Joined(module, ".sum"), 2 * elements, wide, Bytes(tokens_ * kFp32Size)),
+               {upcast, *most}, {sums});
+    tape_->Communicate(CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32, sums,
+                       sums);
+    tape_->Run(fp32(Joined(module, ".log_softmax"), 2 * elements, wide, wide), {upcast, sums},
+               {log_softmax});
+    const auto loss = AgreedRows(fp32(Joined(module, ".nll"), tokens_, targets, targets),
+                                 log_softmax, Joined(module, ".nll output"), 1);
+    tape_->Run(fp32(Joined(module, ".mean"), tokens_, Bytes(tokens_ * kFp32Size), Bytes(kFp32Size)),
+               {*loss}, {});
+  }
 
   tape_->OnBackward([=, this] {
     const Value d_log = tape_->MakeGradient(log_softmax);

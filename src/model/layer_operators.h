@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,14 +19,21 @@
 // Korthikanti et al. 2022 (arXiv 2205.05198) for LayerNorm, GeLU, dropout and attention with
 // separate kernels; FlashAttention-2 (Dao 2023, arXiv 2307.08691) for the fused core.
 //
-// All functions take an activation of `width` features for every token of the micro-batch and
-// return a new one. A module's name must outlive the object.
+// All functions take an activation of `width` features for every token and return a new one. A
+// module's name must outlive the object. Widths are those of one rank: of a layer that is divided
+// over WorkOptions::tensor ranks, its part.
 namespace stepcast::model {
 
-// An activation: `width` elements per token.
+struct ColumnRegion;
+
+// An activation: `width` elements for each of `tokens`. With sequence parallelism those are a
+// rank's part of the micro-batch's between the regions that tensor parallelism divides.
 struct Operand {
   LayerTape::Value value = -1;
   std::int64_t width = 0;
+  std::int64_t tokens = 0;
+  // What EnterColumns made; null: anything else.
+  std::shared_ptr<ColumnRegion> region{};
 };
 
 // Where a module's parameters stand in Layer::tensors; -1: it has none.
@@ -58,6 +67,26 @@ class LayerOperators {
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
   // bias's as a reduction over tokens. Keeps x.
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
+  // Tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and LeaveRows each rank
+  // computes with its own columns of the one weight and rows of the next. Without it they return x.
+  //
+  // The whole activation on each rank: nothing to do, or, with sequence parallelism, an all-gather.
+  // Backward adds up the ranks' gradients (all-reduce, reduce-scatter), which weight gradients of
+  // the region do not wait for: those follow behind it, as Megatron-LM issues them
+  // (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). What was
+  // gathered is kept, or only the rank's own part, and gathered again beside the gradients of the
+  // inputs (WorkOptions::regathers).
+  Operand EnterColumns(Operand x);
+  // Adds up what the ranks have made (all-reduce, reduce-scatter); backward gathers the gradient
+  // with sequence parallelism. `module` may have a bias, which is added to the sum: backward its
+  // gradient, a reduction over tokens.
+  Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
+  // The sum on every rank, with sequence parallelism too: an all-reduce.
+  Operand AddUp(Operand x);
+  // A rank's part of the tokens, of an activation that all have; backward gathers the gradient.
+  // Without sequence parallelism x itself.
+  Operand PartOfTokens(Operand x, std::string_view module);
+
   // One fused kernel. Keeps x and, for RMSNorm, one FP32 number per token; the statistics of
   // LayerNorm are left out as in the paper.
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
@@ -106,16 +135,18 @@ class LayerOperators {
   // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
   // result stays. Backward makes two FP32 gradients of that size, then the logits' own. Fused,
   // FP32 numbers stay in registers: forward reads the logits for the maximum and for the sum,
-  // backward once more, and writes their gradient.
+  // backward once more, and writes their gradient. Over a vocabulary that is divided among ranks
+  // they agree on each token's maximum, sum of exponentials and target's logit first
+  // (core/tensor_parallel/cross_entropy.py): FP32 all-reduces; fused, the latter two are one.
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
   struct Core;  // see the .cc
 
-  std::int64_t Elements(Operand x) const { return tokens_ * x.width; }
+  static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
   Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }
-  Bytes Size(Operand x) const { return BytesOfElements(Elements(x)); }
-  Operand Make(std::string name, std::int64_t width);
+  Bytes Size(const Operand& x) const { return BytesOfElements(Elements(x)); }
+  Operand Make(std::string name, std::int64_t width, std::int64_t tokens);
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
@@ -124,6 +155,10 @@ class LayerOperators {
                       ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
+  // Runs a kernel that makes FP32 numbers of `from` for every token, and has the ranks of a divided
+  // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
+  std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
+                                             std::int64_t numbers);
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
 
@@ -132,7 +167,7 @@ class LayerOperators {
 
   WorkOptions options_;
   LayerTape* tape_;
-  std::int64_t tokens_;
+  std::int64_t tokens_;             // of the micro-batch
   DataType element_;                // of activations
   std::int64_t element_size_;       // bytes
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it

@@ -11,7 +11,7 @@ namespace {
 constexpr WorkOptions kOptions = {.micro_batch_size = 2, .sequence_length = 8};  // T = 16
 
 const Kernel& Forward(const LayerWork& work, const std::string& name) {
-  for (const ForwardOperator& op : work.forward) {
+  for (const Operation& op : work.forward) {
     if (op.kernel.name == name) return op.kernel;
   }
   ADD_FAILURE() << "no forward kernel " << name;
@@ -19,12 +19,12 @@ const Kernel& Forward(const LayerWork& work, const std::string& name) {
   return none;
 }
 
-const BackwardOperator& Backward(const LayerWork& work, const std::string& name) {
-  for (const BackwardOperator& op : work.backward) {
+const Operation& Backward(const LayerWork& work, const std::string& name) {
+  for (const Operation& op : work.backward) {
     if (op.kernel.name == name) return op;
   }
   ADD_FAILURE() << "no backward kernel " << name;
-  static const BackwardOperator none;
+  static const Operation none;
   return none;
 }
 
@@ -215,7 +215,7 @@ TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
   const LayerWork work = WorkOf(options, 3 << 18, [&](LayerOperators& operators, Operand x) {
     return operators.MathAttention(x, "core", shape);
   });
-  for (const ForwardOperator& op : work.forward) {
+  for (const Operation& op : work.forward) {
     EXPECT_GT(op.kernel.flops, 0);
     EXPECT_GT(op.kernel.read, Bytes());
   }

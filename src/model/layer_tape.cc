@@ -1,6 +1,7 @@
 #include "src/model/layer_tape.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/base/check.h"
@@ -18,21 +19,59 @@ LayerTape::Value LayerTape::Input(std::string name, Bytes bytes) {
   return *input_;
 }
 
-void LayerTape::Keep(Value value) { variables_[value].kept = true; }
+LayerTape::Value LayerTape::Alias(Value value) {
+  const Value alias = Make(variables_[value].name, variables_[value].bytes);
+  variables_[alias].alias_of = value;
+  return alias;
+}
 
-LayerTape::Use LayerTape::UseOf(Values reads, Values writes) {
+void LayerTape::Keep(Value value) {
+  const Value of = variables_[value].alias_of;
+  variables_[of == kNoValue ? value : of].kept = true;
+}
+
+LayerTape::Use LayerTape::UseOf(Values reads, Values writes) const {
   STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator with too many operands");
-  Use use;
-  for (const Value value : reads) use.values[use.count++] = value;
-  for (const Value value : writes) use.values[use.count++] = value;
+  Use use{.reads = reads.size()};
+  for (const Values& values : {reads, writes}) {
+    for (const Value value : values) {
+      const Value of = variables_[value].alias_of;
+      use.values[use.count++] = of == kNoValue ? value : of;
+    }
+  }
   return use;
 }
 
 void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters) {
   for (const Value value : writes) variables_[value].writer = static_cast<int>(forward_.size());
-  forward_uses_.push_back(UseOf(reads, writes));
-  forward_.push_back(std::move(kernel));
-  forward_parameters_.push_back(std::move(parameters));
+  Recorded& recorded = forward_.emplace_back();
+  recorded.use = UseOf(reads, writes);
+  recorded.operation.kernel = std::move(kernel);
+  recorded.operation.parameters = std::move(parameters);
+}
+
+LayerTape::Recorded LayerTape::Collective(CollectiveKind collective, parallel::AxisSet axes,
+                                          DataType type, Value source, Value target) const {
+  Recorded recorded;
+  recorded.use = UseOf({source}, {target});
+  recorded.source = recorded.use.values[0];
+  recorded.target = recorded.use.values[1];
+  recorded.operation.group = {.collective = collective,
+                              .axes = axes,
+                              .bytes = std::max(variables_[source].bytes, variables_[target].bytes),
+                              .type = type};
+  return recorded;
+}
+
+void LayerTape::Communicate(CollectiveKind collective, parallel::AxisSet axes, DataType type,
+                            Value source, Value target) {
+  if (source != target) variables_[target].writer = static_cast<int>(forward_.size());
+  forward_.push_back(Collective(collective, axes, type, source, target));
+}
+
+void LayerTape::CommunicateBackward(CollectiveKind collective, parallel::AxisSet axes,
+                                    DataType type, Value source, Value target) {
+  backward_.push_back(Collective(collective, axes, type, source, target));
 }
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
@@ -67,10 +106,11 @@ void LayerTape::Deliver(Value value, Value contribution) {
 
 void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients,
                             std::vector<int> parameters) {
-  backward_uses_.push_back(UseOf(reads, writes));
-  backward_.push_back({.kernel = std::move(kernel),
-                       .gradients = std::move(gradients),
-                       .parameters = std::move(parameters)});
+  Recorded& recorded = backward_.emplace_back();
+  recorded.use = UseOf(reads, writes);
+  recorded.operation.kernel = std::move(kernel);
+  recorded.operation.gradients = std::move(gradients);
+  recorded.operation.parameters = std::move(parameters);
 }
 
 namespace {
@@ -84,10 +124,10 @@ Bytes Sum(const std::vector<Bytes>& tensors) {
 }  // namespace
 
 template <typename Counted>
-std::vector<Bytes> LayerTape::Peak(std::span<const Use> uses, Counted counted,
+std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, Counted counted,
                                    Values pinned_from_start, Values pinned_to_end) const {
-  if (uses.empty()) return {};
-  const int end = static_cast<int>(uses.size());
+  if (list.empty()) return {};
+  const int end = static_cast<int>(list.size());
   struct Life {
     int first = -1;
     int last = -1;
@@ -100,11 +140,11 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Use> uses, Counted counted,
   };
   for (const Value value : pinned_from_start) use_at(value, 0);
   for (int i = 0; i < end; ++i) {
-    for (const Value value : uses[i].all()) use_at(value, i);
+    for (const Value value : list[i].use.all()) use_at(value, i);
   }
   for (const Value value : pinned_to_end) use_at(value, end - 1);
 
-  std::vector<Bytes> change(uses.size() + 1);
+  std::vector<Bytes> change(list.size() + 1);
   for (std::size_t v = 0; v < lives.size(); ++v) {
     if (lives[v].first < 0 || !counted(static_cast<Value>(v))) continue;
     change[lives[v].first] += variables_[v].bytes;
@@ -128,6 +168,116 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Use> uses, Counted counted,
   return tensors;
 }
 
+std::vector<char> LayerTape::CommunicatedIn(std::span<const Recorded> list) const {
+  std::vector<char> communicated(variables_.size(), 0);
+  for (const Recorded& recorded : list) {
+    if (!recorded.operation.group) continue;
+    communicated[recorded.source] = communicated[recorded.target] = 1;
+  }
+  return communicated;
+}
+
+void LayerTape::Place(std::span<const Recorded> list, const Places& place,
+                      std::vector<Operation>& operations, LayerWork& work) const {
+  for (const Recorded& recorded : list) operations.push_back(recorded.operation);
+  const std::vector<char> communicated = CommunicatedIn(list);
+  std::map<Value, ValueUse> places;
+  std::map<Value, int> last_use;   // of values with buffers of their own: operation
+  std::map<Value, int> in_flight;  // by the group operation that touched it last
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Recorded& recorded = list[i];
+    Operation& operation = operations[i];
+    for (std::size_t u = 0; u < recorded.use.count; ++u) {
+      const Value value = recorded.use.values[u];
+      if (communicated[value] == 0) continue;
+      auto at = places.find(value);
+      if (at == places.end()) {
+        at = places.emplace(value, ValueUse{}).first;
+        if (const auto known = place(value)) {
+          at->second = *known;
+        } else {
+          at->second = {.table = ValueUse::Table::kCommunicated,
+                        .index = static_cast<int>(work.communicated.size())};
+          work.communicated.push_back({variables_[value].name, variables_[value].bytes});
+          operation.begins.push_back(at->second.index);
+        }
+      }
+      if (at->second.table == ValueUse::Table::kCommunicated) {
+        last_use[value] = static_cast<int>(i);
+      }
+      if (const auto pending = in_flight.find(value); pending != in_flight.end()) {
+        // A stream of group operations is in order by itself.
+        const GroupOperation& before = *operations[pending->second].group;
+        if (!operation.group || operation.group->axes != before.axes) {
+          operation.waits.push_back(pending->second);
+        }
+      }
+      if (!operation.group) {
+        ValueUse use = at->second;
+        use.write = recorded.use.Writes(u);
+        operation.uses.push_back(use);
+      }
+    }
+    if (!operation.group) {
+      // What it has waited for is over, and with it what ran before that on the same stream.
+      for (const int waited : operation.waits) {
+        std::erase_if(in_flight, [&](const auto& entry) {
+          return entry.second <= waited &&
+                 operations[entry.second].group->axes == operations[waited].group->axes;
+        });
+      }
+      std::sort(operation.waits.begin(), operation.waits.end());
+      operation.waits.erase(std::unique(operation.waits.begin(), operation.waits.end()),
+                            operation.waits.end());
+      continue;
+    }
+    in_flight[recorded.source] = in_flight[recorded.target] = static_cast<int>(i);
+    operation.group->source = places.at(recorded.source);
+    operation.group->target = places.at(recorded.target);
+    const Bytes whole = operation.group->bytes;
+    for (ValueUse* use : {&operation.group->source, &operation.group->target}) {
+      const Bytes own =
+          variables_[use == &operation.group->source ? recorded.source : recorded.target].bytes;
+      const Bytes other =
+          variables_[use == &operation.group->source ? recorded.target : recorded.source].bytes;
+      if (own == whole && other < whole) {
+        use->parts = static_cast<int>(whole.count() / other.count());
+      }
+    }
+  }
+  // Kernels see the same parts of a value as the collective does.
+  std::map<std::pair<ValueUse::Table, int>, int> parts;
+  for (const Operation& operation : operations) {
+    if (!operation.group) continue;
+    for (const ValueUse& use : {operation.group->source, operation.group->target}) {
+      int& most = parts[{use.table, use.index}];
+      most = std::max(most, use.parts);
+    }
+  }
+  for (Operation& operation : operations) {
+    for (ValueUse& use : operation.uses) use.parts = parts.at({use.table, use.index});
+  }
+  // A buffer is free after the kernel that used it last, or after the one that has waited for the
+  // group operation that did; if none has, the end of the list does.
+  for (const auto& [value, last] : last_use) {
+    int end = last;
+    if (operations[last].group) {
+      end = -1;
+      for (std::size_t i = static_cast<std::size_t>(last) + 1; i < operations.size(); ++i) {
+        const bool waits = std::any_of(
+            operations[i].waits.begin(), operations[i].waits.end(), [&, at = last](int waited) {
+              return waited >= at && operations[waited].group->axes == operations[at].group->axes;
+            });
+        if (waits && !operations[i].group) {
+          end = static_cast<int>(i);
+          break;
+        }
+      }
+    }
+    if (end >= 0) operations[end].ends.push_back(places.at(value).index);
+  }
+}
+
 LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
                             bool stops_early) {
   const std::size_t activations = variables_.size();
@@ -144,16 +294,17 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   std::vector<int> saved(variables_.size(), -1), recomputed(variables_.size(), -1);
   // A tensor of the core that operators outside it keep too (its output) stays as well.
   std::vector<char> used_outside(variables_.size(), 0);
-  for (std::size_t i = 0; i < forward_uses_.size(); ++i) {
+  for (std::size_t i = 0; i < forward_.size(); ++i) {
     if (in_core(static_cast<int>(i))) continue;
-    for (const Value value : forward_uses_[i].all()) used_outside[value] = 1;
+    for (const Value value : forward_[i].use.all()) used_outside[value] = 1;
   }
   // Operators whose outcome selective_op keeps.
   std::vector<char> kept_operator(forward_.size(), 0);
   if (checkpointing == Checkpointing::kSelectiveOp) {
     bool keep_next = true;
     for (std::size_t op = 0; op < forward_.size(); ++op) {
-      const Kernel& kernel = forward_[op];
+      if (forward_[op].operation.group) continue;
+      const Kernel& kernel = forward_[op].operation.kernel;
       if (kernel.kind == KernelKind::kAttention) kept_operator[op] = 1;
       if (kernel.kind != KernelKind::kGemm || kernel.batch != 1) continue;
       kept_operator[op] = keep_next ? 1 : 0;
@@ -197,7 +348,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   const auto creates = [&](int op, const std::vector<int>& index, bool with_input) {
     std::vector<int> created;
     if (with_input && op == 0 && input_ && index[*input_] >= 0) created.push_back(index[*input_]);
-    for (const Value value : forward_uses_[op].all()) {
+    for (const Value value : forward_[op].use.all()) {
       if (variables_[value].writer == op && index[value] >= 0) created.push_back(index[value]);
     }
     return created;
@@ -215,45 +366,62 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     }
   }
   if (checkpointing == Checkpointing::kSelective) again = {core_begin_, core_end_};
+  std::vector<Recorded> recompute;
   for (int op = again.first; op < again.second; ++op) {
     if (kept_operator[op] != 0) continue;
-    work.recompute.push_back(
-        {forward_[op], creates(op, recomputed, false), forward_parameters_[op]});
+    recompute.push_back(forward_[op]);
+    recompute.back().operation.creates = creates(op, recomputed, false);
   }
-  for (int op = 0; op < operators; ++op) {
-    work.forward.push_back(
-        {std::move(forward_[op]), creates(op, saved, true), std::move(forward_parameters_[op])});
-  }
-  work.backward = std::move(backward_);
+  for (int op = 0; op < operators; ++op) forward_[op].operation.creates = creates(op, saved, true);
 
-  // The input is counted as saved, or, by the layer before, as its temporary.
-  const auto passing = [&](const std::vector<int>& index) {
-    return [this, &index](Value v) { return index[v] < 0 && input_ != v; };
+  using Table = ValueUse::Table;
+  const auto in_table = [](const std::vector<int>& index, Table table, Value v) {
+    return index[v] < 0 ? std::nullopt : std::optional(ValueUse{.table = table, .index = index[v]});
   };
-  const std::span<const Use> uses = forward_uses_;
-  work.forward_temporaries =
-      output ? Peak(uses, passing(saved), {}, {*output}) : Peak(uses, passing(saved), {}, {});
-  const auto any = [](Value) { return true; };
+  const Places kept = [&](Value v) { return in_table(saved, Table::kSaved, v); };
+  const Places kept_or_again = [&](Value v) {
+    const auto place = in_table(recomputed, Table::kRecomputed, v);
+    return place ? place : kept(v);
+  };
+  Place(forward_, kept, work.forward, work);
+  Place(recompute, kept_or_again, work.recompute, work);
+  Place(backward_, kept_or_again, work.backward, work);
+
+  // The input is counted as saved, or, by the layer before, as its temporary. What is communicated
+  // has its own buffers.
+  const std::vector<char> forward_communicated = CommunicatedIn(forward_);
+  const auto forward_passing = [&](Value v) {
+    return saved[v] < 0 && input_ != v && forward_communicated[v] == 0;
+  };
+  work.forward_temporaries = output ? Peak(forward_, forward_passing, {}, {*output})
+                                    : Peak(forward_, forward_passing, {}, {});
+  const std::vector<char> backward_communicated = CommunicatedIn(backward_);
+  const auto any = [&](Value v) {
+    return backward_communicated[v] == 0 && saved[v] < 0 && recomputed[v] < 0;
+  };
   const Value input_gradient = input_ ? variables_[*input_].gradient : kNoValue;
-  const std::span<const Use> backward_uses = backward_uses_;
   if (output_gradient && input_gradient != kNoValue) {
-    work.backward_temporaries = Peak(backward_uses, any, {*output_gradient}, {input_gradient});
+    work.backward_temporaries = Peak(backward_, any, {*output_gradient}, {input_gradient});
   } else if (output_gradient) {
-    work.backward_temporaries = Peak(backward_uses, any, {*output_gradient}, {});
+    work.backward_temporaries = Peak(backward_, any, {*output_gradient}, {});
   } else if (input_gradient != kNoValue) {
-    work.backward_temporaries = Peak(backward_uses, any, {}, {input_gradient});
+    work.backward_temporaries = Peak(backward_, any, {}, {input_gradient});
   } else {
-    work.backward_temporaries = Peak(backward_uses, any, {}, {});
+    work.backward_temporaries = Peak(backward_, any, {}, {});
   }
   if (!work.recompute.empty()) {
     // What passes by while the forward runs again, beside the gradient that waits for it. Operands
     // that the core takes from outside are saved.
+    const std::vector<char> again_communicated = CommunicatedIn(recompute);
     const auto passes = [&](Value v) {
       const int writer = variables_[v].writer;
-      return writer >= again.first && writer < again.second && recomputed[v] < 0 && saved[v] < 0;
+      return writer >= again.first && writer < again.second && recomputed[v] < 0 && saved[v] < 0 &&
+             again_communicated[v] == 0;
     };
-    std::vector<Bytes> peak =
-        Peak(uses.subspan(again.first, again.second - again.first), passes, {}, {});
+    const auto rerun = std::span(std::as_const(forward_))
+                           .subspan(static_cast<std::size_t>(again.first),
+                                    static_cast<std::size_t>(again.second - again.first));
+    std::vector<Bytes> peak = Peak(rerun, passes, {}, {});
     if (output_gradient && variables_[*output_gradient].bytes > Bytes()) {
       peak.push_back(variables_[*output_gradient].bytes);
     }

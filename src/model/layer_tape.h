@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/layer_work.h"
+#include "src/model/operation.h"
+#include "src/parallel/axis.h"
 
 // Writes down one layer's kernels the way eager execution with autograd would: forward in order,
 // and with each operator how it is differentiated; then runs the differentiation backwards. What
@@ -48,10 +51,20 @@ class LayerTape {
   Value Make(std::string name, Bytes bytes);
   // Backward needs it: it stays until the end of the layer's backward.
   void Keep(Value value);
+  // The same tensor under another name, with a gradient of its own.
+  Value Alias(Value value);
 
-  using Values = std::initializer_list<Value>;
-  // `parameters`: see ForwardOperator.
+  // Of an operator: a few, in braces or in a vector.
+  struct Values : std::span<const Value> {
+    Values(std::initializer_list<Value> values) : span(values.begin(), values.size()) {}  // NOLINT
+    Values(const std::vector<Value>& values) : span(values) {}                            // NOLINT
+  };
+  // `parameters`, `gradients` here and below: see Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
+  // A collective among the ranks along `axes`, from one value to another, or in place. Its size is
+  // that of the larger of the two; the smaller one is a rank's part.
+  void Communicate(CollectiveKind collective, parallel::AxisSet axes, DataType type, Value source,
+                   Value target);
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between the two are the attention core: what selective recomputation drops and
@@ -69,9 +82,10 @@ class LayerTape {
   void Pass(Value from, Value to) { Deliver(to, GradientOf(from)); }
   // Scratch of the backward.
   Value MakeScratch(Bytes bytes);
-  // `gradients`, `parameters`: see BackwardOperator.
   void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {},
                    std::vector<int> parameters = {});
+  void CommunicateBackward(CollectiveKind collective, parallel::AxisSet axes, DataType type,
+                           Value source, Value target);
 
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
@@ -86,33 +100,49 @@ class LayerTape {
     bool kept = false;
     int writer = -1;  // forward operator; -1: the layer's input, or not of the forward
     Value gradient = kNoValue;
+    Value alias_of = kNoValue;
   };
   struct Use {
     static constexpr std::size_t kMost = 6;
     std::array<Value, kMost> values{};
     std::size_t count = 0;
+    std::size_t reads = 0;  // so many of them come first; the others are written
     std::span<const Value> all() const { return {values.data(), count}; }
+    bool Writes(std::size_t i) const { return i >= reads; }
   };
   static constexpr Value kNoValue = -1;
 
-  static Use UseOf(Values reads, Values writes);
-  // The `counted` values that are alive when they have the most bytes while the operators of `uses`
+  struct Recorded {
+    Operation operation;
+    Use use;
+    Value source = kNoValue, target = kNoValue;  // of a group operation
+  };
+  // Where values lie that group operations of a list read or write.
+  using Places = std::function<std::optional<ValueUse>(Value)>;
+
+  Use UseOf(Values reads, Values writes) const;
+  Recorded Collective(CollectiveKind collective, parallel::AxisSet axes, DataType type,
+                      Value source, Value target) const;
+  // Values that group operations of the list read or write.
+  std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
+  // The list's operations with what group operations of it make necessary: uses, waits, and buffers
+  // in `work` for values that have no place yet.
+  void Place(std::span<const Recorded> list, const Places& place,
+             std::vector<Operation>& operations, LayerWork& work) const;
+  // The `counted` values that are alive when they have the most bytes while the operators of `list`
   // run. A value lives from its first to its last use there; `pinned` ones from first use to the
   // end.
   template <typename Counted>
-  std::vector<Bytes> Peak(std::span<const Use> uses, Counted counted, Values pinned_from_start,
+  std::vector<Bytes> Peak(std::span<const Recorded> list, Counted counted, Values pinned_from_start,
                           Values pinned_to_end) const;
 
   DataType element_;
   bool fuses_sums_;
   std::vector<Variable> variables_;
   std::optional<Value> input_;
-  std::vector<Kernel> forward_;
-  std::vector<Use> forward_uses_;
-  std::vector<std::vector<int>> forward_parameters_;
+  std::vector<Recorded> forward_;
   std::vector<std::function<void()>> differentiate_;
-  std::vector<BackwardOperator> backward_;
-  std::vector<Use> backward_uses_;
+  std::vector<Recorded> backward_;
   int core_begin_ = 0, core_end_ = 0;
 };
 

@@ -16,9 +16,9 @@ std::vector<std::string> NamesOf(const std::vector<Activation>& activations) {
   return names;
 }
 
-std::vector<std::string> NamesOf(const std::vector<BackwardOperator>& operators) {
+std::vector<std::string> NamesOf(const std::vector<Operation>& operators) {
   std::vector<std::string> names;
-  for (const BackwardOperator& op : operators) names.push_back(op.kernel.name);
+  for (const Operation& op : operators) names.push_back(op.kernel.name);
   return names;
 }
 

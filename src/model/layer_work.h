@@ -6,7 +6,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
-#include "src/base/kernel.h"
+#include "src/model/operation.h"
 #include "src/model/recomputation.h"
 
 // What one layer does in one micro-batch: its kernels, what autograd keeps between forward and
@@ -21,6 +21,7 @@
 //  * Element size: 4 bytes in fp32, else 2. In fp8 only matrix products change: their operands
 //    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
 //    bits, and attention runs in bf16.
+//  * With tensor parallelism all sizes are those of one rank.
 namespace stepcast::model {
 
 // What one micro-batch on one rank looks like.
@@ -42,6 +43,16 @@ struct WorkOptions {
   // parts, which the memory's bandwidth bounds (Apex, Transformer Engine); PyTorch's kernel walks
   // all tokens in one thread block for 32 columns.
   bool staged_norm_sums = false;
+  // Layers divided among the ranks of a group, in time and memory: heads, hidden units and
+  // vocabulary over `tensor` ranks (Shoeybi et al. 2019, arXiv 1909.08053), and, between those
+  // regions, the tokens too (sequence parallelism, Korthikanti et al. 2022, arXiv 2205.05198).
+  std::int64_t tensor = 1;
+  bool sequence_parallel = false;
+  // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
+  // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
+  bool regathers = false;
+
+  friend bool operator==(const WorkOptions&, const WorkOptions&) = default;
 };
 
 // A tensor that lives between operators: kept for backward, or handed on.
@@ -50,32 +61,15 @@ struct Activation {
   Bytes bytes;
 };
 
-struct ForwardOperator {
-  Kernel kernel;
-  // Activations of this layer (indices into LayerWork::saved or, in `recompute`,
-  // LayerWork::recomputed) that come to life with this kernel.
-  std::vector<int> creates;
-  // Positions in Layer::tensors of the parameters of the module whose kernel this is; none for what
-  // runs outside of modules with parameters.
-  std::vector<int> parameters{};
-};
-
-struct BackwardOperator {
-  Kernel kernel;
-  // Positions in Layer::tensors whose gradient contribution from this layer is complete after it.
-  std::vector<int> gradients;
-  std::vector<int> parameters{};  // as in ForwardOperator
-};
-
 // The work of one layer for one micro-batch, in execution order.
 struct LayerWork {
   std::vector<Activation> saved;  // live from forward to the end of the layer's backward
-  std::vector<ForwardOperator> forward;
+  std::vector<Operation> forward;
   // Run at the start of the layer's backward; empty without recomputation. `recomputed` lives from
   // there to the end of the layer's backward.
   std::vector<Activation> recomputed;
-  std::vector<ForwardOperator> recompute;
-  std::vector<BackwardOperator> backward;
+  std::vector<Operation> recompute;
+  std::vector<Operation> backward;
   // Besides what is saved: temporaries alive at once while the layer's forward, or backward,
   // runs (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not
   // among them: where those live is the technique's business.
@@ -84,6 +78,9 @@ struct LayerWork {
   // The same tensor by tensor, as they are at the height: an allocator hands out each by itself.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
+  // What group operations read or write and backward does not keep: each a buffer of its own, from
+  // the first operation that uses it to the last. Not among the temporaries.
+  std::vector<Activation> communicated{};
   // What the layer takes from the one before it: its index in `saved`, where backward needs it
   // (kNone of a layer list: `activation` is all that is kept).
   static constexpr int kNone = -1;

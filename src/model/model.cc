@@ -1,37 +1,82 @@
 #include "src/model/model.h"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/model/layer_tape.h"
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"
 
 namespace stepcast::model {
 namespace {
 
-LayerWork ListedWork(const ListedLayer& layer) {
-  LayerWork work;
-  ForwardOperator forward{.kernel = {.name = layer.name + ".forward",
-                                     .kind = KernelKind::kGiven,
-                                     .given = layer.forward},
-                          .creates = {}};
+// One of a pass's equal parts; what does not divide comes first.
+Time PartOf(Time pass, std::size_t part, std::size_t parts) {
+  const auto count = static_cast<std::int64_t>(parts);
+  const std::int64_t share = pass.picoseconds() / count;
+  return Time::FromPicoseconds(part == 0 ? pass.picoseconds() - (count - 1) * share : share);
+}
+
+LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
+  LayerTape tape(DataType::kBf16);
+  std::vector<int> all;  // a listed layer is one module
+  for (std::size_t i = 0; i < layer.parameters.size(); ++i) all.push_back(static_cast<int>(i));
+  using Value = LayerTape::Value;
+  std::optional<Value> activation;
   if (layer.activation > Bytes()) {
-    work.saved.push_back({"activation", layer.activation});
-    forward.creates.push_back(0);
+    activation = tape.Make("activation", layer.activation);
+    tape.Keep(*activation);
   }
-  BackwardOperator backward{.kernel = {.name = layer.name + ".backward",
-                                       .kind = KernelKind::kGiven,
-                                       .given = layer.backward},
-                            .gradients = {}};
-  for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
-    backward.gradients.push_back(static_cast<int>(i));
-  }
+  // Runs the parts of a pass with the collectives between them. A part reads what the one before it
+  // has communicated.
+  const auto pass = [&](const char* name, Time time,
+                        const std::vector<ListedCommunication>& communication, bool forward) {
+    const bool divided = options.tensor > 1;
+    const std::size_t parts = divided ? communication.size() + 1 : 1;
+    std::vector<Value> arrived;
+    for (std::size_t i = 0; i < parts; ++i) {
+      Kernel kernel{
+          .name = layer.name + name, .kind = KernelKind::kGiven, .given = PartOf(time, i, parts)};
+      std::vector<Value> written;
+      if (forward && i == 0 && activation) written.push_back(*activation);
+      std::optional<std::pair<Value, Value>> message;
+      if (i + 1 < parts) {
+        const ListedCommunication& c = communication[i];
+        const Bytes part(c.bytes.count() / options.tensor);
+        const bool gather = c.collective == CollectiveKind::kAllGather;
+        const bool scatter = c.collective == CollectiveKind::kReduceScatter;
+        const Value source = tape.Make("communicated", gather ? part : c.bytes);
+        message = {source, gather    ? tape.Make("gathered", c.bytes)
+                           : scatter ? tape.Make("scattered", part)
+                                     : source};
+        written.push_back(source);
+      }
+      const std::vector<int> gradients = i + 1 == parts && !forward ? all : std::vector<int>();
+      if (forward) {
+        tape.Run(std::move(kernel), arrived, written, all);
+      } else {
+        tape.RunBackward(std::move(kernel), arrived, written, gradients, all);
+      }
+      arrived.clear();
+      if (!message) continue;
+      const parallel::AxisSet axis = communication[i].axis;
+      const auto [source, target] = *message;
+      if (forward) {
+        tape.Communicate(communication[i].collective, axis, DataType::kBf16, source, target);
+      } else {
+        tape.CommunicateBackward(communication[i].collective, axis, DataType::kBf16, source,
+                                 target);
+      }
+      arrived.push_back(target);
+    }
+  };
+  pass(".forward", layer.forward, layer.forward_communication, true);
+  tape.OnBackward([&] { pass(".backward", layer.backward, layer.backward_communication, false); });
+  LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
   work.output = layer.output;
-  // A listed layer is one module.
-  forward.parameters = backward.parameters = backward.gradients;
-  work.forward.push_back(std::move(forward));
-  work.backward.push_back(std::move(backward));
   return work;
 }
 
@@ -66,7 +111,8 @@ Model Build(std::string name, const LayerList& list) {
         layer.tensors.push_back(static_cast<int>(model.tensors.size()));
         model.tensors.push_back({.name = fmt::format("{}.parameter.{}", layer.name, p),
                                  .shape = {listed.parameters[p]},
-                                 .elements = listed.parameters[p]});
+                                 .elements = listed.parameters[p],
+                                 .division = Division::kGiven});
       }
       model.layers.push_back(std::move(layer));
     }
@@ -80,7 +126,7 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
   }
   std::vector<LayerWork> works;
   for (const ListedLayer& layer : std::get<LayerList>(model.source).layers) {
-    works.push_back(ListedWork(layer));
+    works.push_back(ListedWork(layer, options));
   }
   return works;
 }

@@ -67,18 +67,30 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
 
 using Parameters = std::vector<ModuleParameter>;
 
+// Linear layers come in pairs: the first is divided by its outputs, the second by its inputs, so
+// that what lies between them stays on its rank (Shoeybi et al. 2019, arXiv 1909.08053).
+enum class Pairing : std::uint8_t { kColumns, kRows };
+
 // nn.Linear keeps its weight as [out, in]; GPT-2's Conv1D as [in, out].
 void AppendLinear(const Architecture& a, std::string_view module, std::int64_t in, std::int64_t out,
-                  bool bias, Parameters& parameters) {
+                  bool bias, Pairing pairing, Parameters& parameters) {
   std::vector<std::int64_t> shape{out, in};
-  if (a.family == Family::kGpt2) std::swap(shape[0], shape[1]);
-  parameters.push_back({module, false, std::move(shape)});
-  if (bias) parameters.push_back({module, true, {out}});
+  const bool by_outputs = pairing == Pairing::kColumns;
+  Division weight = by_outputs ? Division::kDimension0 : Division::kDimension1;
+  if (a.family == Family::kGpt2) {
+    std::swap(shape[0], shape[1]);
+    weight = by_outputs ? Division::kDimension1 : Division::kDimension0;
+  }
+  parameters.push_back({module, false, std::move(shape), weight});
+  if (!bias) return;
+  // Behind rows the bias is added to the sum.
+  parameters.push_back(
+      {module, true, {out}, by_outputs ? Division::kDimension0 : Division::kWhole, !by_outputs});
 }
 
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
-  parameters.push_back({module, false, {a.hidden}});
-  if (a.norm_bias) parameters.push_back({module, true, {a.hidden}});
+  parameters.push_back({module, false, {a.hidden}, Division::kWhole, true});
+  if (a.norm_bias) parameters.push_back({module, true, {a.hidden}, Division::kWhole, true});
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
@@ -106,7 +118,7 @@ bool HasFusedAttention(Family family) { return family == Family::kGpt2 || family
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
-  parameters.push_back({names.embedding, false, {a.vocabulary, a.hidden}});
+  parameters.push_back({names.embedding, false, {a.vocabulary, a.hidden}, Division::kDimension0});
   if (a.position == Position::kLearned) {
     parameters.push_back({names.positions, false, {a.max_positions, a.hidden}});
   }
@@ -120,20 +132,27 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
   Parameters parameters;
   if (HasFusedAttention(a.family)) {
     AppendNorm(a, names.attention_norm, parameters);
-    AppendLinear(a, names.query_key_value, a.hidden, query + 2 * key, a.attention_bias, parameters);
-    AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, parameters);
+    AppendLinear(a, names.query_key_value, a.hidden, query + 2 * key, a.attention_bias,
+                 Pairing::kColumns, parameters);
+    AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, Pairing::kRows,
+                 parameters);
     AppendNorm(a, names.feed_forward_norm, parameters);
-    AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
-    AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, parameters);
+    AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
+                 parameters);
+    AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, Pairing::kRows,
+                 parameters);
     return parameters;
   }
-  AppendLinear(a, names.query, a.hidden, query, a.attention_bias, parameters);
-  AppendLinear(a, names.key, a.hidden, key, a.attention_bias, parameters);
-  AppendLinear(a, names.value, a.hidden, key, a.attention_bias, parameters);
-  AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, parameters);
-  AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
-  AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, parameters);
-  AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, parameters);
+  AppendLinear(a, names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, parameters);
+  AppendLinear(a, names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
+  AppendLinear(a, names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
+  AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, parameters);
+  AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
+               parameters);
+  AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
+               parameters);
+  AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, Pairing::kRows,
+               parameters);
   // Registered after the modules that they run before.
   AppendNorm(a, names.attention_norm, parameters);
   AppendNorm(a, names.feed_forward_norm, parameters);
@@ -145,8 +164,10 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   Parameters parameters;
   AppendNorm(a, names.final_norm, parameters);
   // The head is an nn.Linear in every family.
-  parameters.push_back(
-      {a.tie_embeddings ? names.embedding : names.head, false, {a.vocabulary, a.hidden}});
+  parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
+                        false,
+                        {a.vocabulary, a.hidden},
+                        Division::kDimension0});
   return parameters;
 }
 
@@ -157,7 +178,8 @@ TransformerLayout LayOut(const Architecture& a) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : parameter.shape) elements *= extent;
     layer.tensors.push_back(static_cast<int>(layout.tensors.size()));
-    layout.tensors.push_back({TensorName(prefix, parameter), std::move(parameter.shape), elements});
+    layout.tensors.push_back({TensorName(prefix, parameter), std::move(parameter.shape), elements,
+                              parameter.division, parameter.sequence_parallel});
   };
 
   Layer embedding{.name = std::string(names.embedding),

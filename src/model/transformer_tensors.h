@@ -27,6 +27,8 @@ struct ModuleParameter {
   std::string_view module;  // one of the family's ModuleNames
   bool bias = false;        // else the weight
   std::vector<std::int64_t> shape;
+  Division division = Division::kWhole;
+  bool sequence_parallel = false;  // see Tensor
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:

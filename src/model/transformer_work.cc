@@ -89,17 +89,29 @@ class Block {
     return operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
   }
 
+  // Of a rank: `out` is its part.
   Operand Linear(Operand x, std::string_view module, std::int64_t out) {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
 
+  // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
+  Operand Rows(Operand x, std::string_view module) {
+    const ModulePositions all = Find(parameters_, module);
+    if (options_.tensor == 1) return operators_.Linear(x, module, a_.hidden, all);
+    ModulePositions weight = all, bias = all;
+    weight.bias = -1;
+    return operators_.LeaveRows(operators_.Linear(x, module, a_.hidden, weight), module, bias);
+  }
+
   Operand AttentionOf(Operand x) {
     const bool flash = FlashGeneration(options_.attention) > 0;
-    const std::int64_t query_width = a_.heads * a_.head_size;
-    const std::int64_t key_width = a_.kv_heads * a_.head_size;
+    const std::int64_t heads = a_.heads / options_.tensor;
+    const std::int64_t kv_heads = a_.kv_heads / options_.tensor;
+    const std::int64_t query_width = heads * a_.head_size;
+    const std::int64_t key_width = kv_heads * a_.head_size;
     const std::int64_t group = a_.heads / a_.kv_heads;
-    const AttentionShape shape{.heads = a_.heads,
-                               .kv_heads = a_.kv_heads,
+    const AttentionShape shape{.heads = heads,
+                               .kv_heads = kv_heads,
                                .head_size = a_.head_size,
                                .window = a_.attention_window,
                                .dropout = a_.attention_dropout};
@@ -110,6 +122,7 @@ class Block {
       tape_.EndCore();
       return y;
     };
+    x = operators_.EnterColumns(x);
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
@@ -131,21 +144,23 @@ class Block {
     return core(query, key, value);
   }
 
-  Operand Projection(Operand x) { return Linear(x, names_.projection, a_.hidden); }
+  Operand Projection(Operand x) { return Rows(x, names_.projection); }
 
   Operand FeedForward(Operand x) {
+    const std::int64_t width = a_.feed_forward / options_.tensor;
+    x = operators_.EnterColumns(x);
     if (a_.activator == Activator::kGelu) {
-      const Operand up = Linear(x, names_.up, a_.feed_forward);
-      return Linear(operators_.Gelu(up, names_.activator), names_.down, a_.hidden);
+      const Operand up = Linear(x, names_.up, width);
+      return Rows(operators_.Gelu(up, names_.activator), names_.down);
     }
     if (options_.compiled) {
-      const Operand gate = Linear(x, names_.gate, a_.feed_forward);
-      const Operand up = Linear(x, names_.up, a_.feed_forward);
-      return Linear(operators_.GatedSilu(gate, up, names_.activator), names_.down, a_.hidden);
+      const Operand gate = Linear(x, names_.gate, width);
+      const Operand up = Linear(x, names_.up, width);
+      return Rows(operators_.GatedSilu(gate, up, names_.activator), names_.down);
     }
-    const Operand gate = operators_.Silu(Linear(x, names_.gate, a_.feed_forward), names_.activator);
-    const Operand up = Linear(x, names_.up, a_.feed_forward);
-    return Linear(operators_.Multiply(gate, up, core_names_.product), names_.down, a_.hidden);
+    const Operand gate = operators_.Silu(Linear(x, names_.gate, width), names_.activator);
+    const Operand up = Linear(x, names_.up, width);
+    return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
@@ -162,16 +177,24 @@ class Block {
   LayerOperators operators_;
 };
 
+std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
+  return (a.vocabulary + options.tensor - 1) / options.tensor;
+}
+
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = EmbeddingParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
-  Operand x = operators.Lookup(names.embedding, a.vocabulary, a.hidden,
+  Operand x = operators.Lookup(names.embedding, VocabularyOfRank(a, options), a.hidden,
                                Find(parameters, names.embedding).weight, a.tie_embeddings);
   if (a.position == Position::kLearned) {
+    x = operators.AddUp(x);
     x = operators.AddPositions(x, names.positions, a.max_positions,
                                Find(parameters, names.positions).weight);
+    x = operators.PartOfTokens(x, names.positions);
+  } else {
+    x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
   return tape.Finish(x.value, Checkpointing::kNone);
@@ -186,8 +209,8 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
   const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
-  const Operand logits =
-      operators.Linear(normalized, names.head, a.vocabulary, Find(parameters, weight));
+  const Operand logits = operators.Linear(operators.EnterColumns(normalized), names.head,
+                                          VocabularyOfRank(a, options), Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
   return tape.Finish(std::nullopt, Checkpointing::kNone);
 }

@@ -8,7 +8,7 @@
 namespace stepcast::model {
 
 // The kernels of a transformer's distinct layers in one micro-batch: the embedding, one block, the
-// head. Positions in BackwardOperator::gradients follow transformer_tensors.h. Recomputation
+// head. Positions in Operation::gradients follow transformer_tensors.h. Recomputation
 // concerns blocks only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
 //
 //   GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);

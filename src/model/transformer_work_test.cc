@@ -43,10 +43,10 @@ LayerWork BlockOf(const Architecture& architecture, const WorkOptions& options) 
 }
 
 const Kernel* Find(const LayerWork& work, std::string_view name) {
-  for (const ForwardOperator& op : work.forward) {
+  for (const Operation& op : work.forward) {
     if (op.kernel.name == name) return &op.kernel;
   }
-  for (const BackwardOperator& op : work.backward) {
+  for (const Operation& op : work.backward) {
     if (op.kernel.name == name) return &op.kernel;
   }
   return nullptr;
@@ -208,7 +208,7 @@ TEST(TransformerWorkTest, SelectiveOpKeepsEverySecondProduct) {
   // Input, q, v, gate and down products, the core's output and log-sum-exp.
   EXPECT_EQ(Sum(block.saved), t * (2 * (h + h + kv + f + h + h) + 4 * heads));
   EXPECT_EQ(ModelFlops(block.recompute), 2 * t * h * (kv + h + f));
-  for (const ForwardOperator& op : block.recompute) {
+  for (const Operation& op : block.recompute) {
     EXPECT_NE(op.kernel.kind, KernelKind::kAttention);
   }
 }
@@ -233,7 +233,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   };
   // Forward: silu and product 2 + 3 widths of f become 3, the second norm does not read its input.
   EXPECT_EQ(moved(eager.forward) - moved(compiled.forward), Bytes(2 * t * (2 * f + h)));
-  for (const BackwardOperator& op : compiled.backward) EXPECT_EQ(op.kernel.summed_tokens, 0);
+  for (const Operation& op : compiled.backward) EXPECT_EQ(op.kernel.summed_tokens, 0);
 }
 
 // The fused loss keeps the logits and a number per token; backward writes the logits' gradient.
@@ -263,7 +263,7 @@ TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   // Passes over the copy: made, then its maximum, shifted, exponentiated, summed, divided; scaled,
   // cast. 4 bytes each time it is read, and each time it is written; 2 for the 16-bit logits.
   Bytes moved;
-  for (const ForwardOperator& op : in_place.forward) {
+  for (const Operation& op : in_place.forward) {
     if (op.kernel.name.starts_with("loss")) moved += op.kernel.read + op.kernel.written;
   }
   EXPECT_NEAR(static_cast<double>(moved.count()), 38.0 * t * v, 0.001 * t * v);
@@ -325,7 +325,7 @@ TEST(TransformerWorkTest, FlopsOfTheWholeModel) {
 TEST(TransformerWorkTest, OneGemmPerProjection) {
   const LayerWork block = BlockOf(Llama31With8B(), Options(1, 2048));
   std::vector<std::string> gemms;
-  for (const ForwardOperator& op : block.forward) {
+  for (const Operation& op : block.forward) {
     if (op.kernel.kind == KernelKind::kGemm) gemms.push_back(op.kernel.name);
   }
   EXPECT_EQ(gemms, (std::vector<std::string>{"self_attn.q_proj", "self_attn.k_proj",
@@ -383,7 +383,7 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
   const auto works = TransformerWork(a, AnyOptions());
   for (const Layer& layer : LayOut(a).layers) {
     std::vector<int> ready;
-    for (const BackwardOperator& op : works[layer.work].backward) {
+    for (const Operation& op : works[layer.work].backward) {
       ready.insert(ready.end(), op.gradients.begin(), op.gradients.end());
     }
     std::sort(ready.begin(), ready.end());
@@ -397,9 +397,9 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
 RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
   const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
-    const auto created = [](const std::vector<ForwardOperator>& operators) {
+    const auto created = [](const std::vector<Operation>& operators) {
       std::vector<int> indices;
-      for (const ForwardOperator& op : operators) {
+      for (const Operation& op : operators) {
         indices.insert(indices.end(), op.creates.begin(), op.creates.end());
       }
       std::sort(indices.begin(), indices.end());
@@ -464,7 +464,7 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
   const TransformerLayout layout = LayOut(a);
   for (const Layer& layer : layout.layers) {
-    for (const BackwardOperator& op : works[layer.work].backward) {
+    for (const Operation& op : works[layer.work].backward) {
       std::int64_t elements = 0;
       for (const int position : op.gradients) {
         elements += layout.tensors[layer.tensors[position]].elements;
@@ -510,7 +510,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
     check(work.forward, true);
     check(work.backward, true);
     check(work.recompute, false);
-    for (const BackwardOperator& op : work.backward) {
+    for (const Operation& op : work.backward) {
       for (const int position : op.gradients) {
         RC_ASSERT(std::find(op.parameters.begin(), op.parameters.end(), position) !=
                   op.parameters.end());

@@ -29,6 +29,7 @@ struct FrameworkTraits {
   bool of_pytorch;
   // Updates all tensors in one kernel, unless optimizer_implementation says otherwise.
   bool fused_update;
+  bool tensor_parallel = false;  // divides layers among ranks
 };
 
 // By Framework.
@@ -37,10 +38,16 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .first_stage = 0,
      .last_stage = 3,
      .of_pytorch = false,
-     .fused_update = true},
+     .fused_update = true,
+     .tensor_parallel = true},
     {.name = "ddp", .first_stage = 0, .last_stage = 0, .of_pytorch = true, .fused_update = false},
     {.name = "fsdp1", .first_stage = 2, .last_stage = 3, .of_pytorch = true, .fused_update = false},
-    {.name = "fsdp2", .first_stage = 2, .last_stage = 3, .of_pytorch = true, .fused_update = false},
+    {.name = "fsdp2",
+     .first_stage = 2,
+     .last_stage = 3,
+     .of_pytorch = true,
+     .fused_update = false,
+     .tensor_parallel = true},
     {.name = "deepspeed",
      .first_stage = 0,
      .last_stage = 3,
@@ -50,7 +57,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .first_stage = 0,
      .last_stage = 1,
      .of_pytorch = false,
-     .fused_update = true},
+     .fused_update = true,
+     .tensor_parallel = true},
     {.name = "internevo",
      .first_stage = 1,
      .last_stage = 1,

@@ -126,15 +126,38 @@ class Checker {
 
   void CheckAxes() {
     const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
-        {"tensor", request_.tensor}, {"context", request_.context}, {"expert", request_.expert}};
+        {"context", request_.context}, {"expert", request_.expert}};
     for (const auto& [axis, degree] : axes) {
       if (degree.value_or(1) <= 1) continue;
       axes_supported_ = false;
       Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported",
           fmt::format("the {} axis is not supported yet: {}", axis, *degree),
-          "leave it at 1; the data and pipeline axes are supported");
+          "leave it at 1; the data, tensor and pipeline axes are supported");
     }
+    if (request_.tensor.value_or(1) > 1) CheckTensor(*request_.tensor);
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline);
+  }
+
+  void CheckTensor(std::int64_t ranks) {
+    if (request_.framework && !TraitsOf(*request_.framework).tensor_parallel) {
+      Add("parallelism.tensor", "plan.axis-not-of-framework",
+          fmt::format("tensor parallelism of {} is not supported: {}",
+                      plan::Name(*request_.framework), ranks),
+          "leave it at 1, or write framework: megatron, fsdp2 or reference");
+    }
+    for (const auto& [name, extent] : facts_.divided) {
+      if (extent % ranks == 0) continue;
+      Add("parallelism.tensor", "plan.tensor-division",
+          fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
+          "choose a divisor");
+    }
+    if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
+        *request_.sequence_length % ranks != 0) {
+      Add("training.sequence_length", "plan.tensor-division",
+          fmt::format("{} tokens do not divide among {} ranks with sequence parallelism",
+                      *request_.sequence_length, ranks),
+          "choose a multiple of parallelism.tensor, or write sequence_parallel: false");
+    }
   }
 
   void CheckPipeline(std::int64_t stages) {
@@ -213,9 +236,9 @@ class Checker {
     if (!request_.data) {
       if (*facts_.devices % replica == 0) return;
       Add("parallelism.pipeline", "plan.device-count",
-          fmt::format("the cluster's {} devices do not divide into pipelines of {}",
-                      *facts_.devices, replica),
-          "choose a divisor of the number of devices, or change the cluster");
+          fmt::format("the cluster's {} devices do not divide into tensor {} x pipeline {}",
+                      *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1)),
+          "choose divisors of the number of devices, or change the cluster");
       return;
     }
     if (*request_.data * replica == *facts_.devices) return;
@@ -666,6 +689,10 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     }
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
                                     setting.key, Name(*request.framework), *request.zero_stage));
+  }
+  if (request.tensor.value_or(1) == 1 && request.sequence_parallel.value_or(false)) {
+    sentences.emplace_back(
+        "parallelism.sequence_parallel has no effect without parallelism.tensor");
   }
   if (request.pipeline.value_or(1) == 1) {
     const std::pair<const char*, bool> keys[] = {

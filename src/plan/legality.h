@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/plan/plan.h"
@@ -36,8 +37,10 @@ struct Facts {
   std::optional<std::int64_t> layers;         // of the model
   std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
   bool tied_embeddings = false;               // embedding and head use one tensor
-  std::optional<std::int64_t> tensors;        // of the model
-  std::string device = "the device";          // the GPU type's name
+  // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
+  std::vector<std::pair<std::string, std::int64_t>> divided{};
+  std::optional<std::int64_t> tensors;  // of the model
+  std::string device = "the device";    // the GPU type's name
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
   std::optional<bool> host_memory, nvme;
   std::array<bool, kDataTypeCount> computes = {true, true, true, true,

@@ -56,7 +56,8 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
-model::WorkOptions WorkOptionsOf(const Training& training) {
+model::WorkOptions WorkOptionsOf(const Plan& plan) {
+  const Training& training = plan.training;
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
@@ -66,7 +67,10 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .compiled = training.compile,
-          .staged_norm_sums = training.staged_norm_sums};
+          .staged_norm_sums = training.staged_norm_sums,
+          .tensor = plan.parallelism.tensor,
+          .sequence_parallel = plan.parallelism.sequence_parallel,
+          .regathers = plan.data_parallel.framework == Framework::kMegatron};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -83,6 +83,8 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  // With tensor parallelism: between the divided regions the tokens are, too.
+  bool sequence_parallel = false;
   // Of pipelines: how stages order their passes (parallel::FindSchedule), and how many of the
   // model's blocks each has.
   std::string schedule = "sequential";
@@ -113,8 +115,8 @@ constexpr DataType ComputeType(DataType precision) {
 // parameters: k = 12.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
 
-// One micro-batch of this training, as the model's work is asked for.
-model::WorkOptions WorkOptionsOf(const Training& training);
+// One micro-batch on one rank, as the model's work is asked for.
+model::WorkOptions WorkOptionsOf(const Plan& plan);
 
 // The type in which backward writes gradients: the parameters', or gradient_dtype where that is
 // smaller.

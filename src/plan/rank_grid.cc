@@ -10,7 +10,8 @@ namespace stepcast::plan {
 parallel::RankGrid GridOf(const Plan& plan) {
   const std::int64_t shard = plan.data_parallel.shard_group_size;
   return parallel::RankGrid(
-      {{parallel::Axis::kShardOuter, static_cast<int>(shard)},
+      {{parallel::Axis::kTensor, static_cast<int>(plan.parallelism.tensor)},
+       {parallel::Axis::kShardOuter, static_cast<int>(shard)},
        {parallel::Axis::kReplica, static_cast<int>(plan.parallelism.data / shard)},
        {parallel::Axis::kPipeline, static_cast<int>(plan.parallelism.pipeline)}});
 }

@@ -180,7 +180,9 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
                       .tensor = request.tensor.value_or(1),
                       .pipeline = stages,
                       .context = request.context.value_or(1),
-                      .expert = request.expert.value_or(1)};
+                      .expert = request.expert.value_or(1),
+                      .sequence_parallel = request.tensor.value_or(1) > 1 &&
+                                           request.sequence_parallel.value_or(false)};
   if (stages > 1) {
     plan.parallelism.schedule = request.schedule.value_or("1f1b");
     plan.parallelism.stage_layers = request.stage_layers.value_or(

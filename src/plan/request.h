@@ -44,6 +44,7 @@ struct Request : DataParallelRequest {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
+  std::optional<bool> sequence_parallel;
   std::optional<std::string> schedule;
   std::optional<std::vector<std::int64_t>> stage_layers;
 

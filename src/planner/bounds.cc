@@ -42,8 +42,8 @@ struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
-  std::array<std::int64_t, 5> numbers{};
-  std::array<std::uint8_t, 7> kinds{};
+  std::array<std::int64_t, 6> numbers{};
+  std::array<std::uint8_t, 9> kinds{};
   std::vector<std::int64_t> stage_layers{};
 
   auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
@@ -53,22 +53,24 @@ struct WorkKey {
 WorkKey KeyOf(const Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   const plan::Parallelism& axes = scenario.plan.parallelism;
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto number = [](auto value) { return static_cast<std::uint8_t>(value); };
   return {scenario.model,
           scenario.cluster,
           scenario.calibration,
           {training.micro_batch_size, training.sequence_length, axes.data,
-           axes.tensor * axes.context, axes.pipeline},
+           axes.tensor, axes.context, axes.pipeline},
           {number(training.precision), number(training.activation_checkpointing),
            number(training.attention), number(training.loss), number(training.compile),
            number(training.checkpoint_early_stop),
+           number(axes.sequence_parallel), number(options.regathers),
            number(scenario.plan.data_parallel.framework == Framework::kReference)},
           axes.stage_layers};
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
   const model::Model& model = *scenario.model;
-  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan.training));
+  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan));
   program::Program kernels;
   std::vector<std::size_t> first;  // of each work's kernels
   for (const model::LayerWork& work : works) {
@@ -99,7 +101,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
     const lowering::PipelineStage part(scenario, stage);
     const std::vector<int> of_layers =
-        model::WorkOfLayers(part.model(), plan::WorkOptionsOf(scenario.plan.training));
+        model::WorkOfLayers(part.model(), plan::WorkOptionsOf(scenario.plan));
     MicroBatch::Stage& needs = result.stages.emplace_back(
         MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
     Time own;

@@ -429,6 +429,11 @@ class Loader::Reading {
     if (architecture != nullptr && architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
     }
+    if (architecture != nullptr) {
+      facts.divided = {{"num_attention_heads", architecture->heads},
+                       {"num_key_value_heads", architecture->kv_heads},
+                       {"intermediate_size", architecture->feed_forward}};
+    }
     if (scenario_.model != nullptr) {
       facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
       facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());

@@ -303,6 +303,10 @@ constexpr SectionKey kParallelismKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        request.tensor = reader.ReadInteger("tensor", Need::kOptional, kAxis);
      }},
+    {"sequence_parallel",
+     [](MappingReader& reader, plan::Request& request) {
+       request.sequence_parallel = reader.ReadBoolean("sequence_parallel", Need::kOptional);
+     }},
     {"pipeline",
      [](MappingReader& reader, plan::Request& request) {
        request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);

@@ -294,6 +294,9 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
                       {"pipeline", Integer(plan.parallelism.pipeline)},
                       {"context", Integer(plan.parallelism.context)},
                       {"expert", Integer(plan.parallelism.expert)}};
+  if (plan.parallelism.tensor > 1) {
+    parallelism.emplace_back("sequence_parallel", Boolean(plan.parallelism.sequence_parallel));
+  }
   if (plan.parallelism.pipeline > 1) {
     parallelism.emplace_back("schedule", Text(plan.parallelism.schedule));
     Resolved::Sequence layers;

@@ -51,7 +51,7 @@ scenario::Scenario Loaded(const std::string& framework, const std::string& stage
 }
 
 std::vector<model::LayerWork> WorksOf(const scenario::Scenario& scenario) {
-  return model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training));
+  return model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
 }
 
 std::size_t InstructionsOf(const program::Program& program) {

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/parallel/axis.h"
+
+// What a layer's passes are lists of, in host order: kernels, which run on the compute stream, and
+// collectives among the ranks that share the layer (tensor parallelism), which run on a stream of
+// their group. A collective begins when the kernels before it are done, as NCCL's do under PyTorch;
+// whatever uses its result waits for it, and nothing else does.
+namespace stepcast::model {
+
+// A value that a group operation reads or writes, by its place in one of LayerWork's tables.
+struct ValueUse {
+  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated };
+  Table table = Table::kSaved;
+  int index = 0;
+  bool write = false;
+  // So many equal parts, one of each rank of a group: the whole that an all-gather makes or a
+  // reduce-scatter takes. Otherwise 1.
+  int parts = 1;
+  friend bool operator==(const ValueUse&, const ValueUse&) = default;
+};
+
+// A collective over the ranks along `axes` of the grid.
+struct GroupOperation {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  parallel::AxisSet axes;
+  Bytes bytes{};  // as nccl-tests count: of an all-gather and a reduce-scatter the whole
+  DataType type = DataType::kBf16;
+  ValueUse source{}, target{};  // the same value: in place
+};
+
+// A list of operations is one pass of a layer over a micro-batch. Indices are of the layer's
+// tables.
+struct Operation {
+  Kernel kernel;  // where there is no `group`
+  std::optional<GroupOperation> group;
+  // Activations (LayerWork::saved or, in `recompute`, ::recomputed) that come to life with it.
+  std::vector<int> creates;
+  // Positions in Layer::tensors of the parameters of the module whose operation this is; none for
+  // what runs outside of modules with parameters.
+  std::vector<int> parameters{};
+  // Backward: positions in Layer::tensors whose gradient contribution from this layer is complete
+  // after it.
+  std::vector<int> gradients{};
+  // Of a kernel: what group operations of the list read or write.
+  std::vector<ValueUse> uses{};
+  // LayerWork::communicated that it is the first, and the last, to use.
+  std::vector<int> begins{}, ends{};
+  // Group operations before it in the list for whose end it waits.
+  std::vector<int> waits{};
+};
+
+}  // namespace stepcast::model
