@@ -33,8 +33,8 @@ void GradientClipping::WritePrologue(Index communicator) {
   squares_ = builder_.AddBuffer("gradient norm", Bytes(4), Category::kWorkspace);
   builder_.Allocate(step_.compute(), squares_);
   if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
-  if (step_.stage().stages() > 1) {
-    parallel::AxisSet axes = parallel::Axis::kPipeline;
+  if (step_.stage().stages() > 1 || step_.plan().parallelism.tensor > 1) {
+    parallel::AxisSet axes = parallel::Axis::kPipeline | parallel::Axis::kTensor;
     if (communicator != kNone) axes = axes | parallel::kShard;
     communicator =
         builder_.AddCommunicator("gradient norm", plan::GridOf(step_.plan()).Layout(axes));

@@ -38,7 +38,8 @@ class GradientClipping {
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
   // Prologue. `communicator`: the ranks among which the stage's gradients are shared out; kNone
-  // where this one has them all. In a pipeline the norm is summed over those of all stages.
+  // where this one has them all. Where ranks have other parts of the model, the norm is summed over
+  // those, too.
   void WritePrologue(Index communicator);
 
   // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together

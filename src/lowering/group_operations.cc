@@ -49,6 +49,9 @@ GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operati
 
 void GroupOperations::Issue(const Entry& entry, Index source, Index target) {
   builder_.WaitForStream(entry.stream, compute_, entry.ready);
+  const program::Collective& collective = builder_.CollectiveAt(entry.collective);
+  builder_.With(Collected(At(target, 0, collective.data_type), At(source, 0, collective.data_type),
+                          collective.bytes.count() / SizeOf(collective.data_type)));
   if (source != target) builder_.Use(builder_.ReadsAll(source));
   builder_.Communicate(entry.stream, entry.collective, {builder_.WritesAll(target)});
   builder_.Record(entry.stream, entry.done);

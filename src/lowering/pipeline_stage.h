@@ -10,8 +10,8 @@
 
 namespace stepcast::lowering {
 
-// One stage of a scenario's pipeline: its part of the model, as one rank of it has it, and the order
-// of its passes. Without pipelining there is one stage that has all of the model.
+// One stage of a scenario's pipeline: its part of the model, as one rank of it has it, and the
+// order of its passes. Without pipelining there is one stage that has all of the model.
 class PipelineStage {
  public:
   PipelineStage(const scenario::Scenario& scenario, int stage);

@@ -84,6 +84,7 @@ class ProgramBuilder {
   // The same collective or exchange twice gives the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddExchange(const program::Exchange& exchange);
+  const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
 
   // Room for so many more.

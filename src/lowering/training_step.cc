@@ -86,7 +86,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_), builder_),
-      values_(stage_.stage(), stage_.stages(), builder_) {
+      values_({.stage = stage_.stage(),
+               .stages = stage_.stages(),
+               .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
+               .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
+              builder_) {
   slot_of_pass_ = messages_.stage().slots;
   for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
@@ -129,6 +133,12 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
                        Category::kActivation);
   }
   entries.communicated = Entries(first_communicated, builder_.buffers());
+  if (work.handed_back > Bytes()) {
+    for (Index& buffer : entries.handed_back) {
+      buffer = builder_.AddBuffer(builder_.Named(name, "/gradient of the output"), work.handed_back,
+                                  Category::kActivation);
+    }
+  }
   // Blocks come one after another with the same tensors, whose memory is used again and again
   // between the block's begin and its end: one piece stands for it. The tensors of a layer that
   // comes once are handed out one by one, and what is between them is lost in pieces.
@@ -162,6 +172,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     for (const int value : operation.begins) open.push_back(value);
     for (const int value : operation.ends) std::erase(open, value);
     if (operation.group) {
+      communicates_ = true;
       entries.groups.resize(operations.size());
       entries.groups[i] = groups_.Add(*operation.group);
       entries.kernels.push_back(program::kNone);
@@ -179,7 +190,14 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
       });
     }
   }
-  entries.unreleased = std::move(open);
+  for (const int value : open) {
+    model::ValueUse use{.table = model::ValueUse::Table::kCommunicated, .index = value};
+    for (const model::Operation& operation : operations) {
+      if (!operation.group || operation.group->target.table != use.table) continue;
+      if (operation.group->target.index == value) use = operation.group->target;
+    }
+    entries.unreleased.push_back(use);
+  }
   return entries;
 }
 
@@ -268,7 +286,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
-  values_.WritePrologue(slots_);
+  values_.WritePrologue(slots_, communicates_);
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       drained_.push_back(builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
@@ -313,6 +331,7 @@ void TrainingStep::WritePass(Technique& technique) {
   builder_.SetPhase(Phase::kBackward);
   messages_.BeforePass(pass_);
   missing_ = layers_of_tensor_;
+  turned_back_ = false;
   for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
   builder_.SetLabel(program::kNone);
   messages_.AfterPass(pass_);
@@ -345,13 +364,13 @@ void TrainingStep::BeginForward() {
 void TrainingStep::EndForward() {
   const Index sent = messages_.AllocateOutput(pass_);
   if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
-  values_.EndForward(slot(), sent);
+  values_.EndForward(sent);
 }
 
 void TrainingStep::BeginBackward() {
   const Index received = messages_.ReceivedGradient(pass_);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
-  values_.BeginBackward(slot(), received);
+  values_.BeginBackward(received);
 }
 
 void TrainingStep::EndBackward() {
@@ -417,9 +436,12 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
     case model::ValueUse::Table::kRecomputed:
       return entries.recomputed[use.index];
     case model::ValueUse::Table::kCommunicated:
+      return entries.communicated[use.index];
+    case model::ValueUse::Table::kHandedBack:
       break;
   }
-  return entries.communicated[use.index];
+  const bool from_stage = layer + 1 == static_cast<int>(model().layers.size());
+  return from_stage ? messages_.ReceivedGradient(pass_) : entries.handed_back[layer % 2];
 }
 
 // The first and the last kernel name the parameters and, in backward, what has been kept: with
@@ -466,29 +488,52 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
         UseReads(kept, kept + reads.activations);
       }
     }
+    if (!forward && !turned_back_) {
+      turned_back_ = true;
+      values_.TurnBack(slot());
+    }
+    if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
+    for (const auto& [buffer, use] : pending_.buffers) {
+      builder_.Use(builder_.ReadsAll(buffer));
+      values_.Take(use, buffer);
+    }
     for (const model::ValueUse& use : operation.uses) {
       const Index buffer = BufferOf(use, layer);
       builder_.Use(use.write ? builder_.WritesAll(buffer) : builder_.ReadsAll(buffer));
+      if (!use.write) values_.Take(use, buffer);
     }
-    if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
+    for (const model::ValueUse& use : operation.uses) {
+      if (use.write) values_.Give(use, BufferOf(use, layer));
+    }
+    if (backward && i == entries.last_kernel) HandBack(layer - 1);
     if (ends && i == entries.last_kernel) forward ? EndForward() : EndBackward();
-    RunKernel(technique, pass, layer, operation, kernel);
+    RunKernel(technique, layer, operation, kernel);
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[value]);
     }
     technique.AfterOperator(pass, layer, i);
   }
   for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
-  for (const int value : entries.unreleased) {
-    pending_.buffers.push_back(entries_[work_of(layer)].communicated[value]);
+  for (const model::ValueUse& use : entries.unreleased) {
+    pending_.buffers.emplace_back(BufferOf(use, layer), use);
   }
 }
 
-// With the gradients that are complete after it, and what was left to it.
-void TrainingStep::RunKernel(Technique& technique, Technique::Pass /*pass*/, int layer,
-                             const model::Operation& operation, Index kernel) {
+void TrainingStep::HandBack(int layer) {
+  if (layer < 0) return;
+  const Index buffer = entries_[work_of(layer)].handed_back[layer % 2];
+  if (buffer == program::kNone) return;
+  builder_.Allocate(compute(), buffer);
+  builder_.Use(builder_.WritesAll(buffer));
+  values_.Give({.table = model::ValueUse::Table::kHandedBack,
+                .type = plan::ComputeType(plan().training.precision),
+                .gathered = true},
+               buffer);
+}
+
+void TrainingStep::RunKernel(Technique& technique, int layer, const model::Operation& operation,
+                             Index kernel) {
   for (const Index event : pending_.events) builder_.Wait(compute(), event);
-  for (const Index buffer : pending_.buffers) builder_.Use(builder_.ReadsAll(buffer));
   ready_.clear();
   for (const int position : operation.gradients) {
     const int tensor = model().layers[layer].tensors[position];
@@ -496,7 +541,7 @@ void TrainingStep::RunKernel(Technique& technique, Technique::Pass /*pass*/, int
     if (--missing_[tensor] == 0) ready_.push_back(tensor);
   }
   builder_.Run(compute(), kernel);
-  for (const Index buffer : pending_.buffers) builder_.Release(buffer);
+  for (const auto& [buffer, use] : pending_.buffers) builder_.Release(buffer);
   pending_.events.clear();
   pending_.buffers.clear();
   // Reverse registration order, as in GradientReadyOrder.
@@ -542,6 +587,9 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
            entries.recomputed);
   for (const Index buffer : contributions_) builder_.Release(buffer);
   for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
+  const bool from_stage = layer + 1 == static_cast<int>(model().layers.size());
+  const Index handed_back = entries.handed_back[layer % 2];
+  if (handed_back != program::kNone && !from_stage) builder_.Release(handed_back);
   for (const Index buffer : entries.recomputed) builder_.Release(buffer);
   for (const Index buffer : Saved(slot(), layer)) builder_.Release(buffer);
   if (layer + 1 == static_cast<int>(model().layers.size())) {

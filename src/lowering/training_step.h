@@ -8,10 +8,10 @@
 #include "src/lowering/group_operations.h"
 #include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
+#include "src/lowering/pass_values.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
 #include "src/lowering/stage_messages.h"
-#include "src/lowering/stage_values.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
@@ -105,20 +105,23 @@ class TrainingStep {
     std::vector<Index> kernels{};                   // kNone: a group operation
     std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
-    std::vector<int> unreleased{};                  // of what is communicated
+    std::vector<model::ValueUse> unreleased{};      // of what is communicated
     std::size_t first_kernel = 0, last_kernel = 0;  // operations
   };
   // What a work has in the program's tables. Layers that do it come one at a time, so that they
   // share what lives during a pass alone.
   struct Work {
     OperationEntries forward, recompute, backward;
-    Entries recomputed, communicated;               // buffers
+    Entries recomputed, communicated;  // buffers
+    // Of even and of odd layers: a layer makes the one while it reads the other.
+    Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // buffers
   };
   // What a list of operations leaves to the next kernel: group operations to wait for, and buffers
   // that it reads before they are released.
   struct Pending {
-    std::vector<Index> events{}, buffers{};
+    std::vector<Index> events{};
+    std::vector<std::pair<Index, model::ValueUse>> buffers{};
   };
 
   // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters; in
@@ -141,10 +144,13 @@ class TrainingStep {
   void RunLayer(Technique& technique, Technique::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 const Entries& activations);
-  void RunKernel(Technique& technique, Technique::Pass pass, int layer,
-                 const model::Operation& operation, Index kernel);
+  // With the gradients that are complete after it, once what was left to it is there.
+  void RunKernel(Technique& technique, int layer, const model::Operation& operation, Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   Index BufferOf(const model::ValueUse& use, int layer) const;
+  // The kernel is the last one before the backward of the layer: it writes the gradient that group
+  // operations there read.
+  void HandBack(int layer);
   // Where received activations go, by slot.
   std::vector<Index> AddInputs();
   // Said of the first and the last kernel of a pass: what they read of the message that has come
@@ -171,6 +177,7 @@ class TrainingStep {
   ActivationOffload offload_;
   GroupOperations groups_;
   Pending pending_;
+  bool communicates_ = false;                 // inside of layers
   std::vector<Work> entries_;                 // by work
   int slots_ = 1;                             // micro-batches whose activations have room
   std::vector<int> slot_of_pass_;             // by pass
@@ -188,8 +195,9 @@ class TrainingStep {
   std::int64_t micro_batch_ = 0;
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written
   StageMessages messages_;
-  StageValues values_;
+  PassValues values_;
   std::vector<Index> inputs_;  // by slot
+  bool turned_back_ = false;   // the pass is a backward that has begun
   bool keeps_inputs_ = false;  // they are among what the first layer saves
 };
 

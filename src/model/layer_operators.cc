@@ -169,7 +169,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
       sums.summed_tokens = x.tokens;
       sums.summed_columns = x.width;
     }
-    tape_->RunBackward(std::move(sums), {dy}, {}, std::move(gradients), parameters.all());
+    RunPartGradients(std::move(sums), dy, std::move(gradients), parameters);
     tape_->Deliver(x.value, dx);
   });
   return y;

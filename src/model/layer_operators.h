@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,9 @@ class LayerOperators {
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
   // The sum on every rank, with sequence parallelism too: an all-reduce.
   Operand AddUp(Operand x);
+  // The gradients of norms and of what else is applied to a part of the tokens, added up over the
+  // ranks at the end of the backward, if WorkOptions::adds_up_parts. Comes first in forward.
+  void AddUpParts();
   // A rank's part of the tokens, of an activation that all have; backward gathers the gradient.
   // Without sequence parallelism x itself.
   Operand PartOfTokens(Operand x, std::string_view module);
@@ -155,6 +159,9 @@ class LayerOperators {
                       ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
+  // A kernel of backward that adds up the gradients of parameters over a part of the tokens.
+  void RunPartGradients(Kernel kernel, LayerTape::Value from, std::vector<int> gradients,
+                        const ModulePositions& parameters);
   // Runs a kernel that makes FP32 numbers of `from` for every token, and has the ranks of a divided
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
@@ -167,9 +174,10 @@ class LayerOperators {
 
   WorkOptions options_;
   LayerTape* tape_;
-  std::int64_t tokens_;             // of the micro-batch
-  DataType element_;                // of activations
-  std::int64_t element_size_;       // bytes
+  std::int64_t tokens_;                               // of the micro-batch
+  DataType element_;                                  // of activations
+  std::int64_t element_size_;                         // bytes
+  std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 

@@ -245,17 +245,24 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
       }
     }
   }
-  // Kernels see the same parts of a value as the collective does.
-  std::map<std::pair<ValueUse::Table, int>, int> parts;
-  for (const Operation& operation : operations) {
+  // Kernels see the same parts and type of a value as the collective does.
+  std::map<std::pair<ValueUse::Table, int>, ValueUse> seen;
+  for (Operation& operation : operations) {
     if (!operation.group) continue;
-    for (const ValueUse& use : {operation.group->source, operation.group->target}) {
-      int& most = parts[{use.table, use.index}];
-      most = std::max(most, use.parts);
+    for (ValueUse* use : {&operation.group->source, &operation.group->target}) {
+      use->type = operation.group->type;
+      use->gathered = operation.group->collective == CollectiveKind::kAllGather;
+      ValueUse& most = seen.emplace(std::pair(use->table, use->index), *use).first->second;
+      if (use->parts > most.parts) most = *use;
     }
   }
   for (Operation& operation : operations) {
-    for (ValueUse& use : operation.uses) use.parts = parts.at({use.table, use.index});
+    for (ValueUse& use : operation.uses) {
+      const ValueUse& as = seen.at({use.table, use.index});
+      use.parts = as.parts;
+      use.type = as.type;
+      use.gathered = as.gathered;
+    }
   }
   // A buffer is free after the kernel that used it last, or after the one that has waited for the
   // group operation that did; if none has, the end of the list does.
@@ -385,7 +392,11 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   };
   Place(forward_, kept, work.forward, work);
   Place(recompute, kept_or_again, work.recompute, work);
-  Place(backward_, kept_or_again, work.backward, work);
+  const Places known_backward = [&](Value v) {
+    if (output_gradient == v) return std::optional(ValueUse{.table = Table::kHandedBack});
+    return kept_or_again(v);
+  };
+  Place(backward_, known_backward, work.backward, work);
 
   // The input is counted as saved, or, by the layer before, as its temporary. What is communicated
   // has its own buffers.
@@ -396,6 +407,9 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   work.forward_temporaries = output ? Peak(forward_, forward_passing, {}, {*output})
                                     : Peak(forward_, forward_passing, {}, {});
   const std::vector<char> backward_communicated = CommunicatedIn(backward_);
+  if (output_gradient && backward_communicated[*output_gradient] != 0) {
+    work.handed_back = variables_[*output_gradient].bytes;
+  }
   const auto any = [&](Value v) {
     return backward_communicated[v] == 0 && saved[v] < 0 && recomputed[v] < 0;
   };

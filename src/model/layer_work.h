@@ -51,6 +51,9 @@ struct WorkOptions {
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;
+  // With sequence parallelism: the gradients of what is applied to a part of the tokens are added
+  // up over the ranks at the end of each layer's backward.
+  bool adds_up_parts = false;
 
   friend bool operator==(const WorkOptions&, const WorkOptions&) = default;
 };
@@ -81,6 +84,9 @@ struct LayerWork {
   // What group operations read or write and backward does not keep: each a buffer of its own, from
   // the first operation that uses it to the last. Not among the temporaries.
   std::vector<Activation> communicated{};
+  // The gradient of the output, where group operations read it; else zero. From the kernel before
+  // the layer's backward to its end.
+  Bytes handed_back{};
   // What the layer takes from the one before it: its index in `saved`, where backward needs it
   // (kNone of a layer list: `activation` is all that is kept).
   static constexpr int kNone = -1;

@@ -48,8 +48,9 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
         const Bytes part(c.bytes.count() / options.tensor);
         const bool gather = c.collective == CollectiveKind::kAllGather;
         const bool scatter = c.collective == CollectiveKind::kReduceScatter;
-        const Value source = tape.Make("communicated", gather ? part : c.bytes);
-        message = {source, gather    ? tape.Make("gathered", c.bytes)
+        const Bytes whole = gather || scatter ? options.tensor * part : c.bytes;
+        const Value source = tape.Make("communicated", gather ? part : whole);
+        message = {source, gather    ? tape.Make("gathered", whole)
                            : scatter ? tape.Make("scattered", part)
                                      : source};
         written.push_back(source);

@@ -18,13 +18,17 @@ namespace stepcast::model {
 
 // A value that a group operation reads or writes, by its place in one of LayerWork's tables.
 struct ValueUse {
-  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated };
+  // kHandedBack: of backward, the gradient of the layer's output, as the next layer made it or the
+  // next stage sent it; it has no index.
+  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated, kHandedBack };
   Table table = Table::kSaved;
   int index = 0;
   bool write = false;
   // So many equal parts, one of each rank of a group: the whole that an all-gather makes or a
   // reduce-scatter takes. Otherwise 1.
   int parts = 1;
+  DataType type = DataType::kBf16;  // as it is communicated
+  bool gathered = false;            // by an all-gather; else added up
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 

@@ -81,9 +81,9 @@ Operand LayerOperators::LeaveRows(Operand x, std::string_view module, ModulePosi
       tape_->Deliver(x.value, whole);
     }
     if (parameters.bias < 0) return;
-    tape_->RunBackward(
+    RunPartGradients(
         Memory(Joined(module, ".bias.grad"), Elements(sum), Size(sum), BytesOfElements(sum.width)),
-        {gradient}, {}, {parameters.bias}, parameters.all());
+        gradient, {parameters.bias}, parameters);
   });
   return sum;
 }
@@ -93,6 +93,29 @@ Operand LayerOperators::AddUp(Operand x) {
     tape_->Communicate(CollectiveKind::kAllReduce, kTensor, element_, x.value, x.value);
   }
   return x;
+}
+
+void LayerOperators::RunPartGradients(Kernel kernel, Value from, std::vector<int> gradients,
+                                      const ModulePositions& parameters) {
+  if (!options_.adds_up_parts) {
+    tape_->RunBackward(std::move(kernel), {from}, {}, std::move(gradients), parameters.all());
+    return;
+  }
+  const Bytes bytes = kernel.written;
+  const Value made = tape_->MakeScratch(bytes);
+  const std::string name = Joined(kernel.name, ".add");
+  tape_->RunBackward(std::move(kernel), {from}, {made}, {}, parameters.all());
+  sums_of_parts_.push_back([=, this, gradients = std::move(gradients)] {
+    tape_->CommunicateBackward(CollectiveKind::kAllReduce, kTensor, element_, made, made);
+    tape_->RunBackward(Memory(name, 0, bytes, bytes), {made}, {}, gradients, parameters.all());
+  });
+}
+
+void LayerOperators::AddUpParts() {
+  if (!options_.adds_up_parts) return;
+  tape_->OnBackward([this] {
+    for (const auto& add_up : sums_of_parts_) add_up();
+  });
 }
 
 Operand LayerOperators::PartOfTokens(Operand x, std::string_view module) {

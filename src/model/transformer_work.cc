@@ -76,6 +76,7 @@ class Block {
         operators_(options, tape_) {}
 
   LayerWork Work() {
+    operators_.AddUpParts();
     const Operand x = operators_.Input(a_.hidden);
     const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
                                      core_names_.attention_dropout, core_names_.attention_residual);
@@ -205,6 +206,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
+  operators.AddUpParts();
   const Operand x = operators.Input(a.hidden);
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));

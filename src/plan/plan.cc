@@ -70,7 +70,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .staged_norm_sums = training.staged_norm_sums,
           .tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
-          .regathers = plan.data_parallel.framework == Framework::kMegatron};
+          .regathers = plan.data_parallel.framework == Framework::kMegatron,
+          .adds_up_parts = plan.parallelism.sequence_parallel &&
+                           plan.data_parallel.framework != Framework::kMegatron};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -16,6 +16,15 @@ parallel::RankGrid GridOf(const Plan& plan) {
        {parallel::Axis::kPipeline, static_cast<int>(plan.parallelism.pipeline)}});
 }
 
+std::int64_t BatchPartOf(const Plan& plan, int rank) {
+  const std::int64_t place = rank % (plan.parallelism.tensor * plan.parallelism.data);
+  return AddsUpPartsOfTokens(plan) ? place : place / plan.parallelism.tensor;
+}
+
+bool AddsUpPartsOfTokens(const Plan& plan) {
+  return plan.parallelism.sequence_parallel && plan.data_parallel.framework == Framework::kMegatron;
+}
+
 int StageOf(const Plan& plan, int rank) {
   return GridOf(plan).At(rank)[static_cast<std::size_t>(parallel::Axis::kPipeline)];
 }

@@ -11,6 +11,15 @@ namespace stepcast::plan {
 // stage come one behind the other, stage after stage.
 parallel::RankGrid GridOf(const Plan& plan);
 
+// Whose samples of a batch the rank trains on: ranks that share out layers see the same ones, or,
+// where their gradients are added up, each a part of the tokens.
+std::int64_t BatchPartOf(const Plan& plan, int rank);
+
+// With sequence parallelism, gradients of what is applied to a part of the tokens are added up over
+// the tensor-parallel ranks: once a step, before the update (Megatron-LM), or else in the backward
+// of each layer.
+bool AddsUpPartsOfTokens(const Plan& plan);
+
 // Which pipeline stage the rank is in: ranks of one stage run one program.
 int StageOf(const Plan& plan, int rank);
 

@@ -50,8 +50,9 @@ enum class EffectKind : std::uint8_t {
   // number, the square of the norm.
   kClip,
   // target, 32 bits as one FP32 number = a mixture of the 32 bits in source, those in `states`, and
-  // first_element; where there is no source, of rank, step and micro-batch instead. What pipeline
-  // stages hand to each other for a micro-batch.
+  // first_element; where there is no source, of step, micro-batch and batch_part, which says whose
+  // samples of the batch the rank trains on. What passes of a micro-batch carry from stage to stage
+  // and through collectives.
   kMix,
   // A collective over the instruction's communicator, sizes as NCCL counts them, with `elements` of
   // the collective's whole size:
@@ -75,6 +76,7 @@ struct Effect {
   std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
+  std::int64_t batch_part = 0;                        // kMix without a source
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
   std::int64_t block = 0;                             // kMove; `elements` when it is contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks

@@ -53,6 +53,10 @@ std::string Plan(const plan::Plan& plan) {
   if (data.shard_group_size > 0 && data.shard_group_size < plan.parallelism.data) {
     text += fmt::format(" sharded over {}", Grouped(data.shard_group_size));
   }
+  if (plan.parallelism.tensor > 1) {
+    text += fmt::format(", layers over {} ranks{}", plan.parallelism.tensor,
+                        plan.parallelism.sequence_parallel ? " with sequence parallelism" : "");
+  }
   if (plan.parallelism.pipeline > 1) {
     text += fmt::format(", {} pipeline stages by {}", plan.parallelism.pipeline,
                         plan.parallelism.schedule);

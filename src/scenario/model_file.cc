@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/collective_kind.h"
 #include "src/base/text_file.h"
 #include "src/formats/huggingface.h"
+#include "src/parallel/axis.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -179,6 +181,37 @@ std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string n
 
 // ---- kind: layers ----
 
+// `communication: {forward: [[all_reduce, tensor, 8 MiB]], backward: [...]}`.
+std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
+                                                          std::string_view pass) {
+  std::vector<model::ListedCommunication> list;
+  const auto entries = reader.ReadSequence(pass, Need::kOptional);
+  if (!entries) return list;
+  for (const Node& entry : *entries) {
+    Diagnostics& diagnostics = reader.diagnostics();
+    const auto fields = ReadSequence(entry, diagnostics);
+    if (!fields) continue;
+    if (fields->size() != 3) {
+      diagnostics.push_back(
+          {"model.communication", entry.location(),
+           fmt::format("a collective has 3 entries, this has {}", fields->size()),
+           "write [collective, axis, size], for example [all_reduce, tensor, 8 MiB]"});
+      continue;
+    }
+    const auto collective =
+        ReadWord<CollectiveKind>((*fields)[0],
+                                 {{"all_reduce", CollectiveKind::kAllReduce},
+                                  {"all_gather", CollectiveKind::kAllGather},
+                                  {"reduce_scatter", CollectiveKind::kReduceScatter}},
+                                 diagnostics);
+    const auto axis =
+        ReadWord<parallel::Axis>((*fields)[1], {{"tensor", parallel::Axis::kTensor}}, diagnostics);
+    const auto bytes = ReadBytes((*fields)[2], Zero::kRefused, diagnostics);
+    if (collective && axis && bytes) list.push_back({*collective, *axis, *bytes});
+  }
+  return list;
+}
+
 ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   ListedLayer layer;
@@ -195,6 +228,11 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
+  if (auto communication = reader.ReadMapping("communication", Need::kOptional)) {
+    layer.forward_communication = ReadCommunication(*communication, "forward");
+    layer.backward_communication = ReadCommunication(*communication, "backward");
+    communication->Finish();
+  }
   layer.output = reader.ReadBytes("output", Need::kOptional, Zero::kAllowed).value_or(Bytes());
   reader.Finish();
   return layer;

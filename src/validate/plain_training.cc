@@ -1,17 +1,20 @@
 #include "src/validate/plain_training.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "src/model/local.h"
 #include "src/model/model.h"
-#include "src/model/stage.h"
 #include "src/plan/plan.h"
+#include "src/plan/rank_grid.h"
 #include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
 #include "src/runtime/values/random_values.h"
+#include "src/validate/plain_passes.h"
 
 namespace stepcast::validate {
 namespace {
@@ -58,44 +61,38 @@ DataType TypeClipped(const scenario::Scenario& scenario) {
   return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 
-// What the gradients of each pipeline stage are made from: a micro-batch's values go through all
-// stages and back (program::EffectKind::kMix).
-std::vector<std::uint32_t> SeedsOfStages(std::uint32_t seed, int stages) {
-  if (stages == 1) return {seed};
-  std::vector<std::uint32_t> onwards, back(static_cast<std::size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage) {
-    onwards.push_back(values::MixedPass(stage == 0 ? seed : onwards.back(), 0, stage));
-  }
-  for (int stage = stages - 1; stage >= 0; --stage) {
-    const auto at = static_cast<std::size_t>(stage);
-    const std::uint32_t received = stage + 1 == stages ? onwards[at] : back[at + 1];
-    back[at] = values::MixedPass(received, onwards[at], stages + stage);
-  }
-  return back;
-}
-
 }  // namespace
 
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed) {
-  const model::Model& model = *scenario.model;
+  const model::Model local = model::Localised(*scenario.model, scenario.plan.parallelism.tensor);
   const plan::Training& training = scenario.plan.training;
+  const PlainPasses passes(scenario);
   const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
   const auto micro_batches = static_cast<int>(training.gradient_accumulation);
-  const std::int64_t count = model.parameter_count();
+  // Elements are numbered through the model of each rank that divides layers; of what all of them
+  // have, those of the first count.
+  const std::int64_t own = local.parameter_count();
+  const std::int64_t count = own * passes.ranks();
   std::vector<std::int64_t> first_elements;
   std::int64_t elements = 0;
-  for (const model::Tensor& tensor : model.tensors) {
+  for (const model::Tensor& tensor : local.tensors) {
     first_elements.push_back(elements);
     elements += tensor.elements;
   }
-
-  const std::vector<int> stages =
-      scenario.plan.parallelism.pipeline == 1
-          ? std::vector<int>{0, static_cast<int>(model.layers.size())}
-          : model::StageLayers(model, scenario.plan.parallelism.stage_layers);
+  const auto once = [&](const model::Tensor& tensor) {
+    return tensor.division == model::Division::kWhole;
+  };
 
   Weights weights;
+  weights.used.assign(static_cast<std::size_t>(count), true);
+  for (int part = 1; part < passes.ranks(); ++part) {
+    for (std::size_t t = 0; t < local.tensors.size(); ++t) {
+      if (!once(local.tensors[t])) continue;
+      const auto begin = weights.used.begin() + part * own + first_elements[t];
+      std::fill(begin, begin + local.tensors[t].elements, false);
+    }
+  }
   for (std::int64_t e = 0; e < count; ++e) {
     weights.masters.push_back(values::InitialValue(values::SeedHash(seed), e));
     weights.parameters.push_back(weights.masters.back());
@@ -105,21 +102,29 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
     std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
     for (int rank = 0; rank < ranks; ++rank) {
       for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-        const std::vector<std::uint32_t> seeds = SeedsOfStages(
-            values::SmallIntegerSeed(rank, step, micro_batch), static_cast<int>(stages.size()) - 1);
+        const std::uint32_t alone = values::SmallIntegerSeed(rank, step, micro_batch);
+        const PlainPasses::Seeds seeds =
+            passes.apart() ? PlainPasses::Seeds() : passes.Of(rank, step, micro_batch);
         const std::uint32_t quadratic = values::QuadraticSeed(rank, micro_batch);
-        std::size_t stage = 0;
-        for (std::size_t l = 0; l < model.layers.size(); ++l) {
-          const model::Layer& layer = model.layers[l];
-          while (static_cast<int>(l) >= stages[stage + 1]) ++stage;
-          for (const int t : layer.tensors) {
-            const DataType type = TypeRead(scenario, layer, model.tensors[t]);
-            for (std::int64_t i = 0; i < model.tensors[t].elements; ++i) {
-              const std::int64_t e = first_elements[t] + i;
-              const float read = Rounded(weights.parameters[e], type);
-              sums[e] += gradients == Gradients::kSmallIntegers
-                             ? values::SmallIntegerGradient(read, seeds[stage], e)
-                             : values::QuadraticGradient(read, quadratic, e);
+        for (int part = 0; part < passes.ranks(); ++part) {
+          for (std::size_t l = 0; l < local.layers.size(); ++l) {
+            const model::Layer& layer = local.layers[l];
+            for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
+              const auto t = static_cast<std::size_t>(layer.tensors[position]);
+              const model::Tensor& tensor = local.tensors[t];
+              const bool added_up =
+                  tensor.sequence_parallel && plan::AddsUpPartsOfTokens(scenario.plan);
+              if (part > 0 && once(tensor) && !added_up) continue;
+              const std::uint32_t own_seed =
+                  passes.apart() ? alone : seeds[static_cast<std::size_t>(part)][l][position];
+              const DataType type = TypeRead(scenario, layer, tensor);
+              const std::int64_t first = first_elements[t] + (once(tensor) ? 0 : part * own);
+              for (std::int64_t e = first; e < first + tensor.elements; ++e) {
+                const float read = Rounded(weights.parameters[e], type);
+                sums[e] += gradients == Gradients::kSmallIntegers
+                               ? values::SmallIntegerGradient(read, own_seed, e)
+                               : values::QuadraticGradient(read, quadratic, e);
+              }
             }
           }
         }

@@ -17,6 +17,7 @@ enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 struct Weights {
   std::vector<float> parameters;  // as they are stored, widened
   std::vector<float> masters;     // in FP32: what is updated
+  std::vector<bool> used;         // false: another element stands for it on all ranks
 };
 
 // The weights after `steps` steps of the scenario from `seed` on. With small integers the average

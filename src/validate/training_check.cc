@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "fmt/format.h"
+#include "src/plan/rank_grid.h"
 #include "src/runtime/byte_stream.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/optimizers.h"
@@ -30,7 +31,9 @@ bool ClipsExactly(const scenario::Scenario& scenario, std::int64_t addends) {
 // addends of up to 4 in bf16.
 double BoundOf(const scenario::Scenario& scenario, int steps) {
   const plan::Training& training = scenario.plan.training;
-  const std::int64_t addends = scenario.plan.parallelism.data * training.gradient_accumulation;
+  const std::int64_t addends =
+      scenario.plan.parallelism.data * training.gradient_accumulation *
+      (plan::AddsUpPartsOfTokens(scenario.plan) ? scenario.plan.parallelism.tensor : 1);
   constexpr std::int64_t kExactAddends = 64;
   if (IsPowerOfTwo(addends) && addends <= kExactAddends && ClipsExactly(scenario, addends)) {
     return 0;
@@ -67,7 +70,8 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
   TrainingCheck check;
   check.elements = static_cast<std::int64_t>(plain.parameters.size());
   check.bound = BoundOf(scenario, steps);
-  std::vector<bool> seen(plain.parameters.size(), false);
+  std::vector<bool> seen(plain.parameters.size());
+  for (std::size_t e = 0; e < seen.size(); ++e) seen[e] = !plain.used[e];
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
     runtime::ByteReader reader(weights[rank]);
     for (;;) {

@@ -43,6 +43,8 @@ struct Case {
   int stages = 2, data = 1;
   std::string training;
   std::string data_parallel;
+  int tensor = 1;
+  bool sequence_parallel = false;
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -53,10 +55,11 @@ model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
-parallelism: {{pipeline: {}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}}}
 data_parallel: {{{}}}
 )",
-                  one.model, one.stages * one.data, one.training, one.stages, one.data_parallel);
+                  one.model, one.stages * one.data * one.tensor, one.training, one.stages,
+                  one.tensor, one.sequence_parallel, one.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -66,14 +69,81 @@ data_parallel: {{{}}}
 void Check(const Case& one) {
   const scenario::Scenario scenario = Loaded(one);
   std::vector<program::Program> programs;
-  for (int rank = 0; rank < one.stages * one.data; ++rank) {
+  for (int rank = 0; rank < one.stages * one.data * one.tensor; ++rank) {
     programs.push_back(lowering::LowerRank(scenario, {.rank = rank, .data_flow = true}));
     for (const program::Violation& violation : program::Validate(programs.back())) {
       FAIL() << violation.message;
     }
   }
   EXPECT_EQ(WrongAfterTraining(scenario, programs), "") << fmt::format(
-      "{} stages, {} ranks each, {}, {}", one.stages, one.data, one.training, one.data_parallel);
+      "{} stages, {} tensor-parallel ranks{}, {} data-parallel ranks, {}, {}", one.stages,
+      one.tensor, one.sequence_parallel ? " with sequence parallelism" : "", one.data, one.training,
+      one.data_parallel);
+}
+
+// What ranks that divide layers communicate, listed and in a transformer.
+constexpr const char* kCommunicating = R"(
+  kind: layers
+  layers:
+    - {name: block, repeat: 4, parameters: [24, 7], forward: 20 us, backward: 40 us,
+       activation: 64 B, output: 16 B, communication: {
+         forward: [[all_reduce, tensor, 64 B], [all_gather, tensor, 64 B]],
+         backward: [[reduce_scatter, tensor, 64 B]]}}
+  optimizer_step: 20 us
+)";
+constexpr const char* kLlama = R"(
+  kind: transformer
+  family: llama
+  num_hidden_layers: 4
+  hidden_size: 8
+  num_attention_heads: 2
+  intermediate_size: 12
+  vocab_size: 11
+)";
+
+TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
+  const std::vector<std::string> plans = {
+      "zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
+      "zero_stage: 3, framework: reference", "zero_stage: 3, framework: fsdp2",
+      "zero_stage: 0, framework: megatron",  "zero_stage: 1, framework: megatron"};
+  for (const char* model : {kCommunicating, kTied, kLlama}) {
+    for (const std::string& plan : plans) {
+      for (const int data : {1, 2}) {
+        for (const bool sequence_parallel : {false, true}) {
+          Check({.model = model,
+                 .stages = 1,
+                 .data = data,
+                 .training = "precision: bf16, gradient_accumulation: 2",
+                 .data_parallel = plan,
+                 .tensor = 2,
+                 .sequence_parallel = sequence_parallel});
+        }
+      }
+    }
+  }
+}
+
+TEST(TensorParallelTraining, GoesWithPipelinesAndRecomputation) {
+  for (const char* model : {kCommunicating, kLlama}) {
+    for (const char* framework : {"reference", "megatron"}) {
+      for (const int stages : {2, 4}) {
+        for (const bool sequence_parallel : {false, true}) {
+          for (const char* recomputation : {"none", "full"}) {
+            if (model == kCommunicating && recomputation[0] == 'f') continue;
+            Check({.model = model,
+                   .stages = stages,
+                   .data = 1,
+                   .training = fmt::format("precision: bf16, gradient_accumulation: 4, "
+                                           "activation_checkpointing: {}",
+                                           recomputation),
+                   .data_parallel = fmt::format("zero_stage: 0, framework: {}", framework),
+                   .tensor = 2,
+                   .sequence_parallel = sequence_parallel});
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(PipelineTraining, IsThatOfPlainDataParallelism) {

@@ -200,7 +200,8 @@ cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int mic
                                .target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
                                .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
                                .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
-                               .salt = effect.first_element};
+                               .salt = effect.first_element,
+                               .batch_part = static_cast<int>(effect.batch_part)};
                          }),
                          origin, step, own);
     case EffectKind::kCollective:

@@ -37,7 +37,8 @@ __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pie
   const std::uint32_t seed =
       kRule != GradientRule::kSmallIntegers ? values::QuadraticSeed(rank, micro_batch)
       : work.seed != nullptr                ? *work.seed
-                             : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
+                             : values::SmallIntegerSeed(work.batch_part, Resolve(step).step,
+                                                        micro_batch);
   To* target = static_cast<To*>(work.target);
   const From* source = static_cast<const From*>(work.source);
   const std::int64_t first_element = work.first_element;
@@ -63,7 +64,7 @@ __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pie
   ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
 }
 
-__global__ void MixKernel(const __grid_constant__ Pieces<MixWork> pieces, int rank, int micro_batch,
+__global__ void MixKernel(const __grid_constant__ Pieces<MixWork> pieces, int micro_batch,
                           StepSource step) {
   const auto own = pieces.own();
   const MixWork& work = pieces.at[own.piece];
@@ -384,8 +385,8 @@ cudaError_t LaunchMixes(std::span<const MixWork> works, const GradientOrigin& or
   return InPieces<MixWork>(
       works, [](const MixWork& w) { return w; }, [](const MixWork&) { return 1U; },
       [&](const Pieces<MixWork>& pieces, unsigned blocks) {
-        return Launch(MixKernel, {blocks, kThreads, 0, stream}, pieces, origin.rank,
-                      origin.micro_batch, step);
+        return Launch(MixKernel, {blocks, kThreads, 0, stream}, pieces, origin.micro_batch,
+                      step);
       });
 }
 

@@ -61,6 +61,7 @@ struct MixWork {
   const std::uint32_t* source = nullptr;  // null: the seed of the origin
   const std::uint32_t* also = nullptr;    // null: 0
   std::int64_t salt = 0;
+  int batch_part = 0;
 };
 cudaError_t LaunchMixes(std::span<const MixWork> works, const GradientOrigin& origin,
                         const StepSource& step, cudaStream_t stream);

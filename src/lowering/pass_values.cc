@@ -1,0 +1,113 @@
+#include "src/lowering/pass_values.h"
+
+#include "src/lowering/effects.h"
+
+namespace stepcast::lowering {
+
+using program::Elements;
+using program::kNone;
+
+namespace {
+
+constexpr Bytes kWord(4);
+
+}  // namespace
+
+void PassValues::WritePrologue(int slots, bool communicates) {
+  if ((place_.stages == 1 && !communicates) || !builder_.describes_data_flow()) return;
+  slots_ = slots;
+  words_ =
+      builder_.AddBuffer("values of passes", (slots + 1) * kWord, program::Category::kWorkspace);
+  builder_.Allocate(program::Program::kComputeStream, words_);
+}
+
+Elements PassValues::Word(int at) const { return At(words_, at, DataType::kFp32); }
+
+Elements PassValues::seed() const { return on() ? Word(slots_) : Elements(); }
+
+Elements PassValues::Carried(Index received) {
+  if (received == kNone || builder_.SizeOf(received) < kWord) return {};
+  return At(received, 0, DataType::kFp32);
+}
+
+void PassValues::Mix(Elements received, Elements also, std::int64_t salt) {
+  const Elements word = Word(present_);
+  builder_.Use(Writes(word.buffer, word.offset, kWord));
+  for (const Elements& read : {received, also}) {
+    if (read.buffer != kNone) builder_.Use(Reads(read.buffer, read.offset, kWord));
+  }
+  builder_.With({.kind = program::EffectKind::kMix,
+                 .target = word,
+                 .source = received,
+                 .states = also,
+                 .elements = 1,
+                 .first_element = salt,
+                 .batch_part = place_.batch_part});
+}
+
+void PassValues::HandOn(Index sent) {
+  if (sent == kNone || builder_.SizeOf(sent) < kWord) return;
+  const Elements word = Word(present_);
+  builder_.Use(Reads(word.buffer, word.offset, kWord));
+  builder_.With(Move(At(sent, 0, DataType::kFp32), word, 1));
+}
+
+void PassValues::BeginForward(int slot, Index received) {
+  if (!on()) return;
+  present_ = slot;
+  Mix(Carried(received), {}, place_.stage);
+}
+
+void PassValues::EndForward(Index sent) {
+  if (on()) HandOn(sent);
+}
+
+void PassValues::TurnBack(int slot) {
+  if (!on()) return;
+  present_ = slots_;
+  Mix(Word(slot), {}, place_.stages + place_.stage);
+}
+
+void PassValues::BeginBackward(Index received) {
+  const Elements carried = on() ? Carried(received) : Elements();
+  if (carried.buffer != kNone) Mix(carried, Word(present_), place_.stage);
+}
+
+void PassValues::EndBackward(Index sent) {
+  if (on()) HandOn(sent);
+}
+
+void PassValues::Take(const model::ValueUse& use, Index buffer) {
+  const Bytes part(builder_.SizeOf(buffer).count() / use.parts);
+  if (!on() || part < kWord) return;
+  for (int i = 0; i < use.parts; ++i) {
+    // Who has all parts of a gathered value has the same word afterwards.
+    Mix({.buffer = buffer, .offset = i * part, .type = DataType::kFp32},
+        use.gathered && i == 0 ? Elements() : Word(present_), i);
+  }
+}
+
+void PassValues::Give(const model::ValueUse& use, Index buffer) {
+  const Bytes part(builder_.SizeOf(buffer).count() / use.parts);
+  if (!on() || part < kWord) return;
+  const Elements word = Word(present_);
+  builder_.Use(Reads(word.buffer, word.offset, kWord));
+  if (use.gathered) {
+    builder_.With(Move(At(buffer, 0, DataType::kFp32), word, 1));
+    return;
+  }
+  const std::int64_t numbers = kWord.count() / SizeOf(use.type);
+  for (int i = 0; i < use.parts; ++i) {
+    for (std::int64_t n = 0; n < numbers; ++n) {
+      Elements place{.buffer = buffer, .offset = i * part, .type = use.type};
+      builder_.With({.kind = program::EffectKind::kGradient,
+                     .target = Further(place, n),
+                     .source = word,
+                     .states = word,
+                     .elements = 1,
+                     .first_element = (place_.one_word ? 0 : i * numbers) + n});
+    }
+  }
+}
+
+}  // namespace stepcast::lowering

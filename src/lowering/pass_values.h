@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/lowering/program_builder.h"
+#include "src/model/operation.h"
+#include "src/program/data_flow.h"
+
+namespace stepcast::lowering {
+
+// What a micro-batch's passes carry in the data flow: a word of 32 bits on each rank, which is made
+// from those that messages of other stages and collectives inside layers bring, which goes into
+// those that leave, and which gradients are made from. So a message or a collective that is
+// missing, late, or with somebody else shows in the parameters. All-gathers carry the word, sums
+// small integers made of it, which are exact. Without a data flow, or where nothing is communicated
+// inside of passes, all calls do nothing.
+//
+// validate/plain_passes.h says the same without programs.
+class PassValues {
+ public:
+  struct Place {
+    int stage = 0, stages = 1;
+    std::int64_t batch_part = 0;  // whose samples the rank trains on
+    // Ranks that share layers have one word, as those do whose gradients of whole tensors must come
+    // out the same; else what a collective scatters differs from part to part.
+    bool one_word = true;
+  };
+  PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
+
+  // `communicates`: known only when all layers are.
+  void WritePrologue(int slots, bool communicates);
+
+  // Said of the pass's kernels (ProgramBuilder::With): the first and the last of a forward, and of
+  // a backward, which begins with recomputation or where the gradient is there. Messages: the
+  // buffer that came from or goes to a neighbour; kNone: none.
+  void BeginForward(int slot, Index received);
+  void EndForward(Index sent);
+  void TurnBack(int slot);
+  void BeginBackward(Index received);
+  void EndBackward(Index sent);
+
+  // The kernel reads what a collective has brought; writes what one will take.
+  void Take(const model::ValueUse& use, Index buffer);
+  void Give(const model::ValueUse& use, Index buffer);
+
+  // Where gradients of the present backward take their seed from; no buffer: from rank, step and
+  // micro-batch.
+  program::Elements seed() const;
+
+ private:
+  bool on() const { return words_ != program::kNone; }
+  program::Elements Word(int at) const;
+  // What a message of at least a word carries; else no place.
+  program::Elements Carried(Index received);
+  // The present pass's word from itself (unless it `begins`) and what has come.
+  void Mix(program::Elements received, program::Elements also, std::int64_t salt);
+  void HandOn(Index sent);
+
+  const Place place_;
+  ProgramBuilder& builder_;
+  Index words_ = program::kNone;  // by slot, and behind them that of the backward
+  int slots_ = 0;
+  int present_ = 0;  // the word of the pass that is written
+};
+
+}  // namespace stepcast::lowering

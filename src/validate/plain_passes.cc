@@ -1,0 +1,260 @@
+#include "src/validate/plain_passes.h"
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "src/model/stage.h"
+#include "src/plan/plan.h"
+#include "src/plan/rank_grid.h"
+#include "src/runtime/values/gradients.h"
+#include "src/runtime/values/number_types.h"
+
+namespace stepcast::validate {
+namespace {
+
+namespace values = runtime::values;
+using model::Operation;
+using model::ValueUse;
+
+// What lies at the start of each part of a communicated value: one number of FP32, or two of 16
+// bits.
+using Words = std::vector<std::uint32_t>;
+
+std::uint32_t Emitted(std::uint32_t word, int part, DataType type) {
+  return values::WithStorageType(type, [&](auto storage) {
+    using T = decltype(storage);
+    constexpr std::size_t kNumbers = sizeof(std::uint32_t) / sizeof(T);
+    T numbers[kNumbers];
+    for (std::size_t n = 0; n < kNumbers; ++n) {
+      const auto element = static_cast<std::int64_t>(static_cast<std::size_t>(part) * kNumbers + n);
+      numbers[n] = values::FromFp32<T>(
+          values::SmallIntegerGradient(values::FloatOfBits(word), word, element));
+    }
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, numbers, sizeof(bits));
+    return bits;
+  });
+}
+
+std::uint32_t Sum(std::uint32_t a, std::uint32_t b, DataType type) {
+  return values::WithStorageType(type, [&](auto storage) {
+    using T = decltype(storage);
+    constexpr std::size_t kNumbers = sizeof(std::uint32_t) / sizeof(T);
+    T left[kNumbers], right[kNumbers];
+    std::memcpy(static_cast<void*>(left), &a, sizeof(a));
+    std::memcpy(static_cast<void*>(right), &b, sizeof(b));
+    for (std::size_t n = 0; n < kNumbers; ++n) {
+      left[n] = values::FromFp32<T>(values::ToFp32(left[n]) + values::ToFp32(right[n]));
+    }
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, left, sizeof(bits));
+    return bits;
+  });
+}
+
+// One micro-batch on all ranks that share its layers.
+class Ranks {
+ public:
+  // `one_word`: as in lowering/pass_values.h.
+  Ranks(int ranks, bool one_word)
+      : one_word_(one_word), words_(static_cast<std::size_t>(ranks)), values_(words_.size()) {}
+
+  Words& words() { return words_; }
+
+  // Runs a list of operations; `taken` is called with each kernel that completes gradients.
+  template <typename Taken>
+  void Run(const std::vector<Operation>& list, int layer, int hands_back_to, DataType type,
+           const Taken& taken) {
+    std::size_t last_kernel = list.size();
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].group) last_kernel = i;
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Operation& operation = list[i];
+      if (operation.group) {
+        Communicate(*operation.group, layer);
+        continue;
+      }
+      for (const ValueUse& use : pending_) Take(use, pending_layer_);
+      pending_.clear();
+      for (const ValueUse& use : operation.uses) {
+        if (!use.write) Take(use, layer);
+      }
+      for (const ValueUse& use : operation.uses) {
+        if (use.write) Give(use, layer);
+      }
+      if (i == last_kernel && hands_back_to >= 0) {
+        Give({.table = ValueUse::Table::kHandedBack, .type = type, .gathered = true},
+             hands_back_to);
+      }
+      taken(operation);
+    }
+    // What is left to the next kernel: communicated values that no kernel ends.
+    std::vector<int> open;
+    for (const Operation& operation : list) {
+      for (const int value : operation.begins) open.push_back(value);
+      for (const int value : operation.ends) std::erase(open, value);
+    }
+    for (const int value : open) {
+      ValueUse use{.table = ValueUse::Table::kCommunicated, .index = value};
+      for (const Operation& operation : list) {
+        if (operation.group && operation.group->target.table == use.table &&
+            operation.group->target.index == value) {
+          use = operation.group->target;
+        }
+      }
+      pending_.push_back(use);
+      pending_layer_ = layer;
+    }
+  }
+
+  // The gradient that another stage sends: the word as it is.
+  void Receive(int layer) {
+    for (std::size_t rank = 0; rank < words_.size(); ++rank) {
+      values_[rank][KeyOf({.table = ValueUse::Table::kHandedBack}, layer)] = {words_[rank]};
+    }
+  }
+
+ private:
+  using Key = std::tuple<int, ValueUse::Table, int>;
+  static Key KeyOf(const ValueUse& use, int layer) { return {layer, use.table, use.index}; }
+
+  void Take(const ValueUse& use, int layer) {
+    for (std::size_t rank = 0; rank < words_.size(); ++rank) {
+      Words& value = values_[rank][KeyOf(use, layer)];
+      value.resize(static_cast<std::size_t>(use.parts));
+      for (int part = 0; part < use.parts; ++part) {
+        words_[rank] = values::MixedPass(value[static_cast<std::size_t>(part)],
+                                         use.gathered && part == 0 ? 0 : words_[rank], part);
+      }
+    }
+  }
+
+  void Give(const ValueUse& use, int layer) {
+    for (std::size_t rank = 0; rank < words_.size(); ++rank) {
+      Words& value = values_[rank][KeyOf(use, layer)];
+      value.resize(static_cast<std::size_t>(use.parts));
+      for (int part = 0; part < use.parts; ++part) {
+        value[static_cast<std::size_t>(part)] =
+            use.gathered ? words_[rank] : Emitted(words_[rank], one_word_ ? 0 : part, use.type);
+      }
+    }
+  }
+
+  void Communicate(const model::GroupOperation& group, int layer) {
+    std::vector<Words> sources;
+    for (auto& of_rank : values_) sources.push_back(of_rank[KeyOf(group.source, layer)]);
+    for (Words& source : sources) source.resize(static_cast<std::size_t>(group.source.parts));
+    const auto added = [&](std::size_t part) {
+      std::uint32_t sum = sources[0][part];
+      for (std::size_t rank = 1; rank < sources.size(); ++rank) {
+        sum = Sum(sum, sources[rank][part], group.type);
+      }
+      return sum;
+    };
+    for (std::size_t rank = 0; rank < values_.size(); ++rank) {
+      Words& target = values_[rank][KeyOf(group.target, layer)];
+      switch (group.collective) {
+        case CollectiveKind::kAllGather:
+          target.clear();
+          for (const Words& source : sources) target.push_back(source[0]);
+          break;
+        case CollectiveKind::kReduceScatter:
+          target = {added(rank)};
+          break;
+        default:
+          target = {added(0)};
+          break;
+      }
+    }
+  }
+
+  const bool one_word_;
+  Words words_;
+  std::vector<std::map<Key, Words>> values_;  // by rank
+  std::vector<ValueUse> pending_;
+  int pending_layer_ = 0;
+};
+
+}  // namespace
+
+PlainPasses::PlainPasses(const scenario::Scenario& scenario)
+    : scenario_(scenario),
+      apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1),
+      ranks_(static_cast<int>(scenario.plan.parallelism.tensor)),
+      stages_(scenario.plan.parallelism.pipeline == 1
+                  ? std::vector<int>{0, static_cast<int>(scenario.model->layers.size())}
+                  : model::StageLayers(*scenario.model, scenario.plan.parallelism.stage_layers)) {
+  if (apart_) return;
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  works_ = model::BuildWork(*scenario.model, options);
+  work_of_layer_ = model::WorkOfLayers(*scenario.model, options);
+}
+
+PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_batch) const {
+  const std::vector<model::Layer>& layers = scenario_.model->layers;
+  const int stages = static_cast<int>(stages_.size()) - 1;
+  const DataType type = plan::ComputeType(scenario_.plan.training.precision);
+  const auto work = [&](int layer) -> const model::LayerWork& {
+    return works_[static_cast<std::size_t>(work_of_layer_[static_cast<std::size_t>(layer)])];
+  };
+  Seeds seeds(static_cast<std::size_t>(ranks_));
+  for (auto& of_rank : seeds) {
+    for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
+  }
+  Ranks ranks(ranks_, !plan::AddsUpPartsOfTokens(scenario_.plan));
+  const auto each = [&](const auto& word) {
+    for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
+      ranks.words()[rank] = word(rank, ranks.words()[rank]);
+    }
+  };
+  std::vector<Words> onwards;  // by stage
+  for (int stage = 0; stage < stages; ++stage) {
+    each([&](std::size_t rank, std::uint32_t word) {
+      const std::int64_t part =
+          plan::BatchPartOf(scenario_.plan, data_rank * ranks_ + static_cast<int>(rank));
+      const std::uint32_t seed =
+          values::SmallIntegerSeed(static_cast<int>(part), step, micro_batch);
+      return values::MixedPass(stage == 0 ? seed : word, 0, stage);
+    });
+    for (int layer = stages_[static_cast<std::size_t>(stage)];
+         layer < stages_[static_cast<std::size_t>(stage) + 1]; ++layer) {
+      ranks.Run(work(layer).forward, layer, -1, type, [](const Operation&) {});
+    }
+    onwards.push_back(ranks.words());
+  }
+  for (int stage = stages - 1; stage >= 0; --stage) {
+    const Words received = ranks.words();
+    const bool receives = stage + 1 < stages;
+    const int first = stages_[static_cast<std::size_t>(stage)];
+    const int last = stages_[static_cast<std::size_t>(stage) + 1] - 1;
+    if (receives) ranks.Receive(last);
+    each([&](std::size_t rank, std::uint32_t) {
+      return values::MixedPass(onwards[static_cast<std::size_t>(stage)][rank], 0, stages + stage);
+    });
+    for (int layer = last; layer >= first; --layer) {
+      ranks.Run(work(layer).recompute, layer, -1, type, [](const Operation&) {});
+      if (layer == last && receives) {
+        each([&](std::size_t rank, std::uint32_t word) {
+          return values::MixedPass(received[rank], word, stage);
+        });
+      }
+      const bool hands_back = layer > first && work(layer - 1).handed_back > Bytes();
+      ranks.Run(
+          work(layer).backward, layer, hands_back ? layer - 1 : -1, type,
+          [&](const Operation& operation) {
+            for (std::size_t rank = 0; rank < seeds.size(); ++rank) {
+              for (const int position : operation.gradients) {
+                seeds[rank][static_cast<std::size_t>(layer)][static_cast<std::size_t>(position)] =
+                    ranks.words()[rank];
+              }
+            }
+          });
+    }
+  }
+  return seeds;
+}
+
+}  // namespace stepcast::validate
