@@ -16,6 +16,7 @@
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
 
@@ -51,7 +52,8 @@ class DeepSpeed final : public Technique {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         type_(plan_.training.parameter_dtype),
         offload_(step),
-        gradients_(step, type_) {
+        operations_(builder_),
+        gradients_(step, operations_, type_) {
     const std::int64_t shards = stage_ == 0 ? 1 : Ranks();
     flat_ = FlatOrder(step.model(), shards, settings_.round_robin_gradients && stage_ > 0);
     if (stage_ > 0) own_first_ = groups_.rank * flat_.part();
@@ -645,6 +647,7 @@ class DeepSpeed final : public Technique {
   HostOffload offload_;
   Index transit_ = kNone;  // buffer: where gradients come back from the host
 
+  Operations operations_;
   LocalGradients gradients_;
   std::vector<Index> accumulators_;  // buffers by tensor; empty: 16-bit gradients add up themselves
   std::vector<Index> accumulate_, accumulate_more_;  // kernels by tensor

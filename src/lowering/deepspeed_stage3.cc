@@ -20,6 +20,7 @@
 #include "src/lowering/model_state.h"
 #include "src/lowering/module_runs.h"
 #include "src/lowering/parameter_coordinator.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
 #include "src/lowering/training_step.h"
@@ -119,7 +120,8 @@ class Stage3 final : public Technique {
         reduced_in_(plan_.training.reduce_dtype),
         kept_in_(plan_.training.gradient_dtype),
         offload_(step),
-        gradients_(step, type_) {}
+        operations_(builder_),
+        gradients_(step, operations_, type_) {}
 
   void WritePrologue() override {
     const StreamId compute = step_.compute();
@@ -1026,6 +1028,7 @@ class Stage3 final : public Technique {
   std::vector<Index> spare_events_;
   std::map<int, QuantisedExchange> exchanges_;  // by tensor
 
+  Operations operations_;
   LocalGradients gradients_;
   std::vector<BucketEntry> entries_;
   std::int64_t bucket_elements_ = 0;

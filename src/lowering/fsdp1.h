@@ -10,7 +10,7 @@ namespace stepcast::lowering {
 // _flat_param.py, _init_utils.py, read at pytorch/pytorch@3ade90a6aaa9 and @01caf79e047f, and in
 // the pull requests named below), wrapped around every block and then around the model; embedding,
 // final norm and head are the root unit. A unit's parameters are one flat parameter
-// (flat_parameter.h).
+// (flat_layout.h).
 //
 // ShardingStrategy: zero_stage 3 is FULL_SHARD, 2 is SHARD_GRAD_OP; with shard_group_size < data
 // they are HYBRID_SHARD and _HYBRID_SHARD_ZERO2.

@@ -6,11 +6,12 @@
 #include <variant>
 #include <vector>
 
+#include "src/lowering/block_layout.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/memory_kernels.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
 #include "src/lowering/sharded_state.h"
@@ -24,51 +25,32 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// How a tensor of a unit is cut, in elements. A rank holds `block` of them, whole rows, the last
-// ranks less or nothing and padding; the parts of a unit's tensors lie behind one another.
-struct ShardedTensor {
-  int tensor = 0;
-  std::int64_t elements = 0;
-  std::int64_t block = 0;
-  std::int64_t own_first = 0, own = 0;  // what this rank holds, without padding
-  std::int64_t shard_offset = 0;        // in a rank's shard
-  std::int64_t full_offset = 0;         // in the full parameters, with padding
-  std::int64_t exact_offset = 0;        // among full tensors without padding
-  std::int64_t kept_block = 0;          // reshard_after_forward: k: as above, over k ranks
-  std::int64_t kept_first = 0, kept_own = 0, kept_offset = 0;
-};
-
-// One fully_shard'ed module: buffers, kernels and events of its parameters and gradients.
+// One fully_shard'ed module.
 struct ShardedUnit {
   bool root = false;
   int last_layer = 0;
   std::vector<int> tensors;
-  std::vector<ShardedTensor> parts;           // of tensors that are not empty
   std::vector<std::int64_t> tensor_elements;  // of this rank, by tensor, padded rows included
   std::int64_t shard_elements = 0;            // of all of them
   std::int64_t gathered_elements = 0;         // shard_elements x ranks
+  BlockLayout blocks;                         // of the shards; with a data flow
+  BlockLayout kept_blocks;                    // of what reshard_after_forward: k keeps
   bool empty = false;                         // no elements
   ShardedState state;
   // Parameters.
-  Index gathered = kNone;  // result of the all-gather
-  Index full = kNone;      // the parameters as the kernels read them
-  Index kept = kNone;      // reshard_after_forward: k
-  Index copy_in = kNone, copy_out = kNone, copy_in_kept = kNone, keep = kNone;  // kernels
-  Index all_gather = kNone, all_gather_kept = kNone;                            // collectives
-  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;       // events
+  Range gathered;  // result of the all-gather
+  Range full;      // the parameters as the kernels read them
+  Range kept;      // reshard_after_forward: k
+  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
   bool gather_issued = false;  // a gather is under way or its result waits for copy-out
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.
-  Index accumulated = kNone;    // full, in reduce_dtype, when synchronisation is put off
-  Index reduce_input = kNone;   // full, in reduce_dtype
-  Index reduce_output = kNone;  // this rank's shard, in reduce_dtype
-  Index copy_to_reduce = kNone, copy_accumulated_to_reduce = kNone;  // kernels
-  Index cast_gradient = kNone, add_gradient = kNone, copy_reduce_input = kNone;
-  Index accumulate = kNone, accumulate_more = kNone;
-  Index reduce_scatter = kNone, all_reduce = kNone;  // collectives
-  Index reduced = kNone;                             // event: the reduce-scatter has read its input
-  Index post_reduced = kNone;                        // event: the sharded gradient is final
+  Range accumulated;           // full, in reduce_dtype, when synchronisation is put off
+  Range reduce_input;          // full, in reduce_dtype
+  Range reduce_output;         // this rank's shard, in reduce_dtype
+  Index reduced = kNone;       // event: the reduce-scatter has read its input
+  Index post_reduced = kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;
 };
 
@@ -83,8 +65,8 @@ class Fsdp2 final : public Technique {
                       ? UnitPerModule(step.model())
                       : UnitPerBlock(step.model())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
-        memory_kernels_(builder_),
-        gradients_(step, compute_type_),
+        operations_(builder_),
+        gradients_(step, operations_, compute_type_),
         clipping_(step) {}
 
   void WritePrologue() override {
@@ -104,14 +86,12 @@ class Fsdp2 final : public Technique {
     copy_in_done_ = builder_.AddEvent("copy-in done");
     gradients_copied_ = builder_.AddEvent("gradients copied in");
     updated_ = builder_.AddEvent("updated");
-    for (std::size_t i = 0; i < wrapping_.units.size(); ++i) AddUnit(static_cast<int>(i));
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      if (units_[i].root) {
-        root_ = static_cast<int>(i);
-      } else if (!units_[i].empty) {
-        blocks_.push_back(static_cast<int>(i));
-      }
+    std::vector<bool> has_parameters;
+    for (std::size_t i = 0; i < wrapping_.units.size(); ++i) {
+      AddUnit(static_cast<int>(i));
+      has_parameters.push_back(!units_.back().empty);
     }
+    order_ = UnitOrder(wrapping_, has_parameters);
   }
 
   // The root's pre-forward: the shards may have been updated on the compute stream.
@@ -120,30 +100,32 @@ class Fsdp2 final : public Technique {
     builder_.Wait(copy_in_stream_, compute_issued_);
     builder_.Wait(gather_stream_, compute_issued_);
     in_backward_ = false;
-    if (root_ >= 0) Unshard(root_);
+    if (order_.root >= 0) Unshard(order_.root);
   }
 
   void BeforeForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit == root_) return;
+    if (unit == order_.root) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
-    if (prefetch() >= 2) PrefetchAfter(unit, +1);
+    if (prefetch() >= 2) PrefetchAfter(unit, +1, prefetch());
   }
 
   void AfterForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
     ShardedUnit& u = units_[unit];
-    if (unit == root_ || ReshardsNever() || !u.unsharded) return;
-    if (u.kept != kNone) {
-      builder_.Allocate(step_.compute(), u.kept);
-      for (const ShardedTensor& part : u.parts) {
-        builder_.With(Move(At(u.kept, part.kept_offset, compute_type_),
-                           At(u.full, part.full_offset + part.kept_first, compute_type_),
-                           part.kept_own));
+    if (unit == order_.root || ReshardsNever() || !u.unsharded) return;
+    if (u.kept) {
+      operations_.Allocate(step_.compute(), u.kept);
+      builder_.Use(Reads(u.full));
+      builder_.Use(Writes(u.kept));
+      operations_.Traffic(u.kept.size(), u.kept.size());
+      for (const BlockLayout::Block& block : u.kept_blocks.blocks()) {
+        const Piece own = u.kept_blocks.Own(block, KeptIndex());
+        builder_.With(
+            Move(u.kept.At(own.offset), u.full.At(block.full_offset + own.first), own.elements));
       }
-      builder_.Run(step_.compute(), u.keep,
-                   {builder_.ReadsAll(u.full), builder_.WritesAll(u.kept)});
+      operations_.Run(step_.compute(), "keep_shard");
       builder_.Record(step_.compute(), u.kept_written);
       u.has_kept = true;
     }
@@ -153,48 +135,48 @@ class Fsdp2 final : public Technique {
   void BeforeBackward(int layer) override {
     in_backward_ = true;
     const int unit = wrapping_.of_layer[layer];
-    if (unit == root_) {
-      if (units_[root_].last_layer != layer) return;
+    if (unit == order_.root) {
+      if (units_[order_.root].last_layer != layer) return;
       FinishForwardGathers();
-      if (prefetch() > 0 && !blocks_.empty()) IssueGather(units_[blocks_.back()]);
+      if (prefetch() > 0) PrefetchAfter(order_.root, -1, 1);
       return;
     }
-    if (root_ < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
+    if (order_.root < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
       FinishForwardGathers();
     }
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
-    PrefetchAfter(unit, -1);
+    PrefetchAfter(unit, -1, prefetch());
   }
 
   void AfterBackward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit != root_) PostBackward(unit);
+    if (unit != order_.root) PostBackward(unit);
   }
 
   // The root's final callback: its own reduction, then the compute stream waits for all.
   void EndBackward() override {
-    if (root_ >= 0) PostBackward(root_);
+    if (order_.root >= 0) PostBackward(order_.root);
     if (last_reduced_ < 0) return;
     builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
     FreeReduceInput();
     if (!held_outputs_.empty()) {
       builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
-      for (const Index output : held_outputs_) builder_.Release(output);
+      for (const Range& output : held_outputs_) operations_.Release(output);
       held_outputs_.clear();
     }
     last_reduced_ = -1;
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    uses.push_back(builder_.ReadsAll(units_[wrapping_.of_layer[layer]].full));
+    uses.push_back(Reads(units_[wrapping_.of_layer[layer]].full));
   }
 
   void WriteGradient(int layer, int tensor) override {
     const ShardedUnit& u = units_[wrapping_.of_layer[layer]];
-    program::Elements read = At(u.full, 0, compute_type_);
-    for (const ShardedTensor& part : u.parts) {
-      if (part.tensor == tensor) read = Further(read, part.full_offset);
+    program::Elements read = u.full.place;
+    for (const BlockLayout::Block& block : u.blocks.blocks()) {
+      if (block.tensor == tensor) read = u.full.At(block.full_offset);
     }
     gradients_.Write(tensor, read);
   }
@@ -233,55 +215,14 @@ class Fsdp2 final : public Technique {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
   }
 
-  program::Elements ShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
-    return Further(ParameterShard(step_, u.state), part.shard_offset);
-  }
-  program::Elements GradientShardPlace(const ShardedUnit& u, const ShardedTensor& part) const {
-    return Further(GradientShard(step_, u.state), part.shard_offset);
-  }
-  // The elements that this rank puts into the gather buffer: how many before, and how many of all.
-  std::int64_t GatherOffset(const ShardedUnit& u, bool from_kept) const {
-    return from_kept ? u.gathered_elements / KeptRanks() * (groups_.rank % KeptRanks())
-                     : u.shard_elements * groups_.shard_index();
-  }
   std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
-
-  // Where a rank's part of a tensor lies in a whole of blocks, each of `block` elements, of which
-  // this rank has number `index`.
-  static std::int64_t OwnElements(std::int64_t elements, std::int64_t block, std::int64_t index) {
-    return std::clamp<std::int64_t>(elements - index * block, 0, block);
-  }
-
-  void AddParts(ShardedUnit& u) {
-    const auto ranks = static_cast<std::int64_t>(groups_.shard.size());
-    std::int64_t shard_offset = 0, exact_offset = 0, kept_offset = 0;
-    for (const int t : u.tensors) {
-      const model::Tensor& tensor = step_.model().tensors[t];
-      if (tensor.elements == 0) continue;
-      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-      ShardedTensor part{.tensor = t, .elements = tensor.elements};
-      part.block = Shard(rows, ranks).length() * (tensor.elements / rows);
-      part.own_first = groups_.shard_index() * part.block;
-      part.own = OwnElements(part.elements, part.block, groups_.shard_index());
-      part.shard_offset = shard_offset;
-      part.full_offset = shard_offset * ranks;
-      part.exact_offset = exact_offset;
-      if (kept_communicator_ != kNone) {
-        const std::int64_t index = groups_.rank % KeptRanks();
-        part.kept_block = part.block * ranks / KeptRanks();
-        part.kept_first = index * part.kept_block;
-        part.kept_own = OwnElements(part.elements, part.kept_block, index);
-        part.kept_offset = kept_offset;
-        kept_offset += part.kept_block;
-      }
-      shard_offset += part.block;
-      exact_offset += part.elements;
-      u.parts.push_back(part);
+  std::int64_t KeptIndex() const { return groups_.rank % KeptRanks(); }
+  // What this rank puts into the gather buffer.
+  Range Slice(const ShardedUnit& u, bool from_kept) const {
+    if (!from_kept) {
+      return u.gathered.Share(groups_.shard_index(), u.shard_elements);
     }
-  }
-
-  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
-    return memory_kernels_.Add(name, compute_type_, read, written);
+    return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
   }
 
   // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
@@ -309,7 +250,6 @@ class Fsdp2 final : public Technique {
   }
 
   void AddUnit(int index) {
-    const plan::Training& training = plan_.training;
     const model::Model& model = step_.model();
     const Unit& unit = wrapping_.units[index];
     const Index name = builder_.AddText(unit.name);
@@ -324,93 +264,44 @@ class Fsdp2 final : public Technique {
     for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
     u.gathered_elements = u.shard_elements * ranks;
     u.empty = u.gathered_elements == 0;
-    if (builder_.describes_data_flow()) AddParts(u);
-
-    const DataType reduced_in = training.reduce_dtype;
-    const auto whole_buffer = [&](const char* what, std::int64_t count, DataType type,
-                                  Category category) {
-      return builder_.AddBuffer(builder_.Named(name, what), BytesOf(count, type), category,
-                                BytesOf(count - exact, type));
-    };
-    std::vector<ShardPart> parts;
-    for (const ShardedTensor& part : u.parts) {
-      parts.push_back({.tensor = part.tensor,
-                       .first = part.own_first,
-                       .elements = part.own,
-                       .offset = part.shard_offset});
+    Pieces parts;
+    if (builder_.describes_data_flow()) {
+      u.blocks = BlockLayout(model, u.tensors, u.tensor_elements, ranks);
+      if (kept_communicator_ != kNone) u.kept_blocks = u.blocks.Over(KeptRanks());
+      for (const BlockLayout::Block& block : u.blocks.blocks()) {
+        parts.push_back(u.blocks.Own(block, groups_.shard_index()));
+      }
     }
-    u.state = AddShardedState(step_, name, u.shard_elements, exact, ranks, std::move(parts));
+    u.state =
+        AddShardedState(step_, operations_, name, u.shard_elements, exact, ranks, std::move(parts));
     for (std::size_t i = 0; i < u.tensors.size(); ++i) {
-      const model::Tensor& tensor = model.tensors[u.tensors[i]];
-      if (tensor.elements == 0) continue;
+      if (model.tensors[u.tensors[i]].elements == 0) continue;
       u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
     }
-    u.gathered = whole_buffer("/gather buffer", u.gathered_elements, compute_type_,
-                              Category::kCommunication);
-    u.full =
-        whole_buffer("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
-    const Bytes gathered_size = BytesOf(u.gathered_elements, compute_type_);
-    const Bytes slice_size = BytesOf(u.shard_elements, compute_type_);
-    const Bytes sharded_size = BytesOf(u.shard_elements, training.parameter_dtype);
-    const Bytes input_size = BytesOf(u.gathered_elements, reduced_in);
-    const Bytes output_size = BytesOf(u.shard_elements, reduced_in);
-    u.copy_in = AddMemoryKernel("all_gather_copy_in", sharded_size, slice_size);
-    u.copy_out = AddMemoryKernel("split_with_sizes_copy", gathered_size, gathered_size);
-    if (communicator_ != kNone) {
-      u.all_gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                             .communicator = communicator_,
-                                             .bytes = gathered_size,
-                                             .data_type = compute_type_});
-      u.reduce_scatter = builder_.AddCollective({.kind = CollectiveKind::kReduceScatter,
-                                                 .communicator = communicator_,
-                                                 .bytes = input_size,
-                                                 .data_type = reduced_in,
-                                                 .average = true});
-    }
-    if (replica_communicator_ != kNone) {
-      u.all_reduce = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                             .communicator = replica_communicator_,
-                                             .bytes = output_size,
-                                             .data_type = reduced_in,
-                                             .average = true});
-    }
+    const DataType reduced_in = plan_.training.reduce_dtype;
+    const auto whole = [&](const char* what, std::int64_t elements, DataType type,
+                           Category category) {
+      return operations_.AddRange(builder_.Named(name, what), elements, type, category, exact);
+    };
+    u.gathered =
+        whole("/gather buffer", u.gathered_elements, compute_type_, Category::kCommunication);
+    u.full = whole("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
     if (kept_communicator_ != kNone && !u.root) {
-      const auto kept_ranks = std::get<std::int64_t>(reshard());
-      const Shard part(u.gathered_elements, kept_ranks);
-      const Bytes part_size = BytesOf(part.length(), compute_type_);
-      u.kept = builder_.AddBuffer(builder_.Named(name, "/kept shard"), part_size,
-                                  Category::kCommunication);
-      u.keep = AddMemoryKernel("keep_shard", part_size, part_size);
-      u.copy_in_kept = AddMemoryKernel("all_gather_copy_in", part_size, part_size);
-      u.all_gather_kept = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                  .communicator = kept_communicator_,
-                                                  .bytes = gathered_size,
-                                                  .data_type = compute_type_});
+      u.kept = operations_.AddRange(builder_.Named(name, "/kept shard"),
+                                    Shard(u.gathered_elements, KeptRanks()).length(), compute_type_,
+                                    Category::kCommunication);
     }
     u.gather_done = builder_.AddEvent(builder_.Named(name, " gathered"));
     u.copy_out_done = builder_.AddEvent(builder_.Named(name, " copied out"));
     u.kept_written = builder_.AddEvent(builder_.Named(name, " kept"));
 
-    const Bytes gradient_size = BytesOf(exact, compute_type_);
     u.reduce_input =
-        whole_buffer("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
-    u.reduce_output = builder_.AddBuffer(builder_.Named(name, "/reduce-scatter output"),
-                                         output_size, Category::kGradient,
-                                         output_size - Bytes(exact * SizeOf(reduced_in) / ranks));
-    u.copy_to_reduce = AddMemoryKernel("chunk_cat", gradient_size, input_size);
-    if (communicator_ == kNone)
-      u.copy_reduce_input = AddMemoryKernel("copy", input_size, output_size);
-    u.cast_gradient = AddMemoryKernel("cast_gradient", output_size, sharded_size);
-    u.add_gradient =
-        AddMemoryKernel("accumulate_gradient", output_size + sharded_size, sharded_size);
+        whole("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
+    u.reduce_output =
+        operations_.AddShard(builder_.Named(name, "/reduce-scatter output"), u.shard_elements,
+                             reduced_in, Category::kGradient, exact, ranks);
     if (AccumulatesInReduceType()) {
-      u.accumulated =
-          whole_buffer("/accumulated gradients", exact, reduced_in, Category::kGradient);
-      const Bytes accumulated_size = BytesOf(exact, reduced_in);
-      u.accumulate = AddMemoryKernel("to_accumulated_gradient", gradient_size, accumulated_size);
-      u.accumulate_more = AddMemoryKernel("accumulate_gradient", gradient_size + accumulated_size,
-                                          accumulated_size);
-      u.copy_accumulated_to_reduce = AddMemoryKernel("chunk_cat", accumulated_size, input_size);
+      u.accumulated = whole("/accumulated gradients", exact, reduced_in, Category::kGradient);
     }
     u.reduced = builder_.AddEvent(builder_.Named(name, " reduce-scattered"));
     u.post_reduced = builder_.AddEvent(builder_.Named(name, " gradient ready"));
@@ -424,14 +315,11 @@ class Fsdp2 final : public Technique {
   }
 
   // Asks for the next blocks in the direction of travel.
-  void PrefetchAfter(int unit, int direction) {
-    const auto found = std::find(blocks_.begin(), blocks_.end(), unit);
-    if (found == blocks_.end()) return;
-    const std::int64_t at = found - blocks_.begin();
-    for (std::int64_t d = 1; d <= prefetch(); ++d) {
-      const std::int64_t next = at + direction * d;
-      if (next < 0 || next >= static_cast<std::int64_t>(blocks_.size())) return;
-      IssueGather(units_[blocks_[next]]);
+  void PrefetchAfter(int unit, int direction, std::int64_t count) {
+    for (std::int64_t distance = 1; distance <= count; ++distance) {
+      const int next = order_.Later(unit, direction * distance);
+      if (next < 0) return;
+      IssueGather(units_[next]);
     }
   }
 
@@ -440,29 +328,26 @@ class Fsdp2 final : public Technique {
     if (u.unsharded || u.gather_issued || u.empty) return;
     u.gather_issued = true;
     const bool from_kept = u.has_kept;
-    const Index source = from_kept ? u.kept : u.state.parameters;
+    const Range& source = from_kept ? u.kept : u.state.parameters;
     if (from_kept) {
       builder_.Wait(copy_in_stream_, u.kept_written);
       builder_.Wait(gather_stream_, u.kept_written);
     }
-    builder_.Allocate(copy_in_stream_, u.gathered);
-    const program::Elements slice = At(u.gathered, GatherOffset(u, from_kept), compute_type_);
-    for (const ShardedTensor& part : u.parts) {
-      if (from_kept) {
-        builder_.With(Move(Further(slice, part.kept_offset),
-                           At(u.kept, part.kept_offset, compute_type_), part.kept_own));
-      } else {
-        builder_.With(Move(Further(slice, part.shard_offset), ShardPlace(u, part), part.own));
-      }
+    operations_.Allocate(copy_in_stream_, u.gathered);
+    const Range slice = Slice(u, from_kept);
+    operations_.Reads(source);
+    operations_.Writes(slice);
+    const BlockLayout& layout = from_kept ? u.kept_blocks : u.blocks;
+    for (const BlockLayout::Block& block : layout.blocks()) {
+      const Piece own = layout.Own(block, from_kept ? KeptIndex() : groups_.shard_index());
+      builder_.With(Move(slice.At(own.offset), source.At(own.offset), own.elements));
     }
-    builder_.Run(copy_in_stream_, from_kept ? u.copy_in_kept : u.copy_in,
-                 {builder_.ReadsAll(source), builder_.WritesAll(u.gathered)});
+    operations_.Run(copy_in_stream_, "all_gather_copy_in");
     builder_.Record(copy_in_stream_, copy_in_done_);
     builder_.Wait(gather_stream_, copy_in_done_);
-    const Index collective = from_kept ? u.all_gather_kept : u.all_gather;
-    if (collective != kNone) {
-      builder_.With(Collected(At(u.gathered, 0, compute_type_), slice, u.gathered_elements));
-      builder_.Communicate(gather_stream_, collective, {builder_.WritesAll(u.gathered)});
+    const Index communicator = from_kept ? kept_communicator_ : communicator_;
+    if (communicator != kNone) {
+      operations_.AllGather(gather_stream_, communicator, u.gathered, slice);
     }
     builder_.Record(gather_stream_, u.gather_done);
   }
@@ -476,22 +361,21 @@ class Fsdp2 final : public Technique {
     // the gather just issued.
     if (!in_backward_) FinishForwardGathers();
     builder_.Wait(step_.compute(), u.gather_done);
-    builder_.Allocate(step_.compute(), u.full);
-    for (const ShardedTensor& part : u.parts) {
-      // What was gathered from kept shards stands in parts of that size.
-      const std::int64_t block = u.has_kept ? part.kept_block : part.block;
-      const std::int64_t stride = u.has_kept ? u.gathered_elements / KeptRanks() : u.shard_elements;
-      const std::int64_t first = u.has_kept ? part.kept_offset : part.shard_offset;
-      builder_.With(InBlocks(Move(At(u.full, part.full_offset, compute_type_),
-                                  At(u.gathered, first, compute_type_), part.elements),
-                             block, block, stride));
+    operations_.Allocate(step_.compute(), u.full);
+    operations_.Reads(u.gathered);
+    operations_.Writes(u.full);
+    // What was gathered from kept shards stands in parts of that size.
+    const BlockLayout& layout = u.has_kept ? u.kept_blocks : u.blocks;
+    for (const BlockLayout::Block& block : layout.blocks()) {
+      builder_.With(
+          InBlocks(Move(u.full.At(block.full_offset), u.gathered.At(block.offset), block.elements),
+                   block.length, block.length, layout.shard()));
     }
-    builder_.Run(step_.compute(), u.copy_out,
-                 {builder_.ReadsAll(u.gathered), builder_.WritesAll(u.full)});
+    operations_.Run(step_.compute(), "split_with_sizes_copy");
     builder_.Record(step_.compute(), u.copy_out_done);
     // The copy-out comes after the copy-in that read it.
     if (u.has_kept) {
-      builder_.Release(u.kept);
+      operations_.Release(u.kept);
       u.has_kept = false;
     }
     u.unsharded = true;
@@ -513,12 +397,12 @@ class Fsdp2 final : public Technique {
   void FreeGathered(ShardedUnit& u) {
     builder_.Wait(copy_in_stream_, u.copy_out_done);
     builder_.Wait(gather_stream_, u.copy_out_done);
-    builder_.Release(u.gathered);
+    operations_.Release(u.gathered);
   }
 
   void Reshard(ShardedUnit& u) {
     if (!u.unsharded) return;
-    builder_.Release(u.full);
+    operations_.Release(u.full);
     u.unsharded = false;
   }
 
@@ -526,19 +410,24 @@ class Fsdp2 final : public Technique {
     ShardedUnit& u = units_[index];
     if (u.empty) return;
     const bool put_off = !Synchronises();
-    if (u.accumulated != kNone) {
+    if (u.accumulated) {
       if (!u.has_accumulated) {
         Reshard(u);  // before the upcast, to save memory
-        builder_.Allocate(step_.compute(), u.accumulated);
+        operations_.Allocate(step_.compute(), u.accumulated);
       }
-      for (const ShardedTensor& part : u.parts) {
-        const program::Effect move =
-            Move(At(u.accumulated, part.exact_offset, plan_.training.reduce_dtype),
-                 gradients_.place(part.tensor), part.elements);
+      ReadGradients(u);
+      if (u.has_accumulated) {
+        operations_.Updates(u.accumulated);
+      } else {
+        operations_.Writes(u.accumulated);
+      }
+      for (const BlockLayout::Block& block : u.blocks.blocks()) {
+        const program::Effect move = Move(u.accumulated.At(block.exact_offset),
+                                          gradients_.place(block.tensor), block.elements);
         builder_.With(u.has_accumulated ? Added(move) : move);
       }
-      builder_.Run(step_.compute(), u.has_accumulated ? u.accumulate_more : u.accumulate,
-                   GradientUses(u, builder_.WritesAll(u.accumulated)));
+      operations_.Run(step_.compute(),
+                      u.has_accumulated ? "accumulate_gradient" : "to_accumulated_gradient");
       u.has_accumulated = true;
       ReleaseGradients(u);
     }
@@ -553,77 +442,63 @@ class Fsdp2 final : public Technique {
     }
   }
 
-  // Reads the unit's full gradients, writes `target`.
-  std::vector<BufferUse> GradientUses(const ShardedUnit& u, BufferUse target) const {
-    std::vector<BufferUse> uses{target};
+  void ReadGradients(const ShardedUnit& u) {
     for (const int tensor : u.tensors) {
-      if (gradients_.exists(tensor)) uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
+      if (gradients_.exists(tensor)) operations_.Reads(gradients_.range(tensor));
     }
-    return uses;
+  }
+
+  // The unit's full gradients, cut for the ranks.
+  void CopyToReduceInput(ShardedUnit& u) {
+    operations_.Allocate(step_.compute(), u.reduce_input);
+    if (u.has_accumulated) {
+      operations_.Reads(u.accumulated);
+    } else {
+      ReadGradients(u);
+    }
+    operations_.Writes(u.reduce_input);
+    for (const BlockLayout::Block& block : u.blocks.blocks()) {
+      const program::Elements gradient =
+          u.has_accumulated ? u.accumulated.At(block.exact_offset) : gradients_.place(block.tensor);
+      builder_.With(InBlocks(Move(u.reduce_input.At(block.offset), gradient, block.elements),
+                             block.length, u.shard_elements, block.length));
+    }
+    operations_.Run(step_.compute(), "chunk_cat");
+    if (u.has_accumulated) {
+      operations_.Release(u.accumulated);
+      u.has_accumulated = false;
+    } else {
+      ReleaseGradients(u);
+    }
   }
 
   void Reduce(int index) {
     ShardedUnit& u = units_[index];
     // One reduce-scatter input in flight.
     FreeReduceInput();
-    builder_.Allocate(step_.compute(), u.reduce_input);
-    const DataType reduced_in = plan_.training.reduce_dtype;
-    for (const ShardedTensor& part : u.parts) {
-      const program::Elements gradient = u.has_accumulated
-                                             ? At(u.accumulated, part.exact_offset, reduced_in)
-                                             : gradients_.place(part.tensor);
-      builder_.With(
-          InBlocks(Move(At(u.reduce_input, part.shard_offset, reduced_in), gradient, part.elements),
-                   part.block, u.shard_elements, part.block));
-    }
-    if (u.has_accumulated) {
-      builder_.Run(step_.compute(), u.copy_accumulated_to_reduce,
-                   {builder_.ReadsAll(u.accumulated), builder_.WritesAll(u.reduce_input)});
-      builder_.Release(u.accumulated);
-      u.has_accumulated = false;
-    } else {
-      builder_.Run(step_.compute(), u.copy_to_reduce,
-                   GradientUses(u, builder_.WritesAll(u.reduce_input)));
-      ReleaseGradients(u);
-    }
+    CopyToReduceInput(u);
     builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
     const bool first = !u.state.has_gradient;
     // The first reduction's result is the sharded gradient, unless it must be cast.
     const bool direct = first && KeepsReducedType();
-    const Index output = direct ? u.state.gradient : u.reduce_output;
-    builder_.Allocate(reduce_stream_, output);
-    const program::Elements whole = At(u.reduce_input, 0, reduced_in);
-    const program::Elements shard = At(output, 0, reduced_in);
-    if (u.reduce_scatter != kNone) {
-      builder_.With(Collected(shard, whole, u.gathered_elements));
-      builder_.Communicate(reduce_stream_, u.reduce_scatter,
-                           {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
+    const Range& output = direct ? u.state.gradient : u.reduce_output;
+    operations_.Allocate(reduce_stream_, output);
+    if (communicator_ != kNone) {
+      operations_.ReduceScatter(reduce_stream_, communicator_, output, u.reduce_input, true);
     } else {
       // One rank: the input is the output.
-      builder_.With(Move(shard, whole, u.shard_elements));
-      builder_.Run(reduce_stream_, u.copy_reduce_input,
-                   {builder_.ReadsAll(u.reduce_input), builder_.WritesAll(output)});
+      operations_.Copy(reduce_stream_, "copy", output, u.reduce_input);
     }
     builder_.Record(reduce_stream_, u.reduced);
-    if (u.all_reduce != kNone) {
+    if (replica_communicator_ != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
-      builder_.With(Collected(shard, shard, u.shard_elements));
-      builder_.Communicate(post_reduce_stream_, u.all_reduce, {builder_.WritesAll(output)});
+      operations_.AllReduce(post_reduce_stream_, replica_communicator_, output, true);
     }
-    if (!direct) {
-      if (first) builder_.Allocate(post_reduce_stream_, u.state.gradient);
-      for (const ShardedTensor& part : u.parts) {
-        const program::Effect move =
-            Move(GradientShardPlace(u, part), Further(shard, part.shard_offset), part.own);
-        builder_.With(first ? move : Added(move));
-      }
-      builder_.Run(post_reduce_stream_, first ? u.cast_gradient : u.add_gradient,
-                   {builder_.ReadsAll(output), builder_.WritesAll(u.state.gradient)});
-    }
+    if (!direct) KeepReduced(u, output, first);
     u.state.has_gradient = true;
     builder_.Record(post_reduce_stream_, u.post_reduced);
     if (!direct && post_reduce_stream_ == reduce_stream_) {
-      builder_.Release(output);
+      operations_.Release(output);
     } else if (!direct) {
       held_outputs_.push_back(output);  // until the all-reduce stream is done with it
     }
@@ -631,11 +506,29 @@ class Fsdp2 final : public Technique {
     last_reduced_ = index;
   }
 
+  // The sharded gradient is what was reduced, or that is added to it.
+  void KeepReduced(const ShardedUnit& u, const Range& reduced, bool first) {
+    const Range& gradient = u.state.gradient;
+    operations_.Reads(reduced);
+    if (first) {
+      operations_.Allocate(post_reduce_stream_, gradient);
+      operations_.Writes(gradient);
+    } else {
+      operations_.Updates(gradient);
+    }
+    for (const Piece& part : u.state.parts) {
+      const program::Effect move =
+          Move(gradient.At(part.offset), reduced.At(part.offset), part.elements);
+      builder_.With(first ? move : Added(move));
+    }
+    operations_.Run(post_reduce_stream_, first ? "cast_gradient" : "accumulate_gradient");
+  }
+
   // The compute stream waits until the last reduce-scatter has read its input, then frees it.
   void FreeReduceInput() {
     if (in_flight_ < 0) return;
     builder_.Wait(step_.compute(), units_[in_flight_].reduced);
-    builder_.Release(units_[in_flight_].reduce_input);
+    operations_.Release(units_[in_flight_].reduce_input);
     in_flight_ = -1;
   }
 
@@ -650,13 +543,12 @@ class Fsdp2 final : public Technique {
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
-  MemoryKernels memory_kernels_;
   std::vector<ShardedUnit> units_;  // as wrapping_.units
+  Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
-  std::vector<Index> held_outputs_;  // reduced shards that the all-reduce stream still uses
-  std::vector<int> blocks_;          // units with parameters but the root, in forward order
-  int root_ = -1;
+  std::vector<Range> held_outputs_;  // reduced shards that the all-reduce stream still uses
+  UnitOrder order_;
   int deferred_ = -1;      // forward: the unit whose gather buffer waits to be freed
   int in_flight_ = -1;     // the unit whose reduce-scatter input is held
   int last_reduced_ = -1;  // in this backward

@@ -4,16 +4,15 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/memory_kernel.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
 
@@ -28,8 +27,7 @@ using program::kNone;
 struct Owner {
   std::vector<int> tensors;
   std::int64_t elements = 0;
-  Index parameters = kNone;  // buffer
-  Index broadcast = kNone;   // collective
+  Range parameters;
 };
 
 struct Place {
@@ -40,7 +38,8 @@ struct Place {
 // A bucket on its way.
 struct SentBucket {
   std::vector<int> tensors;
-  Index buffer = kNone, reduced = kNone;
+  Range gradients;
+  Index reduced = kNone;  // event
 };
 
 class InternEvo final : public Technique {
@@ -51,7 +50,8 @@ class InternEvo final : public Technique {
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         type_(plan_.training.parameter_dtype),
-        gradients_(step, type_) {
+        operations_(builder_),
+        gradients_(step, operations_, type_) {
     STEPCAST_CHECK(!builder_.describes_data_flow(), "values are not described");
     STEPCAST_CHECK(plan_.data_parallel.bucket_size.has_value(), "it has a default");
     limit_ = plan_.data_parallel.bucket_size->count() / SizeOf(type_);
@@ -65,15 +65,18 @@ class InternEvo final : public Technique {
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     AssignOwners();
     for (std::size_t rank = 0; rank < owners_.size(); ++rank) {
-      AddOwner("rank " + std::to_string(rank), owners_[rank]);
+      if (owners_[rank].tensors.empty()) continue;
+      const Index name = builder_.AddNumbered("rank ", rank);
+      owners_[rank].parameters = AddState(builder_.Named(name, "/parameters"),
+                                          owners_[rank].elements, type_, Category::kParameter);
     }
-    const Bytes states(OwnElements() * plan::OptimizerBytesPerParameter(plan_.training));
-    if (states > Bytes(0)) {
-      optimizer_ = builder_.AddBuffer("optimizer", states, Category::kOptimizer);
-      builder_.Allocate(step_.compute(), optimizer_);
+    const std::int64_t arrays =
+        plan::OptimizerBytesPerParameter(plan_.training) / SizeOf(DataType::kFp32);
+    if (OwnElements() > 0) {
+      optimizer_ = AddState({.first = builder_.AddText("optimizer")}, OwnElements() * arrays,
+                            DataType::kFp32, Category::kOptimizer);
     }
-    norm_ = builder_.AddBuffer("norm", Bytes(4), Category::kWorkspace);
-    builder_.Allocate(step_.compute(), norm_);
+    norm_ = AddState({.first = builder_.AddText("norm")}, 1, DataType::kFp32, Category::kWorkspace);
     ready_ = builder_.AddEvent("bucket ready");
     agreed_ = builder_.AddEvent("norm agreed");
     updated_ = builder_.AddEvent("updated");
@@ -87,13 +90,12 @@ class InternEvo final : public Technique {
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
-      const program::Elements place = ParameterPlace(tensor);
-      uses.push_back(Reads(place.buffer, place.offset, Size(tensor)));
+      uses.push_back(Reads(Parameter(tensor)));
     }
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    gradients_.Write(tensor, ParameterPlace(tensor));
+    gradients_.Write(tensor, Parameter(tensor).place);
   }
 
   void GradientReady(int tensor) override {
@@ -118,8 +120,8 @@ class InternEvo final : public Technique {
     if (shard_communicator_ == kNone) return;
     builder_.Wait(broadcasts_, updated_);
     for (const Owner& owner : owners_) {
-      if (owner.broadcast == kNone) continue;
-      builder_.Communicate(broadcasts_, owner.broadcast, {builder_.WritesAll(owner.parameters)});
+      if (!owner.parameters) continue;
+      operations_.Broadcast(broadcasts_, shard_communicator_, owner.parameters);
     }
     builder_.Record(broadcasts_, gathered_);
     builder_.Wait(step_.compute(), gathered_);
@@ -128,17 +130,19 @@ class InternEvo final : public Technique {
  private:
   bool Reduces() const { return step_.last_micro_batch() && communicator_ != kNone; }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  Bytes Size(int tensor) const { return BytesOf(Elements(tensor), type_); }
   const Owner& Own() const { return owners_[groups_.shard_index()]; }
   std::int64_t OwnElements() const { return Own().elements; }
 
-  program::Elements ParameterPlace(int tensor) const {
+  Range Parameter(int tensor) const {
     const Place& place = places_[tensor];
-    return At(owners_[place.owner].parameters, place.offset, type_);
+    return owners_[place.owner].parameters.Part(place.offset, Elements(tensor));
   }
 
-  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel(MemoryKernel(name, type_, read, written));
+  Range AddState(const program::NameParts& name, std::int64_t elements, DataType type,
+                 Category category) {
+    const Range state = operations_.AddRange(name, elements, type, category);
+    operations_.Allocate(step_.compute(), state);
+    return state;
   }
 
   void AssignOwners() {
@@ -159,48 +163,32 @@ class InternEvo final : public Technique {
     }
   }
 
-  void AddOwner(const std::string& name, Owner& owner) {
-    if (owner.tensors.empty()) return;
-    const Bytes size = BytesOf(owner.elements, type_);
-    owner.parameters = builder_.AddBuffer(name + "/parameters", size, Category::kParameter);
-    builder_.Allocate(step_.compute(), owner.parameters);
-    if (shard_communicator_ == kNone) return;
-    owner.broadcast = builder_.AddCollective({.kind = CollectiveKind::kBroadcast,
-                                              .communicator = shard_communicator_,
-                                              .bytes = size,
-                                              .data_type = type_});
-  }
-
   void Fill(int tensor) {
     if (filled_ + Elements(tensor) > limit_) Send();
     filling_.push_back(tensor);
     filled_ += Elements(tensor);
   }
 
+  // Puts gradients behind one another.
+  void Flatten(std::span<const int> tensors, const Range& target) {
+    for (const int tensor : tensors) operations_.Reads(gradients_.range(tensor));
+    operations_.Writes(target);
+    operations_.Run(step_.compute(), "flatten");
+  }
+
   // Sends the bucket that is being filled, then takes back the one before.
   void Send() {
     std::optional<SentBucket> sent;
     if (!filling_.empty()) {
-      const std::string name = "bucket " + std::to_string(buckets_++);
-      const Bytes size = BytesOf(filled_, type_);
+      const Index name = builder_.AddNumbered("bucket ", buckets_++);
       sent = {.tensors = std::exchange(filling_, {}),
-              .buffer = builder_.AddBuffer(name, size, Category::kCommunication),
-              .reduced = builder_.AddEvent(name + " reduced")};
-      filled_ = 0;
-      builder_.Allocate(step_.compute(), sent->buffer);
-      std::vector<BufferUse> uses{builder_.WritesAll(sent->buffer)};
-      for (const int tensor : sent->tensors) {
-        uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
-      }
-      builder_.Run(step_.compute(), AddMemoryKernel("flatten", size, size), uses);
+              .gradients = operations_.AddRange({.first = name}, std::exchange(filled_, 0), type_,
+                                                Category::kCommunication),
+              .reduced = builder_.AddEvent(builder_.Named(name, " reduced"))};
+      operations_.Allocate(step_.compute(), sent->gradients);
+      Flatten(sent->tensors, sent->gradients);
       builder_.WaitForStream(reduction_, step_.compute(), ready_);
-      builder_.Communicate(reduction_,
-                           builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = communicator_,
-                                                   .bytes = size,
-                                                   .data_type = type_,
-                                                   .average = true}),
-                           {builder_.WritesAll(sent->buffer)});
+      operations_.AllReduce(reduction_, communicator_, sent->gradients, true);
       builder_.Record(reduction_, sent->reduced);
     }
     CopyBack();
@@ -211,34 +199,24 @@ class InternEvo final : public Technique {
   void CopyBack() {
     if (!under_way_) return;
     builder_.Wait(step_.compute(), under_way_->reduced);
-    Bytes offset;
+    std::int64_t offset = 0;
     for (const int tensor : under_way_->tensors) {
-      const Bytes size = Size(tensor);
-      builder_.Run(
-          step_.compute(), AddMemoryKernel("copy_from_bucket", size, size),
-          {Reads(under_way_->buffer, offset, size), builder_.WritesAll(gradients_.buffer(tensor))});
-      offset += size;
+      operations_.Copy(step_.compute(), "copy_from_bucket", gradients_.range(tensor),
+                       under_way_->gradients.Part(offset, Elements(tensor)));
+      offset += Elements(tensor);
     }
-    builder_.Release(under_way_->buffer);
+    operations_.Release(under_way_->gradients);
     under_way_.reset();
   }
 
   // A rank that owns nothing takes part with a few zeros.
   void TakeNorm() {
-    const Bytes read = BytesOf(OwnElements(), type_);
-    std::vector<BufferUse> uses{builder_.WritesAll(norm_)};
-    for (const int tensor : Own().tensors) {
-      uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
-    }
-    builder_.Run(step_.compute(), AddMemoryKernel("norm", read, Bytes(4)), uses);
+    for (const int tensor : Own().tensors) operations_.Reads(gradients_.range(tensor));
+    operations_.Writes(norm_);
+    operations_.Run(step_.compute(), "norm");
     if (shard_communicator_ != kNone) {
       builder_.WaitForStream(broadcasts_, step_.compute(), ready_);
-      builder_.Communicate(broadcasts_,
-                           builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = shard_communicator_,
-                                                   .bytes = Bytes(4),
-                                                   .data_type = DataType::kFp32}),
-                           {builder_.WritesAll(norm_)});
+      operations_.AllReduce(broadcasts_, shard_communicator_, norm_);
       builder_.Record(broadcasts_, agreed_);
       builder_.Wait(step_.compute(), agreed_);
     } else {
@@ -249,28 +227,24 @@ class InternEvo final : public Technique {
 
   // Gradients of other ranks' tensors go; the own ones are put together and clipped.
   void Update() {
-    std::vector<bool> own(places_.size(), false);
-    for (const int tensor : Own().tensors) own[tensor] = true;
-    for (std::size_t t = 0; t < own.size(); ++t) {
-      if (!own[t]) gradients_.Release(static_cast<int>(t));
+    for (std::size_t t = 0; t < places_.size(); ++t) {
+      const int tensor = static_cast<int>(t);
+      if (places_[t].owner != groups_.shard_index()) gradients_.Release(tensor);
     }
     if (Own().tensors.empty()) return;
-    const Bytes size = BytesOf(OwnElements(), type_);
-    const Index flat = builder_.AddBuffer("own gradients", size, Category::kGradient);
-    builder_.Allocate(step_.compute(), flat);
-    std::vector<BufferUse> uses{builder_.WritesAll(flat)};
-    for (const int tensor : Own().tensors) {
-      uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
-    }
-    builder_.Run(step_.compute(), AddMemoryKernel("flatten", size, size), uses);
+    const Range flat = operations_.AddRange({.first = builder_.AddText("own gradients")},
+                                            OwnElements(), type_, Category::kGradient);
+    operations_.Allocate(step_.compute(), flat);
+    Flatten(Own().tensors, flat);
     for (const int tensor : Own().tensors) gradients_.Release(tensor);
-    const Bytes wide(4 * OwnElements());  // clipped in FP32
-    builder_.Run(step_.compute(), AddMemoryKernel("clip", wide, wide), {builder_.WritesAll(flat)});
-    const BufferUse written[] = {builder_.ReadsAll(flat), builder_.WritesAll(optimizer_),
-                                 builder_.WritesAll(Own().parameters)};
+    const Bytes wide = BytesOf(OwnElements(), DataType::kFp32);  // clipped in FP32
+    operations_.Writes(flat);
+    operations_.Traffic(wide, wide);
+    operations_.Run(step_.compute(), "clip");
+    const BufferUse written[] = {Reads(flat), Writes(optimizer_), Writes(Own().parameters)};
     const UpdatedTensor all{.elements = OwnElements()};
     WriteFrameworkUpdate(step_, plan_.training, {OwnElements(), {all}}, written, {});
-    builder_.Release(flat);
+    operations_.Release(flat);
   }
 
   TrainingStep& step_;
@@ -278,17 +252,18 @@ class InternEvo final : public Technique {
   const plan::Plan& plan_;
   const ProcessGroups groups_;
   const DataType type_;
+  Operations operations_;
   LocalGradients gradients_;
   std::int64_t limit_ = 0;  // elements in a bucket
   StreamId reduction_ = 0, broadcasts_ = 0;
   Index communicator_ = kNone, shard_communicator_ = kNone;
-  std::vector<Owner> owners_;               // by index in the shard group
-  std::vector<Place> places_;               // by tensor
-  Index optimizer_ = kNone, norm_ = kNone;  // buffers
+  std::vector<Owner> owners_;  // by index in the shard group
+  std::vector<Place> places_;  // by tensor
+  Range optimizer_, norm_;
   Index ready_ = kNone, agreed_ = kNone, updated_ = kNone, gathered_ = kNone;  // events
   std::vector<int> filling_;
   std::int64_t filled_ = 0;  // elements
-  int buckets_ = 0;
+  std::size_t buckets_ = 0;
   std::optional<SentBucket> under_way_;
 };
 

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "src/base/data_type.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/memory_kernels.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
@@ -17,35 +16,34 @@ namespace stepcast::lowering {
 class LocalGradients {
  public:
   // Describes buffers and kernels; allocates nothing.
-  LocalGradients(TrainingStep& step, DataType type);
+  LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
   // The kernel about to be issued contributes to the gradient, reading the parameters in `source`:
   // makes room, says what it writes and what it puts there.
   void Write(int tensor, const program::Elements& source);
   // What this micro-batch has written.
-  program::BufferUse Written(int tensor) const;
+  const Range& Written(int tensor) const;
   // The micro-batch's contributions are complete: adds them to those of earlier ones.
   void Complete(int tensor);
   void Release(int tensor);
 
   bool exists(int tensor) const { return gradients_[tensor].exists; }
-  Index buffer(int tensor) const { return gradients_[tensor].buffer; }
-  program::Elements place(int tensor) const { return At(buffer(tensor), 0, type_); }
+  const Range& range(int tensor) const { return gradients_[tensor].own; }
+  Index buffer(int tensor) const { return range(tensor).buffer(); }
+  program::Elements place(int tensor) const { return range(tensor).place; }
 
  private:
   struct Gradient {
-    Index buffer = program::kNone;
-    Index further = program::kNone;  // buffer of a later micro-batch's contribution
-    Index add = program::kNone;      // kernel
-    std::int64_t micro_batch = -1;   // that `buffer` was made in
-    std::int64_t latest = -1;        // micro-batch that contributed
+    Range own;
+    Range further;                  // a later micro-batch's contribution
+    std::int64_t micro_batch = -1;  // that `own` was made in
+    std::int64_t latest = -1;       // micro-batch that contributed
     bool exists = false;
     bool further_exists = false;
   };
 
   TrainingStep& step_;
-  const DataType type_;
-  MemoryKernels kernels_;
+  Operations& operations_;
   std::vector<Gradient> gradients_;  // by tensor
 };
 

@@ -1,23 +1,22 @@
 #include "src/lowering/megatron.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "src/lowering/effects.h"
-#include "src/lowering/flat_parameter.h"
 #include "src/lowering/framework_memory.h"
-#include "src/lowering/framework_update.h"
+#include "src/lowering/gradient_buckets.h"
 #include "src/lowering/gradient_clipping.h"
-#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/operations.h"
+#include "src/lowering/parameter_update.h"
 #include "src/lowering/process_groups.h"
-#include "src/lowering/shard.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 
@@ -33,31 +32,19 @@ using program::kNone;
 constexpr std::int64_t kParameterAlignment = 64;
 constexpr std::int64_t kBucketAlignment = 128;
 
-std::int64_t RoundedUp(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-struct Bucket {
-  std::vector<int> tensors;   // as they lie: reverse registration order
-  std::int64_t elements = 0;  // of the model
-  Shard shard;                // of the padded whole
-  int missing = 0;            // gradients still to come in the last micro-batch
-  Index parameters = kNone, gradients = kNone, optimizer = kNone;
-  Index ready = kNone, reduced = kNone;     // events
-  Index updated = kNone, gathered = kNone;  // events, distributed optimizer
-  Index scale = kNone;                      // kernel
-  Index reduce = kNone, reduce_over_instances = kNone, gather = kNone;  // collectives
-  bool gather_sent = false, gather_awaited = false;                     // in this step
+// What belongs to a bucket of gradients, laid out alike.
+struct BucketState {
+  Range parameters;
+  Range optimizer;                                   // of this rank's shard
+  Pieces own;                                        // what lies in the shard
+  Index updated = kNone, gathered = kNone;           // events, distributed optimizer
+  bool gather_sent = false, gather_awaited = false;  // in this step
 };
 
-struct Parameter {
-  int bucket = 0;
-  std::int64_t offset = 0;   // elements, in the bucket
-  bool fused = true;         // the kernel that makes the gradient adds to the main gradient
-  Index made = kNone;        // buffer: the gradient as autograd makes it
-  Index add = kNone;         // kernel
-  bool made_exists = false;  // this micro-batch has contributed to it
-  bool reached = false;      // something of this step is in the main gradient
+// The gradient that autograd makes of a tensor whose kernel does not add to the main gradient.
+struct MadeGradient {
+  Range range;
+  bool exists = false;  // this micro-batch has contributed to it
 };
 
 class Megatron final : public Technique {
@@ -69,36 +56,42 @@ class Megatron final : public Technique {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
+        operations_(builder_),
+        buckets_(step, operations_),
         clipping_(step),
         tied_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("nccl data");
-    instance_stream_ = communication_;
+    StreamId instance_stream = communication_;
+    Index instances = kNone;
     if (distributed_) {
       communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
-      instance_communicator_ = builder_.AddCommunicator("replica", groups_.replica);
-      if (instance_communicator_ != kNone) instance_stream_ = builder_.AddStream("nccl replica");
+      instances = builder_.AddCommunicator("replica", groups_.replica);
+      if (instances != kNone) instance_stream = builder_.AddStream("nccl replica");
     } else {
       communicator_ = builder_.AddCommunicator("data", groups_.data);
     }
+    buckets_.SetGroups(communication_, communicator_, instance_stream, instances);
     tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
-    AssignBuckets();
-    for (std::size_t i = 0; i < buckets_.size(); ++i) AddBucket(static_cast<int>(i));
-    AddSmallGradients();
-    Bytes gradients;
-    for (const Bucket& bucket : buckets_) gradients += builder_.SizeOf(bucket.gradients);
-    zero_ = builder_.AddKernel(MemoryKernel("zero_gradients", GradientType(), Bytes(), gradients));
+    AddBuckets();
+    AddMadeGradients();
     if (builder_.describes_data_flow()) AddStates();
+    reached_.assign(step_.model().tensors.size(), false);
   }
 
   void BeginStep() override {
-    for (Bucket& bucket : buckets_) bucket.gather_sent = bucket.gather_awaited = false;
-    std::vector<BufferUse> uses;
-    for (const Bucket& bucket : buckets_) uses.push_back(builder_.WritesAll(bucket.gradients));
-    builder_.Run(step_.compute(), zero_, uses);
+    for (BucketState& state : states_) state.gather_sent = state.gather_awaited = false;
+    // One memset of all buckets.
+    Bytes written;
+    for (const GradientBucket& bucket : buckets_.all()) {
+      operations_.Writes(bucket.gradients);
+      written += bucket.gradients.size();
+    }
+    operations_.Traffic(Bytes(), written);
+    operations_.Run(step_.compute(), "zero_gradients");
   }
 
   // The hook before a module's forward: its parameters must be there; then the next bucket's
@@ -106,13 +99,11 @@ class Megatron final : public Technique {
   void BeforeForward(int layer) override {
     if (!gathers_in_forward_ || communicator_ == kNone) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
-      const int index = parameters_[tensor].bucket;
-      Bucket& bucket = buckets_[index];
-      if (bucket.gather_awaited) continue;
+      const std::size_t bucket = buckets_.bucket_of(tensor);
+      if (std::exchange(states_[bucket].gather_awaited, true)) continue;
       SendGather(bucket);
-      builder_.Wait(step_.compute(), bucket.gathered);
-      bucket.gather_awaited = true;
-      if (index > 0) SendGather(buckets_[index - 1]);
+      builder_.Wait(step_.compute(), states_[bucket].gathered);
+      if (bucket > 0) SendGather(bucket - 1);
     }
   }
   void AfterForward(int) override {}
@@ -121,73 +112,63 @@ class Megatron final : public Technique {
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
-      const program::Elements place = ParameterPlace(tensor);
-      uses.push_back(Reads(place.buffer, place.offset, BytesOf(Elements(tensor), place.type)));
+      uses.push_back(Reads(Parameter(tensor)));
     }
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    Parameter& parameter = parameters_[tensor];
-    program::Elements target = GradientPlace(tensor);
-    bool add = parameter.reached;  // else zeros are there
-    if (parameter.fused) {
-      parameter.reached = true;
+    MadeGradient& made = made_[tensor];
+    Range target = buckets_.Slot(tensor);
+    bool add = reached_[tensor];  // else zeros are there
+    if (made.range) {
+      target = made.range;
+      add = std::exchange(made.exists, true);
+      if (!add) operations_.Allocate(step_.compute(), made.range);
     } else {
-      target = MadePlace(tensor);
-      add = parameter.made_exists;
-      if (!parameter.made_exists) builder_.Allocate(step_.compute(), parameter.made);
-      parameter.made_exists = true;
+      reached_[tensor] = true;
     }
-    builder_.Use(Writes(target.buffer, target.offset, BytesOf(Elements(tensor), target.type)));
-    step_.WithGradient(tensor, 0, Elements(tensor), target, ParameterPlace(tensor), add);
+    builder_.Use(Writes(target));
+    step_.WithGradient(tensor, 0, target.elements, target.place, Parameter(tensor).place, add);
   }
 
   void GradientReady(int tensor) override {
-    Parameter& parameter = parameters_[tensor];
-    if (!parameter.fused) AddMade(tensor);
+    if (made_[tensor].range) AddMade(tensor);
     if (!step_.last_micro_batch() || communicator_ == kNone) return;
-    Bucket& bucket = buckets_[parameter.bucket];
-    if (--bucket.missing > 0) return;
-    bucket.missing = static_cast<int>(bucket.tensors.size());
-    if (OverlapsReduction()) Reduce(bucket);
+    if (buckets_.Fill(tensor) && OverlapsReduction()) Reduce(buckets_.bucket_of(tensor));
   }
 
   void EndBackward() override {
     if (!step_.last_micro_batch()) return;
-    for (Bucket& bucket : buckets_) {
-      if (communicator_ == kNone) break;
+    for (std::size_t bucket = 0; communicator_ != kNone && bucket < buckets_.size(); ++bucket) {
       if (!OverlapsReduction()) Reduce(bucket);
-      builder_.Wait(step_.compute(), bucket.reduced);
+      buckets_.Await(bucket);
     }
-    tied_.AddUp(step_.compute(), [this](int tensor) { return GradientPlace(tensor); });
+    tied_.AddUp(step_.compute(), [this](int tensor) { return buckets_.Slot(tensor).place; });
   }
 
   void WriteUpdate() override {
     std::int64_t elements = 0;
-    std::vector<BufferUse> uses;
-    std::vector<program::Effect> updates;
-    std::vector<BufferUse> gradients;
-    std::vector<ClippedRange> clipped;
-    for (const Bucket& bucket : buckets_) {
-      elements += bucket.shard.length();
-      gradients.push_back(builder_.ReadsAll(bucket.gradients));
-      uses.push_back(gradients.back());
-      uses.push_back(builder_.WritesAll(bucket.optimizer));
-      uses.push_back(builder_.WritesAll(bucket.parameters));
-      if (!builder_.describes_data_flow()) continue;
-      AppendUpdates(bucket, updates);
-      ForEachOwnPiece(bucket, [&](int tensor, std::int64_t first, std::int64_t count,
-                                  std::int64_t /*in_part*/) {
-        clipped.push_back({Further(GradientPlace(tensor), first), count, tied_.Counts(tensor)});
-      });
+    ParameterUpdate update(step_);
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const GradientBucket& bucket = buckets_[i];
+      const BucketState& state = states_[i];
+      elements += bucket.own.elements;
+      update.ReadsGradients(bucket.gradients);
+      update.WritesState(state.optimizer);
+      update.WritesState(state.parameters);
+      const Range parameters = OwnPart(bucket, state.parameters);
+      for (const Piece& piece : state.own) {
+        update.Updates(parameters.At(piece.offset), bucket.own.At(piece.offset),
+                       state.optimizer.At(piece.offset), bucket.own.elements, piece.elements,
+                       tied_.Counts(piece.tensor));
+      }
     }
-    clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),
-                    gradients, clipped);
-    WriteFrameworkUpdate(step_, plan_.training, Updated(elements), uses, updates);
+    update.Write(clipping_, static_cast<std::int64_t>(made_.size()), GradientType(),
+                 Updated(elements));
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
-    for (Bucket& bucket : buckets_) {
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       SendGather(bucket);
-      builder_.Wait(step_.compute(), bucket.gathered);
+      builder_.Wait(step_.compute(), states_[bucket].gathered);
     }
   }
 
@@ -205,239 +186,147 @@ class Megatron final : public Technique {
   }
   // Which part of every bucket this rank updates.
   std::int64_t OwnIndex() const { return distributed_ ? groups_.shard_index() : 0; }
+  Range OwnPart(const GradientBucket& bucket, const Range& whole) const {
+    return whole.Share(OwnIndex(), bucket.layout.shard);
+  }
 
-  program::Elements ParameterPlace(int tensor) const {
-    const Parameter& parameter = parameters_[tensor];
-    return At(buckets_[parameter.bucket].parameters, parameter.offset, ParameterType());
-  }
-  program::Elements GradientPlace(int tensor) const {
-    const Parameter& parameter = parameters_[tensor];
-    return At(buckets_[parameter.bucket].gradients, parameter.offset, GradientType());
-  }
-  program::Elements MadePlace(int tensor) const {
-    return At(parameters_[tensor].made, 0, ParameterType());
+  Range Parameter(int tensor) const {
+    return states_[buckets_.bucket_of(tensor)].parameters.Part(buckets_.offset_of(tensor),
+                                                               Elements(tensor));
   }
 
   // Tensors in reverse registration order; a bucket is closed once it holds its size.
-  void AssignBuckets() {
-    const auto& tensors = step_.model().tensors;
-    parameters_.resize(tensors.size());
+  void AddBuckets() {
+    order_.resize(step_.model().tensors.size());
+    std::iota(order_.rbegin(), order_.rend(), 0);
     const bool cut = OverlapsReduction() && plan_.data_parallel.bucket_size.has_value();
     const std::int64_t limit =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())
             : std::numeric_limits<std::int64_t>::max();
-    const std::int64_t ranks = ShardRanks();
-    std::int64_t end = 0;  // elements of the open bucket, aligned
-    const auto close = [&] {
-      const std::int64_t padded =
-          distributed_ ? RoundedUp(end, std::lcm(ranks, kBucketAlignment)) : end;
-      buckets_.back().shard = Shard(padded, ranks);
-      end = 0;
-    };
-    for (auto tensor = static_cast<int>(tensors.size()) - 1; tensor >= 0; --tensor) {
-      if (end == 0) buckets_.emplace_back();
-      Bucket& bucket = buckets_.back();
-      if (distributed_) end = RoundedUp(end, kParameterAlignment);
-      parameters_[tensor].bucket = static_cast<int>(buckets_.size()) - 1;
-      parameters_[tensor].offset = end;
-      bucket.tensors.push_back(tensor);
-      bucket.elements += Elements(tensor);
-      end += Elements(tensor);
-      if (end >= limit) close();
+    const std::int64_t alignment =
+        distributed_ ? std::lcm(ShardRanks(), kBucketAlignment) : std::int64_t{1};
+    FlatLayout open;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      open.Append(order_[i], Elements(order_[i]), distributed_ ? kParameterAlignment : 1);
+      if (open.elements < limit && i + 1 < order_.size()) continue;
+      open.Cut(ShardRanks(), alignment);
+      AddBucket(std::span(order_).subspan(first, i + 1 - first), std::exchange(open, FlatLayout()));
+      first = i + 1;
     }
-    if (end > 0) close();
   }
 
-  void AddBucket(int index) {
-    Bucket& bucket = buckets_[index];
-    const std::string name = "bucket " + std::to_string(index);
-    const auto add = [&](const char* what, std::int64_t bytes, bool whole, Category category) {
-      const std::int64_t ranks = whole ? 1 : bucket.shard.ranks();
-      const std::int64_t size = bucket.shard.padded() / ranks * bytes;
-      const Index buffer = builder_.AddBuffer(
-          name + what, Bytes(size), category,
-          Bytes(std::max<std::int64_t>(size - bucket.elements * bytes / ranks, 0)));
-      builder_.Allocate(step_.compute(), buffer);
-      return buffer;
-    };
-    bucket.missing = static_cast<int>(bucket.tensors.size());
-    bucket.parameters = add("/parameters", SizeOf(ParameterType()), true, Category::kParameter);
-    bucket.gradients = add("/main gradients", SizeOf(GradientType()), true, Category::kGradient);
-    bucket.optimizer = add("/optimizer", plan::OptimizerBytesPerParameter(plan_.training), false,
-                           Category::kOptimizer);
-    if (communicator_ == kNone) return;
-    bucket.ready = builder_.AddEvent(name + " ready");
-    bucket.reduced = builder_.AddEvent(name + " reduced");
-    const Bytes size = builder_.SizeOf(bucket.gradients);
-    bucket.scale = builder_.AddKernel(MemoryKernel("scale_gradients", GradientType(), size, size));
-    bucket.reduce = builder_.AddCollective(
-        {.kind = distributed_ ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
-         .communicator = communicator_,
-         .bytes = size,
-         .data_type = GradientType()});
-    if (!distributed_) return;
-    if (instance_communicator_ != kNone) {
-      bucket.reduce_over_instances =
-          builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                  .communicator = instance_communicator_,
-                                  .bytes = BytesOf(bucket.shard.length(), GradientType()),
-                                  .data_type = GradientType()});
+  void AddBucket(std::span<const int> tensors, FlatLayout layout) {
+    const std::int64_t arrays =
+        plan::OptimizerBytesPerParameter(plan_.training) / SizeOf(DataType::kFp32);
+    const GradientBucket& bucket =
+        buckets_.Add(tensors, std::move(layout), "/main gradients", GradientType(), OwnIndex());
+    const FlatLayout& laid = bucket.layout;
+    BucketState& state = states_.emplace_back();
+    state.own = PartsOf(laid, OwnIndex());
+    state.parameters =
+        operations_.AddRange(builder_.Named(bucket.name, "/parameters"), laid.padded(),
+                             ParameterType(), Category::kParameter, laid.exact);
+    state.optimizer = operations_.AddShard(builder_.Named(bucket.name, "/optimizer"),
+                                           laid.shard * arrays, DataType::kFp32,
+                                           Category::kOptimizer, laid.exact * arrays, laid.ranks);
+    for (const Range& range : {state.parameters, bucket.gradients, state.optimizer}) {
+      operations_.Allocate(step_.compute(), range);
     }
-    bucket.updated = builder_.AddEvent(name + " updated");
-    bucket.gathered = builder_.AddEvent(name + " gathered");
-    bucket.gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                            .communicator = communicator_,
-                                            .bytes = builder_.SizeOf(bucket.parameters),
-                                            .data_type = ParameterType()});
+    if (communicator_ == kNone || !distributed_) return;
+    state.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
+    state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
   }
 
   // Fused are the weights of linear layers; a layer list's times hold all that there is.
-  void AddSmallGradients() {
+  void AddMadeGradients() {
     const model::Model& model = step_.model();
+    made_.resize(model.tensors.size());
     if (model.is_layer_list()) return;
-    std::vector<bool> multiplied(parameters_.size(), false);
+    std::vector<bool> multiplied(model.tensors.size(), false);
     for (const model::Layer& layer : model.layers) {
       if (layer.kind == model::LayerKind::kEmbedding) continue;
       for (const int tensor : layer.tensors) {
         if (model.tensors[tensor].shape.size() > 1) multiplied[tensor] = true;
       }
     }
-    for (std::size_t t = 0; t < parameters_.size(); ++t) {
+    for (std::size_t t = 0; t < made_.size(); ++t) {
       if (multiplied[t]) continue;
-      Parameter& parameter = parameters_[t];
-      const model::Tensor& tensor = model.tensors[t];
-      parameter.fused = false;
-      const Bytes made = BytesOf(tensor.elements, ParameterType());
-      const Bytes kept = BytesOf(tensor.elements, GradientType());
-      parameter.made = builder_.AddBuffer(tensor.name + ".grad", made, Category::kGradient);
-      parameter.add = builder_.AddKernel(
-          MemoryKernel("add_to_main_gradient", GradientType(), made + kept, kept));
+      made_[t].range =
+          operations_.AddRange(builder_.Named(model.tensors[t].name, ".grad"),
+                               model.tensors[t].elements, ParameterType(), Category::kGradient);
     }
   }
 
   // The hook of a gradient that autograd made: adds it to the main gradient and lets it go.
   void AddMade(int tensor) {
-    Parameter& parameter = parameters_[tensor];
-    const program::Effect move = Move(GradientPlace(tensor), MadePlace(tensor), Elements(tensor));
-    builder_.With(parameter.reached ? Added(move) : move);
-    parameter.reached = true;
-    const program::Elements target = GradientPlace(tensor);
-    builder_.Run(step_.compute(), parameter.add,
-                 {builder_.ReadsAll(parameter.made),
-                  Writes(target.buffer, target.offset, BytesOf(Elements(tensor), target.type))});
-    builder_.Release(parameter.made);
-    parameter.made_exists = false;
+    MadeGradient& made = made_[tensor];
+    operations_.Accumulate(step_.compute(), "add_to_main_gradient", buckets_.Slot(tensor),
+                           made.range, reached_[tensor]);
+    reached_[tensor] = true;
+    operations_.Release(made.range);
+    made.exists = false;
   }
 
-  void Reduce(Bucket& bucket) {
-    const program::Elements whole = At(bucket.gradients, 0, GradientType());
+  void Reduce(std::size_t index) {
+    const GradientBucket& bucket = buckets_[index];
+    // What lies between the tensors is not scaled.
+    operations_.Updates(bucket.gradients);
     if (builder_.describes_data_flow()) {
-      std::vector<program::Effect> scaled;
-      const double factor = 1.0 / static_cast<double>(plan_.parallelism.data);
-      for (const int tensor : bucket.tensors) {
-        const program::Elements place = GradientPlace(tensor);
-        AppendJoined(scaled, Scaled(factor, Move(place, place, Elements(tensor))));
-      }
-      builder_.With(scaled);
+      builder_.With(MovesOf(bucket.layout.tensors, bucket.gradients.place, bucket.gradients.place,
+                            1.0 / static_cast<double>(plan_.parallelism.data)));
     }
-    builder_.Run(step_.compute(), bucket.scale, {builder_.WritesAll(bucket.gradients)});
-    builder_.WaitForStream(communication_, step_.compute(), bucket.ready);
-    const program::Elements own = Further(whole, OwnIndex() * bucket.shard.length());
-    builder_.With(Collected(own, whole, bucket.shard.padded()));
-    builder_.Communicate(communication_, bucket.reduce, {builder_.WritesAll(bucket.gradients)});
-    if (bucket.reduce_over_instances != kNone) {
-      builder_.WaitForStream(instance_stream_, communication_, bucket.ready);
-      builder_.With(Collected(own, own, bucket.shard.length()));
-      builder_.Communicate(instance_stream_, bucket.reduce_over_instances,
-                           {builder_.WritesAll(bucket.gradients)});
-    }
-    builder_.Record(instance_stream_, bucket.reduced);
+    operations_.Run(step_.compute(), "scale_gradients");
+    buckets_.Ready(index);
+    buckets_.Reduce(index);
   }
 
-  void SendGather(Bucket& bucket) {
-    if (bucket.gather_sent) return;
-    bucket.gather_sent = true;
-    builder_.WaitForStream(communication_, step_.compute(), bucket.updated);
-    const program::Elements whole = At(bucket.parameters, 0, ParameterType());
-    builder_.With(Collected(whole, Further(whole, OwnIndex() * bucket.shard.length()),
-                            bucket.shard.padded()));
-    builder_.Communicate(communication_, bucket.gather, {builder_.WritesAll(bucket.parameters)});
-    builder_.Record(communication_, bucket.gathered);
-  }
-
-  // Calls function(tensor, first, elements, in_part): what of the bucket's tensors lies in this
-  // rank's part; `first` counts from the tensor's start, `in_part` from the part's.
-  template <typename Function>
-  void ForEachOwnPiece(const Bucket& bucket, Function function) const {
-    const std::int64_t begin = OwnIndex() * bucket.shard.length();
-    const std::int64_t end = begin + bucket.shard.length();
-    for (const int tensor : bucket.tensors) {
-      const std::int64_t offset = parameters_[tensor].offset;
-      const std::int64_t first = std::max(begin, offset);
-      const std::int64_t last = std::min(end, offset + Elements(tensor));
-      if (first < last) function(tensor, first - offset, last - first, first - begin);
-    }
+  void SendGather(std::size_t index) {
+    BucketState& state = states_[index];
+    if (std::exchange(state.gather_sent, true)) return;
+    builder_.WaitForStream(communication_, step_.compute(), state.updated);
+    operations_.AllGather(communication_, communicator_, state.parameters,
+                          OwnPart(buckets_[index], state.parameters));
+    builder_.Record(communication_, state.gathered);
   }
 
   // The optimizer has the parts of parameters that lie in a rank's part of the buckets: here those
   // of the rank with most of them, for which the others wait.
   UpdatedTensors Updated(std::int64_t elements) const {
-    std::vector<FlatParameter> flat;
-    for (const Bucket& bucket : buckets_) {
-      FlatParameter& of_bucket =
-          flat.emplace_back(FlatParameter{.shard = bucket.shard.length(), .ranks = ShardRanks()});
-      for (const int tensor : bucket.tensors) {
-        if (Elements(tensor) == 0) continue;
-        of_bucket.tensors.push_back(
-            {.tensor = tensor, .elements = Elements(tensor), .offset = parameters_[tensor].offset});
+    std::vector<const FlatLayout*> layouts;
+    for (const GradientBucket& bucket : buckets_.all()) layouts.push_back(&bucket.layout);
+    const std::int64_t fullest = FullestRank(layouts);
+    UpdatedTensors updated{.elements = elements, .tensors = {}};
+    for (const FlatLayout* layout : layouts) {
+      for (const Piece& piece : PartsOf(*layout, fullest)) {
+        updated.tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
       }
     }
-    std::vector<const FlatParameter*> buckets;
-    for (const FlatParameter& bucket : flat) buckets.push_back(&bucket);
-    const std::int64_t fullest = FullestRank(buckets);
-    std::vector<ShardPart> parts;
-    for (const FlatParameter& bucket : flat) {
-      const std::vector<ShardPart> own = PartsOf(bucket, fullest);
-      parts.insert(parts.end(), own.begin(), own.end());
-    }
-    std::sort(parts.begin(), parts.end(),
-              [](const ShardPart& a, const ShardPart& b) { return a.tensor < b.tensor; });
-    UpdatedTensors updated{.elements = elements, .tensors = {}};
-    for (const ShardPart& part : parts) {
-      updated.tensors.push_back({.tensor = part.tensor, .elements = part.elements});
-    }
+    std::sort(updated.tensors.begin(), updated.tensors.end(),
+              [](const UpdatedTensor& a, const UpdatedTensor& b) { return a.tensor < b.tensor; });
     return updated;
-  }
-
-  void AppendUpdates(const Bucket& bucket, std::vector<program::Effect>& updates) const {
-    ForEachOwnPiece(
-        bucket, [&](int tensor, std::int64_t first, std::int64_t elements, std::int64_t in_part) {
-          AppendJoined(updates, OptimizerUpdate(Further(ParameterPlace(tensor), first),
-                                                Further(GradientPlace(tensor), first),
-                                                At(bucket.optimizer, in_part, DataType::kFp32),
-                                                bucket.shard.length(), elements));
-        });
   }
 
   // Parameters that the next forward gathers are, between steps, up to date in the rank's own part
   // alone.
   void AddStates() {
-    for (const Bucket& bucket : buckets_) {
-      if (!gathers_in_forward_) {
-        for (const int tensor : bucket.tensors) {
-          AddParameterState(step_, ParameterPlace(tensor), step_.first_element(tensor),
-                            Elements(tensor));
-        }
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      const GradientBucket& bucket = buckets_[i];
+      const BucketState& state = states_[i];
+      const Range parameters = OwnPart(bucket, state.parameters);
+      for (std::size_t t = 0; !gathers_in_forward_ && t < bucket.tensors.size(); ++t) {
+        const int tensor = bucket.tensors[t];
+        AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
+                          Elements(tensor));
       }
-      ForEachOwnPiece(
-          bucket, [&](int tensor, std::int64_t first, std::int64_t elements, std::int64_t in_part) {
-            const std::int64_t element = step_.first_element(tensor) + first;
-            if (gathers_in_forward_) {
-              AddParameterState(step_, Further(ParameterPlace(tensor), first), element, elements);
-            }
-            AddOptimizerState(step_, At(bucket.optimizer, in_part, DataType::kFp32),
-                              bucket.shard.length(), element, elements);
-          });
+      for (const Piece& piece : state.own) {
+        const std::int64_t element = step_.first_element(piece.tensor) + piece.first;
+        if (gathers_in_forward_) {
+          AddParameterState(step_, parameters.At(piece.offset), element, piece.elements);
+        }
+        AddOptimizerState(step_, state.optimizer.At(piece.offset), bucket.own.elements, element,
+                          piece.elements);
+      }
     }
   }
 
@@ -447,11 +336,14 @@ class Megatron final : public Technique {
   const ProcessGroups groups_;
   const bool distributed_;
   const bool gathers_in_forward_;
-  StreamId communication_ = 0, instance_stream_ = 0;
-  Index communicator_ = kNone, instance_communicator_ = kNone;
-  Index zero_ = kNone;
-  std::vector<Bucket> buckets_;        // in launch order
-  std::vector<Parameter> parameters_;  // by tensor
+  StreamId communication_ = 0;
+  Index communicator_ = kNone;
+  Operations operations_;
+  std::vector<int> order_;           // of the tensors in buckets
+  GradientBuckets buckets_;          // in launch order
+  std::vector<BucketState> states_;  // by bucket
+  std::vector<MadeGradient> made_;   // by tensor
+  std::vector<bool> reached_;        // by tensor: something of this step is in the main gradient
   GradientClipping clipping_;
   TiedGradients tied_;
 };

@@ -4,8 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "src/lowering/framework_update.h"
-#include "src/lowering/gradient_clipping.h"
+#include "src/lowering/operations.h"
+#include "src/lowering/parameter_update.h"
+#include "src/lowering/range.h"
 #include "src/lowering/training_step.h"
 
 // What a rank keeps of a unit whose states are sharded: its part of the parameters, of the
@@ -13,18 +14,11 @@
 // alike.
 namespace stepcast::lowering {
 
-// Elements [first, first + elements) of a tensor lie at element `offset` of the shard.
-struct ShardPart {
-  int tensor = 0;
-  std::int64_t first = 0, elements = 0;
-  std::int64_t offset = 0;
-};
-
 struct ShardedState {
   std::int64_t elements = 0;  // with padding
-  Index parameters = program::kNone, optimizer = program::kNone, gradient = program::kNone;
+  Range parameters{}, optimizer{}, gradient{};
   bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
-  std::vector<ShardPart> parts{};
+  Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the technique says it
 };
 
@@ -32,12 +26,9 @@ struct ShardedState {
 // gradient on the compute stream. The shard has `elements` elements, which stand for `exact`
 // elements of the model over all `ranks`: what is more than exact / ranks is padding. `parts` may
 // be empty where no data flow is described. Gradients are kept in the type of the parameters.
-ShardedState AddShardedState(TrainingStep& step, Index name, std::int64_t elements,
-                             std::int64_t exact, std::int64_t ranks, std::vector<ShardPart> parts);
-
-// Where the shard's parameters and gradients begin.
-program::Elements ParameterShard(const TrainingStep& step, const ShardedState& state);
-program::Elements GradientShard(const TrainingStep& step, const ShardedState& state);
+ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
+                             std::int64_t elements, std::int64_t exact, std::int64_t ranks,
+                             Pieces parts);
 
 // The framework's update of all shards, in the order of the model's tensors; before it, their
 // gradients are clipped, which the framework has in `gradient_tensors` tensors. `gradient_streams`

@@ -86,4 +86,21 @@ Units UnitPerModule(const model::Model& model) {
   return GroupWithRoot(model, label);
 }
 
+UnitOrder::UnitOrder(const Units& units, const std::vector<bool>& has_parameters) {
+  for (std::size_t i = 0; i < units.units.size(); ++i) {
+    const int unit = static_cast<int>(i);
+    const bool block = has_parameters[i] && !units.units[i].root;
+    place.push_back(block ? static_cast<int>(blocks.size()) : -1);
+    if (block) blocks.push_back(unit);
+    if (units.units[i].root) root = unit;
+  }
+}
+
+int UnitOrder::Later(int unit, std::int64_t distance) const {
+  const auto count = static_cast<std::int64_t>(blocks.size());
+  if (unit != root && place[unit] < 0) return -1;
+  const std::int64_t at = (unit == root && distance < 0 ? count : place[unit]) + distance;
+  return at >= 0 && at < count ? blocks[at] : -1;
+}
+
 }  // namespace stepcast::lowering

@@ -33,4 +33,19 @@ Units UnitPerBlock(const model::Model& model);
 // tied tensor make up the root unit, for a unit's parameters are its own.
 Units UnitPerModule(const model::Model& model);
 
+// The order in which frameworks with hooks visit units: the root first, both forward and backward,
+// for its hooks are around all others'; then the blocks.
+struct UnitOrder {
+  // `has_parameters`: by unit.
+  UnitOrder() = default;
+  UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
+
+  // The unit that comes `distance` units later, forward or (negative) backward; -1: none.
+  int Later(int unit, std::int64_t distance) const;
+
+  int root = -1;            // unit; -1: there is none
+  std::vector<int> blocks;  // the other units with parameters, in forward order
+  std::vector<int> place;   // by unit: in blocks; -1: not there
+};
+
 }  // namespace stepcast::lowering

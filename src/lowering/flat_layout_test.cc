@@ -1,4 +1,4 @@
-#include "src/lowering/flat_parameter.h"
+#include "src/lowering/flat_layout.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -26,15 +26,15 @@ std::vector<int> AllOf(const model::Model& model) {
 }
 
 // 5 + 3 + 9 = 17 elements on 4 ranks: shards of 5, 3 elements of padding behind the last.
-TEST(FlatParameter, IsCutIntoEqualShards) {
+TEST(FlatLayout, IsCutIntoEqualShards) {
   const model::Model model = ModelOf({5, 3, 9});
-  const FlatParameter flat = Flatten(model, AllOf(model), 4, 0);
+  const FlatLayout flat = Flatten(model, AllOf(model), 4, 0);
   EXPECT_EQ(flat.exact, 17);
   EXPECT_EQ(flat.elements, 17);
   EXPECT_EQ(flat.shard, 5);
   EXPECT_EQ(flat.padded(), 20);
   // The second shard is elements 5 to 9: all of the second tensor, two of the third.
-  const std::vector<ShardPart> parts = PartsOf(flat, 1);
+  const Pieces parts = PartsOf(flat, 1);
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(parts[0].tensor, 1);
   EXPECT_EQ(parts[0].elements, 3);
@@ -47,12 +47,12 @@ TEST(FlatParameter, IsCutIntoEqualShards) {
 
 // 20 elements on 4 ranks, shards of 5: tensors of 8, 1, 1, 1 and 9. The second rank has the end of
 // the first tensor, 1, 1; the third 1 and a part of 9. In two such units it is still the second.
-TEST(FlatParameter, KnowsWhichRankHasTheMostTensors) {
+TEST(FlatLayout, KnowsWhichRankHasTheMostTensors) {
   const model::Model model = ModelOf({8, 1, 1, 1, 9});
-  const FlatParameter flat = Flatten(model, AllOf(model), 4, 0);
+  const FlatLayout flat = Flatten(model, AllOf(model), 4, 0);
   EXPECT_EQ(PartsOf(flat, 1).size(), 3u);
   EXPECT_EQ(PartsOf(flat, 2).size(), 2u);
-  const std::vector<const FlatParameter*> one = {&flat}, two = {&flat, &flat};
+  const std::vector<const FlatLayout*> one = {&flat}, two = {&flat, &flat};
   EXPECT_EQ(FullestRank(one), 1);
   EXPECT_EQ(FullestRank(two), 1);
   EXPECT_EQ(FullestRank({}), 0);
@@ -60,9 +60,9 @@ TEST(FlatParameter, KnowsWhichRankHasTheMostTensors) {
 
 // Aligned to 8 elements (16 B of bf16) the tensors begin at 0, 8 and 16 and end at 25, which is
 // filled up to 28 for 4 ranks: shards of 7, and nothing is left to pad.
-TEST(FlatParameter, IsAlignedAndFilledUp) {
+TEST(FlatLayout, IsAlignedAndFilledUp) {
   const model::Model model = ModelOf({5, 3, 9});
-  const FlatParameter flat = Flatten(model, AllOf(model), 4, 8);
+  const FlatLayout flat = Flatten(model, AllOf(model), 4, 8);
   EXPECT_EQ(flat.exact, 17);
   EXPECT_EQ(flat.tensors[1].offset, 8);
   EXPECT_EQ(flat.tensors[2].offset, 16);
@@ -71,17 +71,17 @@ TEST(FlatParameter, IsAlignedAndFilledUp) {
   EXPECT_EQ(flat.padded(), 28);
 }
 
-RC_GTEST_PROP(FlatParameter, EveryElementIsInOneShard, ()) {
+RC_GTEST_PROP(FlatLayout, EveryElementIsInOneShard, ()) {
   const auto sizes =
       *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 50));
   const model::Model model = ModelOf(sizes);
   const std::int64_t ranks = *rc::gen::inRange(1, 20);
-  const FlatParameter flat = Flatten(model, AllOf(model), ranks, *rc::gen::element(0, 4, 8));
+  const FlatLayout flat = Flatten(model, AllOf(model), ranks, *rc::gen::element(0, 4, 8));
   std::vector<std::vector<int>> owners;
   for (const std::int64_t size : sizes) owners.emplace_back(size, 0);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     std::int64_t end = 0;
-    for (const ShardPart& part : PartsOf(flat, rank)) {
+    for (const Piece& part : PartsOf(flat, rank)) {
       RC_ASSERT(part.offset >= end);
       end = part.offset + part.elements;
       for (std::int64_t i = 0; i < part.elements; ++i) ++owners[part.tensor][part.first + i];
@@ -98,10 +98,10 @@ RC_GTEST_PROP(FlatParameterProperty, NoRankHasPartsOfMoreTensorsThanTheFullest, 
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 40)));
   const model::Model model = ModelOf(elements);
   const auto ranks = *rc::gen::inRange<std::int64_t>(1, 9);
-  const FlatParameter flat =
+  const FlatLayout flat =
       Flatten(model, AllOf(model), ranks, *rc::gen::elementOf(std::vector<int>{0, 8}));
   RC_PRE(flat.elements > 0);
-  const std::vector<const FlatParameter*> one = {&flat};
+  const std::vector<const FlatLayout*> one = {&flat};
   const std::int64_t fullest = FullestRank(one);
   RC_ASSERT(fullest >= 0);
   RC_ASSERT(fullest < ranks);

@@ -1,4 +1,4 @@
-#include "src/lowering/flat_parameter.h"
+#include "src/lowering/flat_layout.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,26 +15,36 @@ std::int64_t RoundedUp(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-FlatParameter Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
-                      std::int64_t alignment) {
-  FlatParameter flat{.ranks = ranks};
+std::int64_t FlatLayout::Append(int tensor, std::int64_t count, std::int64_t alignment) {
+  const std::int64_t offset = RoundedUp(elements, alignment);
+  elements = offset + count;
+  exact += count;
+  if (count > 0) tensors.push_back({.tensor = tensor, .elements = count, .offset = offset});
+  return offset;
+}
+
+void FlatLayout::Cut(std::int64_t into, std::int64_t alignment) {
+  elements = RoundedUp(elements, alignment);
+  ranks = into;
+  shard = Shard(elements, ranks).length();
+}
+
+FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
+                   std::int64_t alignment) {
+  FlatLayout flat;
+  flat.tensors.reserve(tensors.size());
   for (const int tensor : tensors) {
     const std::int64_t elements = model.tensors[tensor].elements;
-    if (elements == 0) continue;
-    if (alignment > 0) flat.elements = RoundedUp(flat.elements, alignment);
-    flat.tensors.push_back({.tensor = tensor, .elements = elements, .offset = flat.elements});
-    flat.elements += elements;
-    flat.exact += elements;
+    if (elements > 0) flat.Append(tensor, elements, std::max<std::int64_t>(alignment, 1));
   }
-  if (alignment > 0) flat.elements = RoundedUp(flat.elements, ranks);
-  flat.shard = Shard(flat.elements, ranks).length();
+  flat.Cut(ranks, alignment > 0 ? ranks : 1);
   return flat;
 }
 
-std::vector<ShardPart> PartsOf(const FlatParameter& flat, std::int64_t index) {
-  std::vector<ShardPart> parts;
+Pieces PartsOf(const FlatLayout& flat, std::int64_t index) {
+  Pieces parts;
   const std::int64_t begin = index * flat.shard, end = begin + flat.shard;
-  for (const FlatTensor& tensor : flat.tensors) {
+  for (const Piece& tensor : flat.tensors) {
     const std::int64_t first = std::max(begin, tensor.offset);
     const std::int64_t last = std::min(end, tensor.offset + tensor.elements);
     if (first >= last) continue;
@@ -46,12 +56,12 @@ std::vector<ShardPart> PartsOf(const FlatParameter& flat, std::int64_t index) {
   return parts;
 }
 
-std::int64_t FullestRank(std::span<const FlatParameter* const> parameters) {
+std::int64_t FullestRank(std::span<const FlatLayout* const> parameters) {
   if (parameters.empty()) return 0;
   // By rank: how many tensors more than the rank before has.
   std::vector<std::int64_t> more(static_cast<std::size_t>(parameters.front()->ranks) + 1);
-  for (const FlatParameter* flat : parameters) {
-    for (const FlatTensor& tensor : flat->tensors) {
+  for (const FlatLayout* flat : parameters) {
+    for (const Piece& tensor : flat->tensors) {
       ++more[tensor.offset / flat->shard];
       --more[(tensor.offset + tensor.elements - 1) / flat->shard + 1];
     }

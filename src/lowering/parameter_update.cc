@@ -1,0 +1,12 @@
+#include "src/lowering/parameter_update.h"
+
+namespace stepcast::lowering {
+
+void ParameterUpdate::Write(GradientClipping& clipping, std::int64_t gradient_tensors,
+                            DataType type, const UpdatedTensors& updated) {
+  clipping.Write(gradient_tensors, updated.elements, type, gradients_, clipped_);
+  gradients_.insert(gradients_.end(), states_.begin(), states_.end());
+  WriteFrameworkUpdate(step_, step_.plan().training, updated, gradients_, updates_);
+}
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/lowering/framework_update.h"
+#include "src/lowering/gradient_clipping.h"
+#include "src/lowering/range.h"
+
+// The end of a step: gradients are clipped, if the plan asks for it, and an optimizer of PyTorch
+// updates what this rank has of the parameters. What it works on is put together first.
+namespace stepcast::lowering {
+
+class ParameterUpdate {
+ public:
+  explicit ParameterUpdate(TrainingStep& step) : step_(step), builder_(step.builder()) {
+    gradients_.reserve(step.model().tensors.size() + 64);
+  }
+
+  void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
+  // Parameters and the optimizer's states.
+  void WritesState(const Range& range) { states_.push_back(Writes(range)); }
+  // `elements` of the model lie there; the optimizer's arrays are `stride` elements after one
+  // another. `counted`: see ClippedRange.
+  void Updates(const program::Elements& parameters, const program::Elements& gradients,
+               const program::Elements& states, std::int64_t stride, std::int64_t elements,
+               bool counted = true) {
+    if (!builder_.describes_data_flow() || elements == 0) return;
+    clipped_.push_back({gradients, elements, counted});
+    AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
+  }
+
+  // The framework has the gradients in `gradient_tensors` tensors of `type`. Once.
+  void Write(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
+             const UpdatedTensors& updated);
+
+ private:
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  std::vector<program::BufferUse> gradients_, states_;
+  std::vector<ClippedRange> clipped_;
+  std::vector<program::Effect> updates_;
+};
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,46 @@
+#include "src/lowering/replicated_state.h"
+
+#include "src/lowering/model_state.h"
+
+namespace stepcast::lowering {
+
+using program::Category;
+
+void ReplicatedState::WritePrologue() {
+  ProgramBuilder& builder = step_.builder();
+  const plan::Training& training = step_.plan().training;
+  const std::int64_t arrays = plan::OptimizerBytesPerParameter(training) / SizeOf(DataType::kFp32);
+  for (const model::Tensor& tensor : step_.model().tensors) {
+    offsets_.push_back(elements_);
+    elements_ += tensor.elements;
+  }
+  parameters_ = operations_.AddRange({.first = builder.AddText("parameters")}, elements_,
+                                     training.parameter_dtype, Category::kParameter);
+  optimizer_ = operations_.AddRange({.first = builder.AddText("optimizer states")},
+                                    elements_ * arrays, DataType::kFp32, Category::kOptimizer);
+  operations_.Allocate(step_.compute(), parameters_);
+  operations_.Allocate(step_.compute(), optimizer_);
+  AddParameterState(step_, parameters_.place, 0, elements_);
+  AddOptimizerState(step_, optimizer_.place, elements_, 0, elements_);
+}
+
+void ReplicatedState::AppendUpdate(int tensor, const Range& gradient,
+                                   ParameterUpdate& update) const {
+  update.Updates(Parameter(tensor).place, gradient.place, optimizer_.At(offsets_[tensor]),
+                 elements_, gradient.elements);
+}
+
+void ReplicatedState::Write(ParameterUpdate& update, GradientClipping& clipping) const {
+  update.WritesState(optimizer_);
+  update.WritesState(parameters_);
+  UpdatedTensors updated{.elements = elements_, .tensors = {}};
+  const auto& tensors = step_.model().tensors;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t].elements == 0) continue;
+    updated.tensors.push_back({.tensor = static_cast<int>(t), .elements = tensors[t].elements});
+  }
+  update.Write(clipping, static_cast<std::int64_t>(tensors.size()),
+               step_.plan().training.gradient_dtype, updated);
+}
+
+}  // namespace stepcast::lowering
