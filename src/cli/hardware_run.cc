@@ -28,6 +28,7 @@
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/load.h"
+#include "src/scenario/node_kinds.h"
 #include "src/validate/training_check.h"
 
 namespace stepcast::cli {
@@ -134,6 +135,11 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   return setting;
 }
 
+// As the rank's kind of node has it.
+scenario::Scenario KindOf(const Setting& setting, int rank) {
+  return scenario::OfKind(setting.scenario, scenario::KindOfRank(setting.scenario, rank));
+}
+
 // What the ranks run: a program for each class of them.
 struct Programs {
   std::vector<program::Program> classes;
@@ -142,13 +148,17 @@ struct Programs {
 
 Programs ProgramsOf(const Setting& setting) {
   Programs programs;
-  for (lowering::LoweredClass& own : lowering::Lower(setting.scenario)) {
-    programs.classes.push_back(std::move(own.program));
+  const scenario::Scenario& scenario = setting.scenario;
+  std::size_t stages = 0;
+  for (int kind = 0; kind < scenario::KindCount(scenario); ++kind) {
+    auto lowered = lowering::Lower(scenario::OfKind(scenario, kind));
+    stages = lowered.size();
+    for (lowering::LoweredClass& own : lowered) programs.classes.push_back(std::move(own.program));
   }
-  const int ranks = setting.scenario.cluster->devices();
-  for (int rank = 0; rank < ranks; ++rank) {
-    programs.of_rank.push_back(
-        static_cast<std::size_t>(plan::StageOf(setting.scenario.plan, rank)));
+  for (int rank = 0; rank < scenario.cluster->devices(); ++rank) {
+    programs.of_rank.push_back(static_cast<std::size_t>(scenario::KindOfRank(scenario, rank)) *
+                                   stages +
+                               static_cast<std::size_t>(plan::StageOf(scenario.plan, rank)));
   }
   return programs;
 }
@@ -160,7 +170,7 @@ Attempt<std::vector<RankYield>> RunRank(const HardwareOptions& options, const Se
   const runtime::Place& place = job.place();
   const bool barrier = setting.scenario.plan.training.step_barrier;
   runtime::DeviceOptions device_options;
-  device_options.memory_limit = setting.scenario.cluster->device_memory();
+  device_options.memory_limit = KindOf(setting, place.rank).cluster->device_memory();
   device_options.pool = !options.caching_pool;
   if (options.check) device_options.gradients = runtime::GradientRule::kSmallIntegers;
   std::string bytes;
@@ -237,7 +247,7 @@ void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
 
 program::Program LowerFor(const Setting& setting, int rank) {
   program::Program program =
-      lowering::LowerRank(setting.scenario, {.rank = rank, .data_flow = true});
+      lowering::LowerRank(KindOf(setting, rank), {.rank = rank, .data_flow = true});
   SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
   return program;
