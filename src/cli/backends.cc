@@ -20,7 +20,7 @@ Diagnostics Wrong(const char* code, std::string message, std::string hint) {
 
 }  // namespace
 
-Result<std::unique_ptr<runtime::Backend>> MakeBackend(const std::string& name) {
+MadeBackend MakeBackend(const std::string& name) {
   if (name == "host") return runtime::host::MakeHostBackend();
   if (name == "cuda") {
 #ifdef STEPCAST_CUDA

@@ -156,10 +156,9 @@ Time ReadMeasuringTime(const std::string& text, Diagnostics& faults) {
   return *time;
 }
 
-Result<Setting> Prepare(const CalibrateOptions& options) {
+Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   Setting setting;
   Diagnostics faults;
-  auto backend = MakeBackend(options.backend);
   if (backend) {
     setting.backend = std::move(*backend);
   } else {
@@ -304,9 +303,9 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   return outcome;
 }
 
-Outcome RunThreads(const CalibrateOptions& options) {
+Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const Stopwatch stopwatch;
-  auto setting = Prepare(options);
+  auto setting = Prepare(options, std::move(backend));
   if (!setting) return WrongInput(setting.error());
   const int most = setting->backend->MaxLocalRanks();
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -342,10 +341,10 @@ Outcome RunThreads(const CalibrateOptions& options) {
   return outcome;
 }
 
-Outcome RunMember(const CalibrateOptions& options, Member& member,
+Outcome RunMember(const CalibrateOptions& options, MadeBackend backend, Member& member,
                   std::unique_ptr<runtime::StartLimit> limit) {
   const Stopwatch stopwatch;
-  auto setting = Prepare(options);
+  auto setting = Prepare(options, std::move(backend));
   runtime::WatchOptions watch_options;
   if (setting) watch_options = setting->watch;
   if (auto watched = member.StartWatch(watch_options); !watched) {
@@ -369,7 +368,8 @@ Outcome Calibrate(const CalibrateOptions& options) {
   auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
   launch->rendezvous.note = Say;
-  if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options);
+  MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
+  if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {
     return WrongInput(
         {{"launch.wrong-number",
@@ -381,7 +381,7 @@ Outcome Calibrate(const CalibrateOptions& options) {
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
   auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, *member, std::move(limit));
+  Outcome outcome = RunMember(options, std::move(backend), *member, std::move(limit));
   if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
   return outcome;
 }

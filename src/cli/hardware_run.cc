@@ -14,22 +14,21 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/printable.h"
 #include "src/base/quantity.h"
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
+#include "src/cli/rank_yield.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
-#include "src/runtime/byte_stream.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/launch.h"
-#include "src/runtime/measurement_bytes.h"
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/load.h"
+#include "src/scenario/node_kinds.h"
 #include "src/validate/training_check.h"
 
 namespace stepcast::cli {
@@ -56,13 +55,13 @@ runtime::WatchOptions WatchOptionsOf(const HardwareOptions& options) {
 
 void Append(Diagnostics& all, Diagnostics some) { all.insert(all.end(), some.begin(), some.end()); }
 
-Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& launch) {
+Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& launch,
+                        MadeBackend backend) {
   Diagnostics faults = options.faults;
   if (const auto timeout = ReadTimeout(options.timeout); !timeout) {
     Append(faults, timeout.error());
   }
   Setting setting;
-  auto backend = MakeBackend(options.backend);
   if (!backend) Append(faults, backend.error());
   if (backend && options.graph && options.backend == "host") {
     faults.push_back({.code = "command.no-graph",
@@ -136,17 +135,9 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   return setting;
 }
 
-std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,
-                    std::string_view weights) {
-  runtime::ByteWriter writer;
-  writer.Signed(place.local_rank);
-  writer.Signed(place.local_ranks);
-  writer.Signed(place.node);
-  writer.Signed(place.nodes);
-  writer.Text(place.host);
-  writer.Text(runtime::ToBytes(measurement));
-  writer.Text(weights);
-  return writer.Take();
+// As the rank's kind of node has it.
+scenario::Scenario KindOf(const Setting& setting, int rank) {
+  return scenario::OfKind(setting.scenario, scenario::KindOfRank(setting.scenario, rank));
 }
 
 // What the ranks run: a program for each class of them.
@@ -157,49 +148,29 @@ struct Programs {
 
 Programs ProgramsOf(const Setting& setting) {
   Programs programs;
-  for (lowering::LoweredClass& own : lowering::Lower(setting.scenario)) {
-    programs.classes.push_back(std::move(own.program));
+  const scenario::Scenario& scenario = setting.scenario;
+  std::size_t stages = 0;
+  for (int kind = 0; kind < scenario::KindCount(scenario); ++kind) {
+    auto lowered = lowering::Lower(scenario::OfKind(scenario, kind));
+    stages = lowered.size();
+    for (lowering::LoweredClass& own : lowered) programs.classes.push_back(std::move(own.program));
   }
-  const int ranks = setting.scenario.cluster->devices();
-  for (int rank = 0; rank < ranks; ++rank) {
-    programs.of_rank.push_back(
-        static_cast<std::size_t>(plan::StageOf(setting.scenario.plan, rank)));
+  for (int rank = 0; rank < scenario.cluster->devices(); ++rank) {
+    programs.of_rank.push_back(static_cast<std::size_t>(scenario::KindOfRank(scenario, rank)) *
+                                   stages +
+                               static_cast<std::size_t>(plan::StageOf(scenario.plan, rank)));
   }
   return programs;
 }
 
-// What a rank brought back.
-struct Yield {
-  RankRun run;
-  std::string weights;  // validate::ReadWeights, if they are to be checked
-};
-
-Attempt<Yield> ToYield(std::string_view bytes, int rank, int ranks) {
-  runtime::ByteReader reader(bytes);
-  Yield yield;
-  RankRun& run = yield.run;
-  run.place.rank = rank;
-  run.place.ranks = ranks;
-  run.place.local_rank = static_cast<int>(reader.Signed());
-  run.place.local_ranks = static_cast<int>(reader.Signed());
-  run.place.node = static_cast<int>(reader.Signed());
-  run.place.nodes = static_cast<int>(reader.Signed());
-  run.place.host = Printable(reader.Text());
-  auto measurement = runtime::ToMeasurement(reader.Text());
-  if (!measurement) return tl::unexpected(measurement.error());
-  run.measurement = std::move(*measurement);
-  yield.weights = reader.Text();
-  return yield;
-}
-
 // What one rank does, from its program to the gathered results (at rank 0).
-Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Setting& setting,
-                                    const program::Program& program, const Programs& all_programs,
-                                    Job& job, Watch& watch) {
+Attempt<std::vector<RankYield>> RunRank(const HardwareOptions& options, const Setting& setting,
+                                        const program::Program& program,
+                                        const Programs& all_programs, Job& job, Watch& watch) {
   const runtime::Place& place = job.place();
   const bool barrier = setting.scenario.plan.training.step_barrier;
   runtime::DeviceOptions device_options;
-  device_options.memory_limit = setting.scenario.cluster->device_memory();
+  device_options.memory_limit = KindOf(setting, place.rank).cluster->device_memory();
   device_options.pool = !options.caching_pool;
   if (options.check) device_options.gradients = runtime::GradientRule::kSmallIntegers;
   std::string bytes;
@@ -228,25 +199,25 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
   }
   auto all = job.Gather(std::move(bytes));
   if (!all) return tl::unexpected(all.error());
-  std::vector<Yield> yields;
+  std::vector<RankYield> yields;
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    auto yield = ToYield((*all)[rank], static_cast<int>(rank), place.ranks);
+    const std::size_t own = all_programs.of_rank[rank];
+    auto yield = ToYield(
+        (*all)[rank],
+        {.rank = static_cast<int>(rank),
+         .ranks = place.ranks,
+         .instructions = all_programs.classes[own].step.size(),
+         .steps = static_cast<std::size_t>(validate::StepsToMeasure(options.steps, barrier))});
     if (!yield) return tl::unexpected(yield.error());
-    yield->run.program = all_programs.of_rank[rank];
-    if (auto whole = runtime::CheckMeasurement(
-            yield->run.measurement, all_programs.classes[yield->run.program].step.size(),
-            static_cast<std::size_t>(validate::StepsToMeasure(options.steps, barrier)));
-        !whole) {
-      return tl::unexpected(Failure{fmt::format("rank {}: {}", rank, whole.error().message)});
-    }
+    yield->run.program = own;
     yields.push_back(std::move(*yield));
   }
   return yields;
 }
 
-std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
-                                 const program::Program& program, const Programs& all_programs,
-                                 Job& job, Watch& watch) {
+std::vector<RankYield> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
+                                     const program::Program& program, const Programs& all_programs,
+                                     Job& job, Watch& watch) {
   const int rank = job.place().rank;
   Failure failure;
   try {
@@ -276,7 +247,7 @@ void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
 
 program::Program LowerFor(const Setting& setting, int rank) {
   program::Program program =
-      lowering::LowerRank(setting.scenario, {.rank = rank, .data_flow = true});
+      lowering::LowerRank(KindOf(setting, rank), {.rank = rank, .data_flow = true});
   SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
   return program;
@@ -291,9 +262,9 @@ std::string Fingerprint(const HardwareOptions& options, const program::Program& 
 
 // A sentence when the plan did not train as plain data parallelism does; else what was compared.
 tl::expected<std::string, std::string> Check(const HardwareOptions& options, const Setting& setting,
-                                             const std::vector<Yield>& yields) {
+                                             const std::vector<RankYield>& yields) {
   std::vector<std::string> weights;
-  for (const Yield& yield : yields) weights.push_back(yield.weights);
+  for (const RankYield& yield : yields) weights.push_back(yield.weights);
   const int steps =
       options.warmup +
       validate::StepsToMeasure(options.steps, setting.scenario.plan.training.step_barrier);
@@ -315,7 +286,7 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
 }
 
 Outcome Report(const HardwareOptions& options, const HardwareReport& report, const Setting& setting,
-               std::vector<program::Program> programs, std::vector<Yield> yields) {
+               std::vector<program::Program> programs, std::vector<RankYield> yields) {
   std::string checked;
   if (options.check) {
     const auto check = Check(options, setting, yields);
@@ -323,7 +294,7 @@ Outcome Report(const HardwareOptions& options, const HardwareReport& report, con
     checked = fmt::format("check: {}\n", *check);
   }
   std::vector<RankRun> runs;
-  for (Yield& yield : yields) runs.push_back(std::move(yield.run));
+  for (RankYield& yield : yields) runs.push_back(std::move(yield.run));
   const validate::Execution execution =
       validate::Summarise(setting.scenario, std::move(programs), std::move(runs),
                           setting.scenario.plan.training.step_barrier, setting.backend->name(),
@@ -350,7 +321,7 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   const auto watch = Watch::OverThreads(places, watch_options, SayAtTheEnd);
   watch->SetPrograms(std::move(of_ranks));
 
-  std::vector<Yield> yields;
+  std::vector<RankYield> yields;
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     // The ranks that run wait for the others: without one there is no way but the end.
@@ -370,13 +341,14 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
 }
 
 Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
-                  const runtime::Launch& launch, const runtime::WatchOptions& watch_options,
-                  Member& member, std::unique_ptr<runtime::StartLimit> limit) {
+                  const runtime::Launch& launch, MadeBackend backend,
+                  const runtime::WatchOptions& watch_options, Member& member,
+                  std::unique_ptr<runtime::StartLimit> limit) {
   if (auto watched = member.StartWatch(watch_options); !watched) {
     return Failed(watched.error().message);
   }
   limit.reset();
-  auto setting = Prepare(options, launch);
+  auto setting = Prepare(options, launch, std::move(backend));
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
   if (!end && member.rank() == 0) end = report.prepare(setting->scenario);
@@ -408,8 +380,9 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
   if (!launch) return WrongInput(launch.error());
   launch->rendezvous.note = Say;
   const runtime::WatchOptions watch_options = WatchOptionsOf(options);
+  MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
   if (launch->launcher == Launcher::kNone) {
-    const auto setting = Prepare(options, *launch);
+    const auto setting = Prepare(options, *launch, std::move(backend));
     if (!setting) return WrongInput(setting.error());
     return RunThreads(options, report, *setting, watch_options);
   }
@@ -417,7 +390,8 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
   auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, report, *launch, watch_options, *member, std::move(limit));
+  Outcome outcome = RunMember(options, report, *launch, std::move(backend), watch_options, *member,
+                              std::move(limit));
   if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
   return outcome;
 }

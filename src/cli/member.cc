@@ -40,6 +40,9 @@ ExitStatus StatusOf(const std::string& text) {
   return error == std::errc() ? StatusOf(status) : kFailed;
 }
 
+// What keeps the ranks from running is a failure, whatever another rank says.
+ExitStatus FailureOf(ExitStatus status) { return status == kDone ? kFailed : status; }
+
 }  // namespace
 
 void SayAtTheEnd(int /*status*/, const std::string& sentence) {
@@ -107,7 +110,7 @@ std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
     runtime::ByteReader reader(all[rank]);
     if (reader.Number() == 0) continue;
     agreed.emplace();
-    agreed->status = StatusOf(reader.Number());
+    agreed->status = FailureOf(StatusOf(reader.Number()));
     agreed->messages =
         (rank == 0 ? "" : fmt::format("rank {}: ", rank)) + PrintableLines(reader.Text());
   }
@@ -115,7 +118,7 @@ std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
       OrFail(job_->Broadcast(agreed ? fmt::format("{}", static_cast<int>(agreed->status)) : ""));
   if (status.empty()) return std::nullopt;
   if (rank() == 0) return agreed;
-  return Outcome{StatusOf(status), "", ""};
+  return Outcome{FailureOf(StatusOf(status)), "", ""};
 }
 
 std::string Member::FirstThatDiffers(const std::string& own) {
@@ -137,7 +140,8 @@ ExitStatus Member::End(ExitStatus status) {
   watch_->Finish();
   job_.reset();
   if (runtime::MpiSession* session = runtime::MpiSession::Current()) session->Finish();
-  return StatusOf(agreed);
+  // What this rank has failed with, it does not take for done.
+  return status == kDone ? StatusOf(agreed) : FailureOf(StatusOf(agreed));
 }
 
 }  // namespace stepcast::cli

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
+#include "src/scenario/node_kinds.h"
 #include "src/simulate/simulate.h"
 #include "src/topology/cluster.h"
 
@@ -184,6 +186,28 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   return times;
 }
 
+// Across kinds of nodes a collective takes what it takes on the slower one.
+Result<cost::Prices> SlowestPrices(const program::Program& program, const Scenario& scenario) {
+  const std::vector<std::vector<int>> groups =
+      program.groups.front().layout.groups() > 1
+          ? program.groups.front().layout.Groups()
+          : std::vector<std::vector<int>>{program.groups.front().ranks};
+  std::vector<int> ranks;
+  for (const std::vector<int>& group : groups)
+    ranks.insert(ranks.end(), group.begin(), group.end());
+  std::optional<cost::Prices> slowest;
+  for (const int kind : scenario::KindsOf(scenario, ranks)) {
+    auto own = cost::Price(program, scenario::OfKind(scenario, kind));
+    if (!own) return own;
+    if (!slowest) slowest = *own;
+    for (std::size_t i = 0; i < own->collectives.size(); ++i) {
+      cost::CollectivePrice& price = slowest->collectives[i];
+      if (own->collectives[i].demand.alone() > price.demand.alone()) price = own->collectives[i];
+    }
+  }
+  return *std::move(slowest);
+}
+
 }  // namespace
 
 double CollectiveForecast::AlgorithmBandwidth(const CollectiveRow& row) const {
@@ -220,7 +244,7 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                                    .bytes = NcclTestsSize(op, asked, forecast.ranks),
                                    .data_type = DataType::kFp32});
   }
-  const auto prices = cost::Price(program, scenario);
+  const auto prices = SlowestPrices(program, scenario);
   if (!prices) return tl::unexpected(prices.error());
   const auto times = group.siblings && scenario.network != scenario::Fidelity::kAnalytic
                          ? TimesOfAll(scenario, program, *prices)

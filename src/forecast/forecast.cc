@@ -24,6 +24,7 @@
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
 #include "src/program/validator.h"
+#include "src/scenario/node_kinds.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
@@ -210,6 +211,28 @@ void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
   forecast.step_time_range->high += time;
 }
 
+// The scenario of each kind of node, by kind.
+class KindScenarios {
+ public:
+  explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
+    if (count() == 1) return;
+    for (int kind = 0; kind < count(); ++kind) own_.push_back(scenario::OfKind(scenario, kind));
+  }
+  int count() const { return scenario::KindCount(scenario_); }
+  const scenario::Scenario& operator[](int kind) const {
+    return own_.empty() ? scenario_ : own_[static_cast<std::size_t>(kind)];
+  }
+
+ private:
+  const scenario::Scenario& scenario_;
+  std::vector<scenario::Scenario> own_;
+};
+
+// A class that does not fit says more than one that does, and then the one with the higher peak.
+bool Fuller(const MemoryForecast& a, const MemoryForecast& b) {
+  return a.fits != b.fits ? !a.fits : a.peak > b.peak;
+}
+
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const PricedClass& own) {
   if (!OutlastsTheClock(own.lowered.program, own.prices)) return {};
@@ -239,21 +262,25 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
 
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   std::vector<PricedClass> classes;
-  for (lowering::LoweredClass& own : lowering::Lower(scenario)) {
-    const auto violations = program::Validate(own.program);
-    for (const program::Violation& violation : violations) {
-      std::fprintf(stderr, "%s\n", violation.message.c_str());
+  const KindScenarios kinds(scenario);
+  for (int kind = 0; kind < kinds.count(); ++kind) {
+    for (lowering::LoweredClass& own : lowering::Lower(kinds[kind])) {
+      const auto violations = program::Validate(own.program);
+      for (const program::Violation& violation : violations) {
+        std::fprintf(stderr, "%s\n", violation.message.c_str());
+      }
+      STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
+      auto prices = cost::Price(own.program, kinds[kind]);
+      if (!prices) return tl::unexpected(std::move(prices.error()));
+      classes.push_back({.lowered = std::move(own), .prices = std::move(*prices), .kind = kind});
     }
-    STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
-    auto prices = cost::Price(own.program, scenario);
-    if (!prices) return tl::unexpected(std::move(prices.error()));
-    classes.push_back({.lowered = std::move(own), .prices = std::move(*prices)});
   }
   return classes;
 }
 
 Result<Run> SimulateAt(const scenario::Scenario& scenario,
                        const std::vector<PricedClass>& lowered) {
+  const KindScenarios kinds(scenario);
   std::vector<StepCounts> counts;
   for (const PricedClass& own : lowered) {
     counts.emplace_back(own.lowered.program);
@@ -276,6 +303,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
     const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
+    const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
     ClassRun& own =
         run.classes.emplace_back(ClassRun{.stage = of.stage,
                                           .in_flight = of.in_flight,
@@ -283,22 +311,23 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
                                           .ranks = shown.ranks,
                                           .members = shown.members,
                                           .speed = shown.speed,
+                                          .device = kinds.count() > 1 ? on.gpu->name : "",
                                           .program = of.program,
                                           .prices = *simulated.prices,
                                           .timeline = steady_run.timelines[shown.index]});
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
-    own.memory = memory::Record(own.program, own.timeline, DeviceOf(scenario, own.program),
+    own.memory = memory::Record(own.program, own.timeline, DeviceOf(on, own.program),
                                 {.described = steady.last});
     Forecast& forecast = figures.emplace_back();
-    SummariseTime(own, steady, scenario.calibration->residuals, forecast);
-    forecast.memory = SummariseMemory(scenario, own.program, own.memory.usage);
+    SummariseTime(own, steady, on.calibration->residuals, forecast);
+    forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
     forecast.memory.rank = own.first_rank;
   }
   for (std::size_t i = 1; i < run.classes.size(); ++i) {
     if (own_ends[i] > own_ends[run.critical]) run.critical = i;
-    if (figures[i].memory.peak > figures[run.fullest].memory.peak) run.fullest = i;
+    if (Fuller(figures[i].memory, figures[run.fullest].memory)) run.fullest = i;
   }
   run.forecast = figures[run.critical];
   run.forecast.memory = figures[run.fullest].memory;
@@ -309,6 +338,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
                                     .first_rank = own.first_rank,
                                     .ranks = own.ranks,
                                     .speed = own.speed,
+                                    .device = own.device,
                                     .time = figures[i].time,
                                     .memory = figures[i].memory});
   }
@@ -337,13 +367,16 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto work = workspace_->works.Of(scenario);
   std::vector<PricedClass> lowered;
-  for (lowering::LoweredClass& own : lowering::Lower(scenario, &work->layers)) {
-    lowered.push_back({.lowered = std::move(own), .prices = {}});
-    auto prices = workspace_->prices.Price(lowered.back().lowered.program, scenario);
-    if (!prices) return tl::unexpected(std::move(prices.error()));
-    lowered.back().prices = std::move(*prices);
-    if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
-      return tl::unexpected(std::move(checked.error()));
+  const KindScenarios kinds(scenario);
+  for (int kind = 0; kind < kinds.count(); ++kind) {
+    for (lowering::LoweredClass& own : lowering::Lower(kinds[kind], &work->layers)) {
+      lowered.push_back({.lowered = std::move(own), .prices = {}, .kind = kind});
+      auto prices = workspace_->prices.Price(lowered.back().lowered.program, kinds[kind]);
+      if (!prices) return tl::unexpected(std::move(prices.error()));
+      lowered.back().prices = std::move(*prices);
+      if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
+        return tl::unexpected(std::move(checked.error()));
+      }
     }
   }
   const bool barrier = scenario.plan.training.step_barrier;
@@ -386,12 +419,13 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   memory::Usage usage;
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
-    const memory::Usage own =
-        workspace_->memory.Figures(program, run.timelines[shown.index], frees[shown.lowered],
-                                   DeviceOf(scenario, program), steps);
-    if (&shown != &ranks->shown.front() && own.peak <= usage.peak) continue;
+    const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
+    const memory::Usage own = workspace_->memory.Figures(
+        program, run.timelines[shown.index], frees[shown.lowered], DeviceOf(on, program), steps);
+    MemoryForecast memory = SummariseMemory(on, program, own);
+    if (&shown != &ranks->shown.front() && !Fuller(memory, forecast.memory)) continue;
     usage = own;
-    forecast.memory = SummariseMemory(scenario, program, usage);
+    forecast.memory = std::move(memory);
     forecast.memory.rank = ranks->classes[shown.index].representative;
   }
   AddFlushes(usage, forecast);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -28,6 +29,7 @@ struct ClassRun {
   int ranks = 1;               // how many run this program in equivalent surroundings
   std::vector<int> members{};  // these, ascending; empty: all that there are
   double speed = 1;            // of their devices (Scenario::slow_devices)
+  std::string device{};        // their type, where the cluster has several
   program::Program program{};
   cost::Prices prices{};  // of the program's tables: the trace says where each time comes from
   program::Timeline timeline{};  // of one of the ranks; its steps end when the last class's do
@@ -41,7 +43,7 @@ struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // by first rank; at least one
   std::size_t critical = 0;       // ends the step last: forecast.time is its
-  std::size_t fullest = 0;        // has the highest peak: forecast.memory is its
+  std::size_t fullest = 0;        // does not fit, else has the highest peak: forecast.memory is its
   std::uint32_t first_step = 0;   // the step whose interval the forecast describes is
                                   // [step_ends[first_step - 1], step_ends[first_step]]
 

@@ -50,13 +50,15 @@ calibration::RunSettings SettingsOf(const scenario::Scenario& scenario) {
 
 double LearnedFactor(const scenario::Scenario& scenario) {
   const auto& runs = scenario.calibration->runs;
-  return runs ? std::exp(runs->At(SettingsOf(scenario)).log_ratio) : 1;
+  return runs && scenario.other_nodes.empty() ? std::exp(runs->At(SettingsOf(scenario)).log_ratio)
+                                              : 1;
 }
 
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast) {
   const auto& runs = scenario.calibration->runs;
   const Time simulated = forecast.step_time;
-  if (!runs || simulated <= Time()) return;
+  // Runs on one kind of node say nothing of several.
+  if (!runs || simulated <= Time() || !scenario.other_nodes.empty()) return;
   const calibration::LearnedRuns::Estimate estimate = runs->At(SettingsOf(scenario));
   double factor = std::exp(estimate.log_ratio);
   if (forecast.has_flops) factor = std::max(factor, forecast.hfu);

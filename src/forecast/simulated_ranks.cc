@@ -9,6 +9,7 @@
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_classes.h"
 #include "src/plan/rank_grid.h"
+#include "src/scenario/node_kinds.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -28,10 +29,11 @@ class Kinds {
         std::deque<cost::Prices>& slowed) {
     const parallel::RankGrid grid = plan::GridOf(scenario.plan);
     for (std::size_t i = 0; i < lowered.size(); ++i) kinds_.push_back({i, 1, &lowered[i].prices});
-    // Lowered classes are by stage.
+    const std::int64_t stages = grid.Degree(parallel::Axis::kPipeline);
     labels_.reserve(static_cast<std::size_t>(grid.ranks()));
     for (int rank = 0; rank < grid.ranks(); ++rank) {
-      labels_.push_back(grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kPipeline)]);
+      labels_.push_back(scenario::KindOfRank(scenario, rank) * stages +
+                        grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kPipeline)]);
     }
     for (const scenario::SlowDevice& slow : scenario.slow_devices) {
       if (static_cast<std::size_t>(slow.rank) >= labels_.size() || slow.speed == 1) continue;

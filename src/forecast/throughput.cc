@@ -26,6 +26,25 @@ MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
   return flops;
 }
 
+namespace {
+
+// Of a device, in FLOPs per second.
+double MeanPeak(const scenario::Scenario& scenario) {
+  const auto peak_of = [&](const topology::Gpu& gpu) {
+    return static_cast<double>(gpu.PeakOf(scenario.plan.training.precision).flops_per_second());
+  };
+  double first = scenario.cluster->nodes();
+  double sum = 0;
+  for (const scenario::KindOfNode& kind : scenario.other_nodes) {
+    first -= kind.nodes;
+    sum += kind.nodes * peak_of(kind.gpu);
+  }
+  if (scenario.other_nodes.empty()) return peak_of(*scenario.gpu);
+  return (sum + first * peak_of(*scenario.gpu)) / scenario.cluster->nodes();
+}
+
+}  // namespace
+
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast) {
   const plan::Training& training = scenario.plan.training;
@@ -36,8 +55,7 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
                                static_cast<double>(training.sequence_length) / seconds;
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
-  const double peak =
-      static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
+  const double peak = MeanPeak(scenario) * seconds;
   // The ranks of a replica share out a micro-batch's work.
   const double micro_batches = static_cast<double>(training.gradient_accumulation) /
                                static_cast<double>(scenario.plan.parallelism.pipeline);

@@ -110,8 +110,9 @@ struct ClassForecast {
   int in_flight = 1;  // most micro-batches whose activations are held
   int first_rank = 0;
   int ranks = 0;
-  double speed = 1;    // of its devices (Scenario::slow_devices)
-  TimeBreakdown time;  // of each of them; adds up to the step
+  double speed = 1;      // of its devices (Scenario::slow_devices)
+  std::string device{};  // their type, where the cluster has several
+  TimeBreakdown time;    // of each of them; adds up to the step
   MemoryForecast memory;
 };
 
@@ -127,7 +128,7 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // a collective was under way, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;                       // of the class with the highest peak
+  MemoryForecast memory;  // of a class that does not fit, else of the highest peak
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };

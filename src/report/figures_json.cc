@@ -23,6 +23,7 @@ Json ClassesJson(const forecast::Forecast& forecast) {
                            {"ranks", own.ranks},
                            {"first_rank", own.first_rank},
                            {"speed", JsonNumber(own.speed)},
+                           {"device", own.device.empty() ? Json() : Json(own.device)},
                            {"time_s", TimeJson(own.time)},
                            {"memory", MemoryJson(own.memory)}});
   }

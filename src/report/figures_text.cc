@@ -23,8 +23,17 @@ std::string Cluster(const scenario::Scenario& scenario) {
   const topology::Cluster& cluster = *scenario.cluster;
   const std::string gpu = cluster.gpu().empty() ? "device" : cluster.gpu();
   if (cluster.flat()) return fmt::format("{} x {} behind one switch", cluster.devices(), gpu);
-  return fmt::format("{} {} of {} x {}", Grouped(cluster.nodes()),
-                     cluster.nodes() == 1 ? "node" : "nodes", cluster.gpus_per_node(), gpu);
+  const auto of = [&](int nodes, const std::string& device) {
+    return fmt::format("{} {} of {} x {}", Grouped(nodes), nodes == 1 ? "node" : "nodes",
+                       cluster.gpus_per_node(), device);
+  };
+  int first = cluster.nodes();
+  std::string others;
+  for (const scenario::KindOfNode& kind : scenario.other_nodes) {
+    first -= kind.nodes;
+    others += ", " + of(kind.nodes, kind.gpu.name);
+  }
+  return of(first, gpu) + others;
 }
 
 std::string Reshard(const plan::ReshardAfterForward& reshard) {
@@ -174,10 +183,12 @@ Table ClassRows(const forecast::Forecast& forecast) {
   };
   const bool stages = differ([](const auto& own) { return own.stage; });
   const bool speeds = differ([](const auto& own) { return own.speed; });
+  const bool devices = differ([](const auto& own) { return own.device; });
   std::vector<Column> columns;
   if (stages) columns.push_back({"stage", Align::kRight});
   columns.push_back({"first rank", Align::kRight});
   columns.push_back({"ranks", Align::kRight});
+  if (devices) columns.push_back({"device", Align::kLeft});
   if (speeds) columns.push_back({"speed", Align::kRight});
   if (stages) columns.push_back({"in flight", Align::kRight});
   for (const forecast::TimePart& part : shown) {
@@ -190,6 +201,7 @@ Table ClassRows(const forecast::Forecast& forecast) {
     if (stages) row.push_back(std::to_string(own.stage));
     row.push_back(std::to_string(own.first_rank));
     row.push_back(std::to_string(own.ranks));
+    if (devices) row.push_back(own.device);
     if (speeds) row.push_back(fmt::format("{}", own.speed));
     if (stages) row.push_back(std::to_string(own.in_flight));
     for (const forecast::TimePart& part : shown) {

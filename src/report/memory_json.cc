@@ -33,6 +33,15 @@ Json Limit(const forecast::MicroBatchLimit& limit) {
   };
 }
 
+// Of the cluster's devices.
+Bytes LeastMemory(const scenario::Scenario& scenario) {
+  Bytes least = scenario.cluster->device_memory();
+  for (const scenario::KindOfNode& kind : scenario.other_nodes) {
+    least = std::min(least, kind.cluster->device_memory());
+  }
+  return least;
+}
+
 }  // namespace
 
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
@@ -52,7 +61,7 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
       {"stepcast", 1},
       {"scenario", scenario.name},
       {"parameters", scenario.model->parameter_count()},
-      {"capacity_bytes", scenario.cluster->device_memory().count()},
+      {"capacity_bytes", LeastMemory(scenario).count()},
       {"stage", report.own_stage},
       {"stages", std::move(stages)},
       {"resolved", ToJson(scenario.resolved)},

@@ -75,6 +75,16 @@ std::string LimitTable(const MemoryReport& report) {
   return "\n" + table.ToString();
 }
 
+std::string Capacity(const scenario::Scenario& scenario) {
+  const std::string first = FormatBytes(scenario.cluster->device_memory());
+  if (scenario.other_nodes.empty()) return first + " per device";
+  std::string all = fmt::format("{} per {}", first, scenario.cluster->gpu());
+  for (const scenario::KindOfNode& kind : scenario.other_nodes) {
+    all += fmt::format(", {} per {}", FormatBytes(kind.cluster->device_memory()), kind.gpu.name);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
@@ -82,12 +92,12 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
   std::string out = fmt::format(
       "{}\n\nmodel      {}, {} parameters\n"
       "framework  {}, {} data-parallel ranks\n"
-      "capacity   {} per device\n\n"
+      "capacity   {}\n\n"
       "The formula knows the model's states and activations and nothing of the framework's\n"
       "buffers; the simulated categories are those alive at the simulated peak.\n",
       scenario.name, model.name, Grouped(model.parameter_count()),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
-      FormatBytes(scenario.cluster->device_memory()));
+      Capacity(scenario));
   Bytes most;
   for (const StageMemory& stage : report.stages) {
     most = std::max({most, Total(stage.formula),

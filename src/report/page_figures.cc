@@ -109,6 +109,7 @@ std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
       if (lane.name != compute) continue;
       lane.name = stages ? fmt::format("stage {}, rank {}", own.stage, own.first_rank)
                          : fmt::format("rank {}", own.first_rank);
+      if (!own.device.empty()) lane.name += fmt::format(", {}", own.device);
       lanes.push_back(std::move(lane));
     }
   }

@@ -43,7 +43,7 @@ constexpr std::string_view kOption = "--set ";
 
 // The folder of the data root that holds what a key names.
 std::string_view ShippedFolder(std::string_view key) {
-  return key == "model" ? "models" : key == "calibration" ? "calibration" : "topologies";
+  return key == "model" ? "models" : key.ends_with("calibration") ? "calibration" : "topologies";
 }
 
 // The data root's files that may have been meant by one that was not found: for a name without a
@@ -144,7 +144,7 @@ class Loader::Reading {
     scenario_.slow_links = read_.slow_links;
     warnings_ = scenario_.warnings;
     cluster_nodes_ = read_.nodes;
-    if (read_.nodes) clusters_[*read_.nodes] = scenario_.cluster;
+    if (read_.nodes && read_.other_nodes.empty()) clusters_[*read_.nodes] = scenario_.cluster;
     profile_believed_ = true;
     Complete();
     return {};
@@ -159,7 +159,10 @@ class Loader::Reading {
         scenario_.cluster = known->second;
       } else {
         LoadCluster(read_);
-        if (diagnostics_.empty()) clusters_[*nodes] = scenario_.cluster;
+        if (!read_.other_nodes.empty()) LoadCalibration(read_);
+        if (diagnostics_.empty() && read_.other_nodes.empty()) {
+          clusters_[*nodes] = scenario_.cluster;
+        }
       }
       if (diagnostics_.empty()) cluster_nodes_ = nodes;
     }
@@ -185,20 +188,23 @@ class Loader::Reading {
   void Complete() {
     scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices(),
                                     model::Blocks(*scenario_.model));
-    TakeDispatch(read_);
+    plan::Training& training = scenario_.plan.training;
+    const Dispatch stated = training.dispatch;
+    training.dispatch = DispatchBy(scenario_.calibration.get(), stated);
+    for (KindOfNode& kind : scenario_.other_nodes) {
+      kind.dispatch = DispatchBy(kind.calibration.get(), stated);
+    }
     Warn(read_);
   }
 
   // What the profile says of the framework's code, where it runs and the scenario says nothing.
-  void TakeDispatch(const ScenarioFile& file) {
-    plan::Training& training = scenario_.plan.training;
-    if (file.request.dispatch || scenario_.calibration == nullptr || training.compile ||
+  Dispatch DispatchBy(const calibration::Calibration* profile, const Dispatch& stated) const {
+    if (read_.request.dispatch || profile == nullptr || scenario_.plan.training.compile ||
         scenario_.model->is_layer_list()) {
-      return;
+      return stated;
     }
-    const auto& known = scenario_.calibration->dispatch;
-    const auto found = known.find(plan::Name(scenario_.plan.data_parallel.framework));
-    if (found != known.end()) training.dispatch = found->second;
+    const auto found = profile->dispatch.find(plan::Name(scenario_.plan.data_parallel.framework));
+    return found == profile->dispatch.end() ? stated : found->second;
   }
 
   void Report(std::string code, Location location, std::string message, std::string hint) {
@@ -291,69 +297,128 @@ class Loader::Reading {
     if (topology == nullptr) return;
     scenario_.gpu = topology->gpu;
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
-    const std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
+    std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
     // A number that is wrong by itself has been reported; one more message would be noise.
     if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
-    Diagnostics mistakes;
-    // The topology is held by the cache, so that its address stands for it.
-    const auto cluster = contents_.clusters.Get(
-        fmt::format("{}x{}", fmt::ptr(topology.get()), nodes.value_or(0)),
-        [&]() -> Result<topology::Cluster> {
-          std::optional<topology::Cluster> built =
-              BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
-          if (built.has_value()) return *std::move(built);
-          return tl::make_unexpected(mistakes);
-        });
-    if (cluster.has_value()) {
-      scenario_.cluster = *cluster;
+    if (flat && !file.other_nodes.empty()) {
+      Report("scenario.mixed-flat", LocationOf(root_, "cluster.other_nodes"),
+             "a flat cluster has no nodes beside which there could be others",
+             "take node types as topologies, or slow_devices");
       return;
     }
+    for (const OtherNodes& other : file.other_nodes) *nodes += other.nodes;
+    scenario_.cluster = ClusterOf(topology, nodes, LocationOf(root_, "cluster.nodes"));
+    if (scenario_.cluster != nullptr) LoadOtherNodes(file);
+  }
+
+  // Null where it cannot be built, which is reported.
+  std::shared_ptr<const topology::Cluster> ClusterOf(
+      const std::shared_ptr<const Topology>& topology, std::optional<std::int64_t> nodes,
+      const Location& location) {
+    Diagnostics mistakes;
+    // The topology is held by the cache, so that its address stands for it.
+    const auto cluster =
+        contents_.clusters.Get(fmt::format("{}x{}", fmt::ptr(topology.get()), nodes.value_or(0)),
+                               [&]() -> Result<topology::Cluster> {
+                                 std::optional<topology::Cluster> built =
+                                     BuildCluster(*topology, nodes, location, mistakes);
+                                 if (built.has_value()) return *std::move(built);
+                                 return tl::make_unexpected(mistakes);
+                               });
+    if (cluster.has_value()) return *cluster;
     // Again, for the positions of this scenario.
-    if (mistakes.empty()) {
-      BuildCluster(*topology, nodes, LocationOf(root_, "cluster.nodes"), mistakes);
-    }
+    if (mistakes.empty()) BuildCluster(*topology, nodes, location, mistakes);
     diagnostics_.insert(diagnostics_.end(), mistakes.begin(), mistakes.end());
+    return nullptr;
+  }
+
+  // Each kind as if the whole cluster were of it; calibrations follow.
+  void LoadOtherNodes(const ScenarioFile& file) {
+    scenario_.other_nodes.clear();
+    for (const OtherNodes& other : file.other_nodes) {
+      const std::shared_ptr<const Topology> topology =
+          Shared(contents_.topologies, other.topology, scenario::LoadTopology,
+                 [](const Node& node, Diagnostics& diagnostics) {
+                   return ReadTopology(node, diagnostics);
+                 });
+      if (topology == nullptr) continue;
+      auto cluster = ClusterOf(topology, scenario_.cluster->nodes(), other.location);
+      if (cluster == nullptr) continue;
+      if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
+        Report("scenario.mixed-nodes", other.location,
+               fmt::format("all nodes of a cluster have as many GPUs: these have {}, the first {}",
+                           cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
+               "take node types of as many GPUs");
+        continue;
+      }
+      scenario_.other_nodes.push_back({.nodes = static_cast<int>(other.nodes),
+                                       .cluster = std::move(cluster),
+                                       .calibration = nullptr,
+                                       .gpu = *topology->gpu,
+                                       .location = other.location});
+    }
   }
 
   void LoadCalibration(const ScenarioFile& file) {
-    std::optional<Node> source = file.calibration;
-    if (!source.has_value()) {
+    if (file.calibration.has_value() || (!HasKey("", "calibration") && scenario_.gpu.has_value())) {
+      scenario_.calibration =
+          CalibrationOf(file.calibration, scenario_.gpu, LocationOf(root_, "cluster.topology"),
+                        sources_.calibration);
+    } else {
       // A given one that is wrong has been reported; the default must not hide that.
-      if (HasKey("", "calibration") || !scenario_.gpu.has_value()) {
-        scenario_.calibration = std::make_shared<const calibration::Calibration>();
-        return;
-      }
-      source = DefaultCalibration();
-      if (!FindInput(source->scalar(), folder_).has_value()) {
-        Report("calibration.none-for-gpu", LocationOf(root_, "cluster.topology"),
-               fmt::format("there is no calibration profile for this GPU type: {}",
-                           Quoted(scenario_.gpu->name)),
-               "name one with calibration:");
-        return;
-      }
+      scenario_.calibration = std::make_shared<const calibration::Calibration>();
     }
-    sources_.calibration = ToResolved(*source->tree());
-    scenario_.calibration = Shared(contents_.calibrations, *source, scenario::LoadCalibration,
-                                   [](const Node& node, Diagnostics& diagnostics) {
-                                     return ReadCalibration(node, diagnostics);
-                                   });
-    if (scenario_.calibration != nullptr && scenario_.gpu.has_value()) {
-      FillSections(*source, file.request.precision);
+    sources_.other_nodes.clear();
+    if (scenario_.other_nodes.size() != file.other_nodes.size()) return;  // reported
+    for (std::size_t i = 0; i < file.other_nodes.size(); ++i) {
+      const OtherNodes& other = file.other_nodes[i];
+      KindOfNode& kind = scenario_.other_nodes[i];
+      Sources::OtherNodes& sources = sources_.other_nodes.emplace_back();
+      sources.topology = ToResolved(*other.topology.tree());
+      kind.calibration =
+          CalibrationOf(other.calibration, kind.gpu, other.location, sources.calibration);
     }
   }
 
+  // The profile that a source names, or that of the GPU type; what it lacks comes from the latter.
+  // Null where there is none, which is reported.
+  std::shared_ptr<const calibration::Calibration> CalibrationOf(
+      std::optional<Node> source, const std::optional<topology::Gpu>& gpu,
+      const Location& of_device, std::optional<Resolved>& written) {
+    if (!source.has_value()) {
+      source = CalibrationOfType(gpu->name);
+      if (!FindInput(source->scalar(), folder_).has_value()) {
+        Report(
+            "calibration.none-for-gpu", of_device,
+            fmt::format("there is no calibration profile for this GPU type: {}", Quoted(gpu->name)),
+            "name one with calibration:");
+        return nullptr;
+      }
+    }
+    written = ToResolved(*source->tree());
+    auto profile = Shared(contents_.calibrations, *source, scenario::LoadCalibration,
+                          [](const Node& node, Diagnostics& diagnostics) {
+                            return ReadCalibration(node, diagnostics);
+                          });
+    if (profile == nullptr || !gpu.has_value()) return profile;
+    return Filled(std::move(profile), *source, *gpu);
+  }
+
   // `calibration: calibration/<gpu>.yaml`, as the user could have written it.
-  Node DefaultCalibration() const {
+  Node CalibrationOfType(std::string_view gpu) const {
     auto path = std::make_shared<YamlNode>();
     path->kind = NodeKind::kScalar;
     path->position = {std::make_shared<const std::string>(file_), 0, 0};
-    path->scalar = fmt::format("calibration/{}.yaml", scenario_.gpu->name);
+    path->scalar = fmt::format("calibration/{}.yaml", gpu);
     return Node(std::move(path), "calibration");
   }
 
   // A profile that holds, say, only the tables somebody measured takes the rest from the one of the
   // GPU type; so does a `kernels` section that was measured in part.
-  void FillSections(const Node& source, std::optional<DataType> precision) {
+  std::shared_ptr<const calibration::Calibration> Filled(
+      std::shared_ptr<const calibration::Calibration> profile, const Node& source,
+      const topology::Gpu& gpu) {
+    const std::optional<DataType> precision = read_.request.precision;
     const std::string computes = fmt::format("gemm.{}", precision ? Name(*precision) : "");
     const auto missing = [](const calibration::Calibration& profile) {
       std::vector<std::string_view> sections;
@@ -362,19 +427,18 @@ class Loader::Reading {
       if (!profile.memory.has_value()) sections.emplace_back("memory");
       return sections;
     };
-    const std::vector<std::string_view> sections = missing(*scenario_.calibration);
-    const bool measured =
-        scenario_.calibration->kernels.has_value() && scenario_.calibration->kernels->measured();
-    if (sections.empty() && !measured) return;
-    const Node shipped = DefaultCalibration();
+    const std::vector<std::string_view> sections = missing(*profile);
+    const bool measured = profile->kernels.has_value() && profile->kernels->measured();
+    if (sections.empty() && !measured) return profile;
+    const Node shipped = CalibrationOfType(gpu.name);
     const std::optional<std::string> path = FindInput(shipped.scalar(), folder_);
     std::shared_ptr<const calibration::Calibration> defaults;
     if (path.has_value()) {
       defaults = SharedFile(contents_.calibrations, *path,
                             [&] { return scenario::LoadCalibration(*path); });
-      if (defaults == nullptr) return;
+      if (defaults == nullptr) return profile;
     }
-    auto filled = std::make_shared<calibration::Calibration>(*scenario_.calibration);
+    auto filled = std::make_shared<calibration::Calibration>(*profile);
     std::vector<std::string> taken(sections.begin(), sections.end());
     if (defaults != nullptr) {
       if (measured && defaults->kernels.has_value()) {
@@ -396,14 +460,15 @@ class Loader::Reading {
     if (!lacking.empty()) {
       Report("calibration.missing-section", source.location(),
              fmt::format("the profile has no {}, and neither has one of GPU type {}",
-                         fmt::join(lacking, ", "), Quoted(scenario_.gpu->name)),
+                         fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
-      return;
+      return profile;
     }
-    scenario_.calibration = std::move(filled);
-    if (taken.empty()) return;
-    scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
-                                             fmt::join(taken, ", "), shipped.scalar()));
+    if (!taken.empty()) {
+      scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
+                                               fmt::join(taken, ", "), shipped.scalar()));
+    }
+    return filled;
   }
 
   // The key stands in the section (in the file itself for ""), whatever its value.
@@ -441,14 +506,25 @@ class Loader::Reading {
     }
     if (scenario_.cluster != nullptr) {
       facts.devices = scenario_.cluster->devices();
-      const topology::NodeType* node = scenario_.cluster->node_type();
-      facts.host_memory = node != nullptr && node->host.has_value();
-      facts.nvme = *facts.host_memory && node->host->nvme > Bytes();
+      const auto take_host = [&](const topology::NodeType* node) {
+        const bool host = node != nullptr && node->host.has_value();
+        facts.host_memory = facts.host_memory.value_or(true) && host;
+        facts.nvme = facts.nvme.value_or(true) && host && node->host->nvme > Bytes();
+      };
+      take_host(scenario_.cluster->node_type());
+      for (const KindOfNode& kind : scenario_.other_nodes) take_host(kind.cluster->node_type());
     }
     if (architecture != nullptr && scenario_.gpu.has_value()) {
       facts.device = scenario_.gpu->name;
       for (std::size_t type = 0; type < facts.computes.size(); ++type) {
         facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
+      }
+      for (const KindOfNode& kind : scenario_.other_nodes) {
+        for (std::size_t type = 0; type < facts.computes.size(); ++type) {
+          if (!facts.computes[type] || kind.gpu.peak[type] > FlopRate()) continue;
+          facts.computes[type] = false;
+          facts.device = kind.gpu.name;
+        }
       }
     }
     for (plan::Violation& violation : plan::Check(file.request, facts)) {
@@ -463,6 +539,22 @@ class Loader::Reading {
     CheckStepTime(file);
     CheckReduction(file);
     FindSlowDevices(file);
+    CheckOtherNodes(file);
+  }
+
+  void CheckOtherNodes(const ScenarioFile& file) {
+    if (file.other_nodes.empty()) return;
+    const Location location = LocationOf(root_, "cluster.other_nodes");
+    if (file.network.value_or(Fidelity::kAnalytic) != Fidelity::kAnalytic) {
+      Report("scenario.mixed-network", location,
+             "links of several kinds of nodes are followed by cluster.network analytic alone",
+             "take network: analytic, or nodes of one kind");
+    }
+    if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
+      Report("scenario.mixed-layers", location,
+             "a layer list gives the times of one kind of device, and the cluster has several",
+             "take an architecture, or nodes of one kind and slow_devices");
+    }
   }
 
   // The number of a device of the cluster; none where there is no such device.
@@ -559,16 +651,23 @@ class Loader::Reading {
 
   // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
   // Figures of the profile that the cluster's GPU cannot have.
-  void CheckProfileOfDevice() {
-    if (profile_believed_ || !scenario_.calibration->kernels || !scenario_.gpu) return;
-    const topology::Gpu& gpu = *scenario_.gpu;
-    for (const calibration::Fault& fault : calibration::CheckOnDevice(
-             *scenario_.calibration->kernels, {.memory_bandwidth = gpu.memory_bandwidth,
-                                              .peak = gpu.peak,
-                                              .separate = gpu.compute_capability > 0})) {
-      Report("calibration.implausible", scenario_.calibration->location,
-             fmt::format("profile {} on {}: {}: {}", Quoted(scenario_.calibration->name), gpu.name,
-                         fault.field, fault.message),
+  void CheckProfilesOfDevices() {
+    if (profile_believed_) return;
+    if (scenario_.gpu) CheckProfileOf(*scenario_.gpu, *scenario_.calibration);
+    for (const KindOfNode& kind : scenario_.other_nodes) {
+      if (kind.calibration != nullptr) CheckProfileOf(kind.gpu, *kind.calibration);
+    }
+  }
+
+  void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile) {
+    if (!profile.kernels) return;
+    for (const calibration::Fault& fault :
+         calibration::CheckOnDevice(*profile.kernels, {.memory_bandwidth = gpu.memory_bandwidth,
+                                                      .peak = gpu.peak,
+                                                      .separate = gpu.compute_capability > 0})) {
+      Report("calibration.implausible", profile.location,
+             fmt::format("profile {} on {}: {}: {}", Quoted(profile.name), gpu.name, fault.field,
+                         fault.message),
              fault.hint);
     }
   }
@@ -590,7 +689,7 @@ class Loader::Reading {
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
-    CheckProfileOfDevice();
+    CheckProfilesOfDevices();
     if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
       return;
     }

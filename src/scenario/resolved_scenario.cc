@@ -50,9 +50,23 @@ const char* Name(Fidelity fidelity) {
 Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   Mapping cluster;
   cluster.emplace_back("topology", sources.topology);
-  if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(scenario.cluster->nodes()));
+  std::int64_t first = scenario.cluster->nodes();
+  for (const KindOfNode& kind : scenario.other_nodes) first -= kind.nodes;
+  if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(first));
   cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
   cluster.emplace_back("network", Text(Name(scenario.network)));
+  if (!scenario.other_nodes.empty()) {
+    Resolved::Sequence kinds;
+    for (std::size_t i = 0; i < scenario.other_nodes.size(); ++i) {
+      const Sources::OtherNodes& source = sources.other_nodes[i];
+      Mapping kind;
+      kind.emplace_back("topology", source.topology);
+      kind.emplace_back("nodes", Integer(scenario.other_nodes[i].nodes));
+      if (source.calibration) kind.emplace_back("calibration", *source.calibration);
+      kinds.push_back({std::move(kind)});
+    }
+    cluster.emplace_back("other_nodes", Resolved{std::move(kinds)});
+  }
   if (!scenario.slow_links.empty()) {
     Resolved::Sequence links;
     for (const SlowLink& slow : scenario.slow_links) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/scenario/document.h"
 #include "src/scenario/resolved.h"
@@ -14,6 +15,11 @@ struct Sources {
   Resolved model;
   Resolved topology;
   std::optional<Resolved> calibration;  // nothing: none is needed
+  struct OtherNodes {
+    Resolved topology;
+    std::optional<Resolved> calibration;
+  };
+  std::vector<OtherNodes> other_nodes{};
 };
 
 // The scenario with every default filled in, as a tree that is itself a scenario file: written as

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/kernel.h"
 #include "src/base/rates.h"
 #include "src/calibration/calibration.h"
 #include "src/model/model.h"
@@ -43,6 +44,17 @@ struct SlowDevice {
   int rank = 0;  // the device's number
 };
 
+// Nodes of another kind than the cluster's first: of other devices, or with other links. What all
+// nodes of the cluster have in common is in Scenario.
+struct KindOfNode {
+  int nodes = 1;
+  std::shared_ptr<const topology::Cluster> cluster;  // as large, all of its nodes of this kind
+  std::shared_ptr<const calibration::Calibration> calibration;
+  topology::Gpu gpu;
+  Dispatch dispatch{};  // plan::Training::dispatch, on these nodes
+  Location location;
+};
+
 struct Scenario {
   std::string name;
   // Shared between the scenarios of a sweep that use the same files.
@@ -59,6 +71,9 @@ struct Scenario {
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // seen by flow and message alone
   std::vector<SlowDevice> slow_devices;  // by rank
+  // `cluster`, `calibration` and `gpu` are those of the first nodes, these follow them in this
+  // order: see node_kinds.h. `cluster` counts all nodes.
+  std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like

@@ -60,6 +60,17 @@ void ReadSlowDevice(const Node& node, ScenarioFile& file, Diagnostics& diagnosti
       {.device = *std::move(device), .speed = *speed, .location = node.location()});
 }
 
+void ReadOtherNodes(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  auto topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
+  auto calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
+  const auto nodes = reader.ReadInteger("nodes", Need::kRequired, kNodeRange);
+  reader.Finish();
+  if (reader.failed() || !topology || !nodes) return;
+  file.other_nodes.push_back(
+      {*std::move(topology), std::move(calibration), *nodes, node.location()});
+}
+
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
   file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
@@ -76,6 +87,9 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   }
   if (const auto devices = reader.ReadSequence("slow_devices", Need::kOptional)) {
     for (const Node& node : *devices) ReadSlowDevice(node, file, diagnostics);
+  }
+  if (const auto kinds = reader.ReadSequence("other_nodes", Need::kOptional)) {
+    for (const Node& node : *kinds) ReadOtherNodes(node, file, diagnostics);
   }
   reader.Finish();
 }

@@ -15,6 +15,14 @@ namespace stepcast::scenario {
 // Of `cluster.nodes`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};
 
+// An entry of `cluster.other_nodes`.
+struct OtherNodes {
+  Node topology;
+  std::optional<Node> calibration;
+  std::int64_t nodes = 1;
+  Location location;
+};
+
 // A scenario file as it was written (docs/formats.md, version 1): each value checked by itself, the
 // files it names not yet read.
 struct ScenarioFile {
@@ -31,6 +39,7 @@ struct ScenarioFile {
   std::optional<Fidelity> network;
   std::vector<SlowLink> slow_links;
   std::vector<SlowDevice> slow_devices;  // without ranks
+  std::vector<OtherNodes> other_nodes;
   plan::Request request;
 };
 

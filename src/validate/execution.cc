@@ -12,6 +12,7 @@
 #include "src/forecast/time_breakdown.h"
 #include "src/memory/replay.h"
 #include "src/program/description.h"
+#include "src/scenario/node_kinds.h"
 
 namespace stepcast::validate {
 namespace {
@@ -120,7 +121,8 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.peak = use.peak;
   memory.reserved = use.reserved;
   memory.outside = use.outside;
-  memory.capacity = scenario.cluster->device_memory();
+  memory.capacity = scenario::OfKind(scenario, scenario::KindOfRank(scenario, memory.rank))
+                        .cluster->device_memory();
   memory.fits = true;  // it ran
   // The pool hands out what a buffer asks for and has room, for it ran.
   const memory::Usage usage = memory::Record(execution.program_of(*fullest),

@@ -44,8 +44,12 @@ class Failed(Exception):
 
 def plans(model, speed, quick):
     """(what it is called, settings, series of bucket sizes)."""
-    def plan(text, stage, accumulation=1, framework="reference", series=None, **settings):
+    def plan(text, stage, accumulation=1, framework="reference", series=None, speed=None,
+             **settings):
         settings = {f"data_parallel.{key}": value for key, value in settings.items()}
+        if speed is not None:
+            settings["cluster.slow_devices"] = f"[{{device: device2, speed: {speed}}}]"
+            text += f", a device at {speed}"
         settings["data_parallel.zero_stage"] = stage
         settings["data_parallel.framework"] = framework
         if accumulation > 1:
@@ -60,7 +64,7 @@ def plans(model, speed, quick):
                     series=name if more.get("accumulation", 1) == 1 else None, **more)
 
     if quick and model == "compute-bound":
-        return [bucketed(5), plan("ZeRO-2", 2)]
+        return [bucketed(5), plan("ZeRO-2", 2), plan("ZeRO-2", 2, speed=0.8)]
     if quick:
         return [plan("naive", 0, overlap="false"), bucketed(5, framework="ddp"),
                 plan("ZeRO-3, prefetch 1", 3, prefetch=1)]
@@ -69,7 +73,8 @@ def plans(model, speed, quick):
     result += [bucketed(size, framework="ddp") for size in (2, 10, 25)]
     result += [plan("ZeRO-1", 1), plan("ZeRO-2", 2),
                plan("ZeRO-3, prefetch 0", 3, prefetch=0), plan("ZeRO-3, prefetch 1", 3, prefetch=1),
-               plan("fsdp2", 3, framework="fsdp2")]
+               plan("fsdp2", 3, framework="fsdp2"), bucketed(5, speed=0.8),
+               plan("ZeRO-2", 2, speed=0.8)]
     # Several micro-batches take long on slow links; the fast ones show what they do.
     if speed == "1Gbit" or model == "communication-bound":
         result += [plan("naive", 0, 4, overlap="false"), bucketed(10, accumulation=4)]

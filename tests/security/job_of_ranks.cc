@@ -7,8 +7,10 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fmt/format.h"
+#include "src/program/program.h"
 #include "src/runtime/launch.h"
 #include "src/runtime/watch.h"
 
@@ -53,6 +55,9 @@ int Run(int rounds) {
   limit.reset();
   const int rank = (*job)->place().rank;
   (*watch)->SetStage(rank, runtime::Stage::kReporting);
+  const program::Program program;
+  (*watch)->SetPrograms(std::vector<const program::Program*>(
+      static_cast<std::size_t>((*job)->place().ranks), &program));
   long sum = 0;
   for (int round = 0; round <= rounds; ++round) {
     if (round > 0) std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -113,15 +113,16 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 Attempt<std::unique_ptr<Backend>> MakeCudaBackend() {
+  // Between GPUs of one process NCCL reads and writes the users' own buffers, which it cannot where
+  // they come from a memory pool (cudaMallocAsync): other GPUs do not see those. Without, it does
+  // what it does between processes, as frameworks run it. Before NCCL looks, and before
+  // the driver has threads.
+  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);
   Inventory inventory = ListDevices();
   if (inventory.devices.empty()) {
     return tl::make_unexpected(
         Failure{fmt::format("no GPU answers: {}", inventory.no_devices_because)});
   }
-  // Between GPUs of one process NCCL reads and writes the users' own buffers, which it cannot where
-  // they come from a memory pool (cudaMallocAsync): other GPUs do not see those. Without, it does
-  // what it does between processes, as frameworks run it. Before NCCL looks and other threads run.
-  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);
   return std::make_unique<CudaBackend>(std::move(inventory));
 }
 

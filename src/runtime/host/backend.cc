@@ -60,6 +60,10 @@ class HostBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeHostBackend() { return std::make_unique<HostBackend>(); }
+std::unique_ptr<Backend> MakeHostBackend() {
+  // Loading it may set variables. Without the library, what needs products says so.
+  (void)Blas::Load();
+  return std::make_unique<HostBackend>();
+}
 
 }  // namespace stepcast::runtime::host

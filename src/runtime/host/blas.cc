@@ -37,7 +37,6 @@ const char* BetterCore(std::string_view chosen) {
 Attempt<Blas> Blas::Open() {
   static_assert(std::is_same_v<blasint, int>, "OpenBLAS with 32-bit dimensions");
   // One thread computes for one stream; OpenBLAS must not start threads of its own.
-  // The program sets it before it has threads of its own.
   if (const char* const threads = std::getenv("OPENBLAS_NUM_THREADS");
       threads == nullptr || std::string_view(threads) != "1") {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);

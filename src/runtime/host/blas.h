@@ -12,7 +12,8 @@ namespace stepcast::runtime::host {
 
 class Blas {
  public:
-  // The library, on one thread for each call. Any thread may call it. Fails when there is none.
+  // The library, on one thread for each call. Fails when there is none. The first call may change
+  // the environment, so it comes before other threads; any thread may make the others.
   static Attempt<const Blas*> Load();
 
   // c = a b, all row-major and dense: a is m x k, b is k x n. Any number of threads at once.

@@ -1,0 +1,160 @@
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "rapidcheck.h"
+#include "rapidcheck/gtest.h"
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/forecast/collective_forecast.h"
+#include "src/forecast/forecast.h"
+#include "src/scenario/load.h"
+
+// Clusters of several kinds of nodes (cluster.other_nodes).
+namespace stepcast::forecast {
+namespace {
+
+struct Nodes {
+  std::string topology;
+  int count = 1;
+};
+
+struct Plan {
+  std::string framework = "fsdp2";
+  int stage = 3;
+  int pipeline = 1;
+  int micro_batches = 1;
+};
+
+Plan AnyPlan() {
+  Plan plan;
+  plan.framework =
+      *rc::gen::element<std::string>("reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron");
+  plan.stage = plan.framework == "ddp"        ? 0
+               : plan.framework == "megatron" ? *rc::gen::element(0, 1)
+                                              : *rc::gen::element(2, 3);
+  if (plan.framework == "megatron") plan.pipeline = *rc::gen::element(1, 2, 4);
+  plan.micro_batches = *rc::gen::inRange(1, 4) * plan.pipeline;
+  return plan;
+}
+
+scenario::Scenario ScenarioOf(const std::vector<Nodes>& nodes, const Plan& plan) {
+  std::string others;
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    others += fmt::format("{}{{topology: topologies/{}.yaml, nodes: {}}}", i == 1 ? "" : ", ",
+                          nodes[i].topology, nodes[i].count);
+  }
+  const std::string text = fmt::format(
+      R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {{topology: topologies/{}.yaml, nodes: {}, other_nodes: [{}]}}
+training: {{sequence_length: 1024, micro_batch_size: 2, gradient_accumulation: {},
+            precision: bf16, optimizer: adamw}}
+parallelism: {{pipeline: {}}}
+data_parallel: {{zero_stage: {}, framework: {}}}
+)",
+      nodes[0].topology, nodes[0].count, others, plan.micro_batches, plan.pipeline, plan.stage,
+      plan.framework);
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", {}, cache);
+  EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error())) << text;
+  return *std::move(scenario);
+}
+
+Forecast Simulated(const scenario::Scenario& scenario) {
+  auto run = Simulate(scenario);
+  EXPECT_TRUE(run.has_value()) << (run ? "" : Format(run.error()));
+  return std::move(run->forecast);
+}
+
+RC_GTEST_PROP(MixedNodes, EqualKindsAreOne, ()) {
+  const Plan plan = AnyPlan();
+  const std::string topology = *rc::gen::element<std::string>("dgx-a100", "dgx-h100", "pcie-8gpu");
+  const int first = *rc::gen::inRange(1, 3), second = *rc::gen::inRange(1, 3);
+  const Forecast mixed = Simulated(ScenarioOf({{topology, first}, {topology, second}}, plan));
+  const Forecast plain = Simulated(ScenarioOf({{topology, first + second}}, plan));
+  RC_ASSERT(mixed.step_time == plain.step_time);
+  RC_ASSERT(mixed.tokens_per_second == plain.tokens_per_second);
+  RC_ASSERT(std::abs(mixed.mfu - plain.mfu) < 1e-12);
+  RC_ASSERT(mixed.memory.peak == plain.memory.peak);
+  RC_ASSERT(mixed.memory.capacity == plain.memory.capacity);
+  RC_ASSERT(mixed.classes.size() >= 2u);
+  for (const ClassForecast& own : mixed.classes) RC_ASSERT(own.device == mixed.classes[0].device);
+}
+
+// A DGX H100 is faster than a DGX A100 in whatever it does: in place of some, or of others, the
+// step takes no longer; and no less than with H100 alone.
+RC_GTEST_PROP(MixedNodes, AFasterKindDoesNotSlowTheStep, ()) {
+  const Plan plan = AnyPlan();
+  const int slow = *rc::gen::inRange(1, 4), fast = *rc::gen::inRange(1, 4);
+  const bool slow_first = *rc::gen::arbitrary<bool>();
+  const Nodes a{"dgx-a100", slow}, h{"dgx-h100", fast};
+  const Time mixed =
+      Simulated(ScenarioOf(slow_first ? std::vector{a, h} : std::vector{h, a}, plan)).step_time;
+  const Time all_slow = Simulated(ScenarioOf({{"dgx-a100", slow + fast}}, plan)).step_time;
+  const Time all_fast = Simulated(ScenarioOf({{"dgx-h100", slow + fast}}, plan)).step_time;
+  RC_ASSERT(mixed.picoseconds() <= all_slow.picoseconds() / 1000 * 1001);
+  RC_ASSERT(mixed >= all_fast);
+}
+
+RC_GTEST_PROP(MixedNodes, RowsOfASweepAreSimulations, ()) {
+  const Plan plan = AnyPlan();
+  const scenario::Scenario scenario = ScenarioOf({{"dgx-h100", *rc::gen::inRange(1, 3)},
+                                                  {"dgx-a100", *rc::gen::inRange(1, 3)},
+                                                  {"pcie-8gpu", *rc::gen::inRange(1, 3)}},
+                                                 plan);
+  const Forecast simulated = Simulated(scenario);
+  Forecaster forecaster;
+  const auto row = forecaster.Evaluate(scenario);
+  RC_ASSERT(row.has_value());
+  RC_ASSERT(row->step_time == simulated.step_time);
+  RC_ASSERT(row->memory.peak == simulated.memory.peak);
+  RC_ASSERT(row->memory.rank == simulated.memory.rank);
+  RC_ASSERT(row->mfu == simulated.mfu);
+}
+
+// Rank 0 has the higher peak and room for it, rank 8 has not.
+TEST(MixedNodes, AClassThatDoesNotFitIsTheAnswer) {
+  scenario::InputCache cache;
+  auto large = scenario::LoadText(R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-h100.yaml,
+          other_nodes: [{topology: topologies/dgx-a100-40gb.yaml, nodes: 1}]}
+training: {sequence_length: 1024, micro_batch_size: 64, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: fsdp2}
+)",
+                                  "test", {}, cache);
+  ASSERT_TRUE(large.has_value()) << Format(large.error());
+  const Forecast forecast = Simulated(*large);
+  ASSERT_EQ(forecast.classes.size(), 2u);
+  EXPECT_TRUE(forecast.classes[0].memory.fits);
+  EXPECT_FALSE(forecast.classes[1].memory.fits);
+  EXPECT_FALSE(forecast.memory.fits);
+  EXPECT_EQ(forecast.memory.rank, 8);
+}
+
+TEST(MixedNodes, ACollectiveGoesAtThePaceOfTheSlowerLinks) {
+  const auto time = [](const std::vector<Nodes>& nodes, int of_them) {
+    CollectiveGroup group;
+    group.nodes = of_them;
+    const auto forecast = ForecastCollective(ScenarioOf(nodes, {}), CollectiveKind::kAllReduce,
+                                             group, MiB(64), MiB(64));
+    EXPECT_TRUE(forecast.has_value());
+    return forecast->rows.front().time;
+  };
+  const Nodes a{"dgx-a100", 2}, h{"dgx-h100", 2};
+  EXPECT_EQ(time({h, a}, 2), time({{"dgx-h100", 4}}, 2));
+  EXPECT_EQ(time({h, a}, 4), time({{"dgx-a100", 4}}, 4));
+  EXPECT_GT(time({h, a}, 4), time({{"dgx-h100", 4}}, 4));
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

@@ -1,0 +1,82 @@
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/launch.h"
+#include "src/runtime/mpi_session.h"
+#include "src/runtime/watch.h"
+
+// A rank that mpirun has started beside stepcast, is of its job, and says what no rank says.
+//
+//   lying_rank fails STATUS    as another rank than 0: it cannot take part, with that status
+//   lying_rank differs         as another rank than 0: it has another plan, and a strange host
+//   lying_rank leads STATUS    as rank 0: the job ends before it runs, with that status
+namespace stepcast {
+namespace {
+
+const std::string kEscapes = "\x1b[2J\x1b]0;owned\x07\xe2\x80\xae";
+
+int Fail(const std::string& why) {
+  fmt::print(stderr, "lying_rank: {}\n", why);
+  return 9;
+}
+
+std::string Word(bool ends, std::uint64_t status, std::string_view messages) {
+  runtime::ByteWriter writer;
+  writer.Number(ends ? 1 : 0);
+  writer.Number(status);
+  writer.Text(messages);
+  return writer.Take();
+}
+
+int Run(std::string_view lie, const std::string& status) {
+  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  if (!launch) return Fail("no launch");
+  auto joined = runtime::Join(*launch);
+  if (!joined) return Fail(joined.error().message);
+  runtime::Job& job = **joined;
+  auto watch =
+      runtime::Watch::OverJob(job, {}, [](int, const std::string& sentence) { Fail(sentence); });
+  if (!watch) return Fail(watch.error().message);
+  bool heard = true;
+  const auto hear = [&](const auto& attempt) { heard = heard && attempt.has_value(); };
+  if (lie == "leads") {
+    hear(job.Gather(Word(true, 1, "")));
+    hear(job.Broadcast(status));  // what was agreed
+    hear(job.Broadcast(status));  // the end
+  } else {
+    if (lie == "differs") {
+      hear(job.Gather(Word(false, 0, "")));
+      hear(job.Broadcast(""));
+      runtime::ByteWriter fingerprint;
+      fingerprint.Text("another plan");
+      fingerprint.Text(kEscapes);
+      hear(job.Gather(fingerprint.Take()));
+      hear(job.Gather(Word(false, 0, "")));
+    } else {
+      hear(job.Gather(
+          Word(true, std::strtoull(status.c_str(), nullptr, 10), "it is wrong" + kEscapes + "\n")));
+    }
+    hear(job.Broadcast(""));
+    hear(job.Broadcast(""));
+  }
+  hear(job.Barrier());
+  if (!heard) return Fail("the job ended otherwise");
+  (*watch)->Finish();
+  watch->reset();
+  joined->reset();
+  if (runtime::MpiSession* const session = runtime::MpiSession::Current()) session->Finish();
+  return 0;
+}
+
+}  // namespace
+}  // namespace stepcast
+
+int main(int count, char** words) {
+  return stepcast::Run(count > 1 ? words[1] : "", count > 2 ? words[2] : "");
+}
