@@ -119,13 +119,15 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
 Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization normalization,
                              ModulePositions parameters) {
   const bool rms = normalization == Normalization::kRmsNorm;
+  if (rms && IsUnfused(options_.norm)) return EagerRmsNorm(x, module, parameters);
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(tokens_ * kFp32Size * (rms ? 1 : 2));
   const Bytes weights = BytesOfElements(x.width * (parameters.bias >= 0 ? 2 : 1));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
   const Operand y = Make(Joined(module, " output"), x.width);
-  const bool fused = options_.compiled && last_sum_ == x.value;
+  const bool fused =
+      options_.compiled && options_.norm == Implementation::kCompiled && last_sum_ == x.value;
   Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
                           Size(y) + statistics);
   if (rms) {
@@ -143,9 +145,12 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
         {dx}, {}, parameters.all());
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-    const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
+    const bool compiled = options_.norm == Implementation::kCompiled;
+    const bool staged = options_.norm == Implementation::kApex ||
+                        options_.norm == Implementation::kTransformerEngine;
+    const Bytes again = compiled ? Bytes() : 2 * Size(x) + statistics;
     Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
-    if (!rms && !options_.compiled && !options_.staged_norm_sums) {
+    if (!rms && !compiled && !staged) {
       sums.summed_tokens = tokens_;
       sums.summed_columns = x.width;
     }
@@ -156,6 +161,8 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
 }
 
 Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
+  if (options_.rotary == Implementation::kEager) return ComplexRotary(x, module, head_size);
+  if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);
   const std::int64_t flops = kRotaryFlops * Elements(x);
   // Sines and cosines of every position.
   const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);

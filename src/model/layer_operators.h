@@ -58,11 +58,12 @@ class LayerOperators {
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
   // bias's as a reduction over tokens. Keeps x.
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
-  // One fused kernel. Keeps x and, for RMSNorm, one FP32 number per token; the statistics of
-  // LayerNorm are left out as in the paper.
+  // One fused kernel, which keeps x and, for RMSNorm, one FP32 number per token; the statistics of
+  // LayerNorm are left out as in the paper. An unfused RMSNorm keeps x in FP32, the number and what
+  // it multiplies by the weight (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
-  // Rotary positions of queries or keys, one kernel. Keeps nothing.
+  // Rotary positions of queries or keys, one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.
   std::array<Operand, 3> Split(Operand x, std::string_view module,
@@ -127,6 +128,9 @@ class LayerOperators {
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
 
+  Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
+  Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
+  Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
 

@@ -110,6 +110,65 @@ TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
   EXPECT_EQ(work.backward[1].gradients, std::vector<int>{0});
 }
 
+Bytes Traffic(const auto& operators) {
+  Bytes traffic;
+  for (const auto& op : operators) traffic += op.kernel.read + op.kernel.written;
+  return traffic;
+}
+
+// 16 tokens of 4 features in 16 bits. The operations of the table in eager_operators.cc, besides
+// numbers by row and weights.
+TEST(LayerOperatorsTest, AnEagerRmsNormIsEightKernels) {
+  WorkOptions options = kOptions;
+  for (const Implementation norm : {Implementation::kEager, Implementation::kHuggingFace}) {
+    options.norm = norm;
+    const LayerWork work = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+      return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});
+    });
+    EXPECT_EQ(work.forward.size(), 8u);
+    // 36 bytes an element; rows: mean, add, rsqrt twice each, mul; the weight of 4.
+    EXPECT_EQ(Traffic(work.forward), Bytes(16 * 4 * 36 + 6 * 16 * 4 + 2 * 4));
+    // The input in FP32, the normalised input, the number.
+    EXPECT_EQ(Saved(work), Bytes(16 * (4 * 4 + 2 * 4 + 4)));
+    // 4 + (6 + 2) + 6 + 8 + (12 + 4) + 4 + (8 + 8 + 12) + 12 + 6; rows: mul, sum, rsqrt thrice,
+    // mean; the weight and its gradient.
+    EXPECT_EQ(work.backward.size(), 14u);
+    EXPECT_EQ(Traffic(work.backward), Bytes(16 * 4 * 92 + 6 * 16 * 4 + 2 * 2 * 4));
+    EXPECT_EQ(Backward(work, "norm.wgrad").gradients, std::vector<int>{0});
+  }
+}
+
+// A layer norm is one kernel however it is called.
+TEST(LayerOperatorsTest, AnEagerLayerNormIsPyTorchs) {
+  WorkOptions options = kOptions;
+  options.norm = Implementation::kEager;
+  const LayerWork work = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+    return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});
+  });
+  EXPECT_EQ(work.forward.size(), 1u);
+}
+
+// 2 + 4, 4 + 4 and 4 + 2 bytes an element each way, or 4, 2, 4, 4 and 6; besides the table of 8
+// positions and 2 angles: twice in FP32, or four times in 16 bits.
+TEST(LayerOperatorsTest, EagerRotaryPositionsMoveTwentyBytesAnElement) {
+  WorkOptions options = kOptions;
+  const auto work = [&] {
+    return WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+      return operators.Rotary(x, "rotary", 2);
+    });
+  };
+  options.rotary = Implementation::kEager;
+  const LayerWork complex = work();
+  EXPECT_EQ(Traffic(complex.forward), Bytes(16 * 4 * 20 + 8 * 2 * 4));
+  EXPECT_EQ(Traffic(complex.backward), Traffic(complex.forward));
+  options.rotary = Implementation::kHuggingFace;
+  const LayerWork halves = work();
+  EXPECT_EQ(Traffic(halves.forward), Bytes(16 * 4 * 20 + 2 * 8 * 2 * 2));
+  EXPECT_EQ(Traffic(halves.backward), Traffic(halves.forward));
+  EXPECT_TRUE(complex.saved.empty());
+  EXPECT_TRUE(halves.saved.empty());
+}
+
 TEST(LayerOperatorsTest, LayerNormGivesBothGradientsAtOnce) {
   const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});

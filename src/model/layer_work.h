@@ -38,10 +38,8 @@ struct WorkOptions {
   Loss loss = Loss::kEager;
   // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
   bool compiled = false;
-  // The gradients of a layer norm's weights are added up over parts of the tokens and then over the
-  // parts, which the memory's bandwidth bounds (Apex, Transformer Engine); PyTorch's kernel walks
-  // all tokens in one thread block for 32 columns.
-  bool staged_norm_sums = false;
+  Implementation norm = Implementation::kFused;
+  Implementation rotary = Implementation::kFused;
 };
 
 // A tensor that lives between operators: kept for backward, or handed on.

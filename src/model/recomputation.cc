@@ -32,6 +32,24 @@ const char* Name(Attention attention) {
   return "";
 }
 
+const char* Name(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::kFused:
+      return "fused";
+    case Implementation::kEager:
+      return "eager";
+    case Implementation::kCompiled:
+      return "compiled";
+    case Implementation::kApex:
+      return "apex";
+    case Implementation::kTransformerEngine:
+      return "transformer_engine";
+    case Implementation::kHuggingFace:
+      return "huggingface";
+  }
+  return "";
+}
+
 const char* Name(Loss loss) {
   switch (loss) {
     case Loss::kEager:

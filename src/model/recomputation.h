@@ -50,9 +50,40 @@ enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSof
 //             torch.compile)
 enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
 
-const char* Name(Loss loss);                    // "eager", "in_place", "fused"
-const char* Name(Checkpointing checkpointing);  // "none", "selective", ...
-const char* Name(Attention attention);          // "flash", "math", "flash1", ...
+// Whose kernels compute a norm, or rotary positions:
+//   kFused              one kernel forward (PyTorch's own since 2.9, flash-attn's, Liger's)
+//   kEager              operation by operation in FP32, as PyTorch's RMSNorm did before 2.9 and as
+//                       Meta's and torchtitan's complex rotary positions do
+//   kCompiled           torch.compile's
+//   kApex, kTransformerEngine   one kernel, and the gradients of a norm's weights added up over
+//                       parts of the tokens and then over the parts, which the memory's bandwidth
+//                       bounds; PyTorch's layer norm walks all tokens in one thread block for 32
+//                       columns
+//   kHuggingFace        operation by operation; rotary positions by halves in 16 bits
+// A layer norm is one kernel, whatever the implementation.
+enum class Implementation : std::uint8_t {
+  kFused,
+  kEager,
+  kCompiled,
+  kApex,
+  kTransformerEngine,
+  kHuggingFace,
+};
+inline constexpr Implementation kImplementations[] = {Implementation::kFused,
+                                                      Implementation::kEager,
+                                                      Implementation::kCompiled,
+                                                      Implementation::kApex,
+                                                      Implementation::kTransformerEngine,
+                                                      Implementation::kHuggingFace};
+// Whether every operation is a kernel of its own.
+constexpr bool IsUnfused(Implementation implementation) {
+  return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
+}
+
+const char* Name(Implementation implementation);  // "fused", "eager", "compiled", ...
+const char* Name(Loss loss);                      // "eager", "in_place", "fused"
+const char* Name(Checkpointing checkpointing);    // "none", "selective", ...
+const char* Name(Attention attention);            // "flash", "math", "flash1", ...
 // 1, 2, 3; 0 where the score matrix is in memory.
 int FlashGeneration(Attention attention);
 

@@ -75,7 +75,7 @@ TEST(TransformerWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
   EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 128);
-  options.staged_norm_sums = true;
+  options.norm = Implementation::kApex;
   EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 0);
 }
 
@@ -86,6 +86,13 @@ TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
   EXPECT_EQ(Sum(block.saved), 168'072 * 8192LL);
   // 32 layers of 8192 tokens: 44.06e9 B.
   EXPECT_EQ(32 * Sum(block.saved), 44'059'066'368);
+}
+
+// Norms of many kernels keep their inputs in FP32 and once more in 16 bits: 12h + 8 for 4h + 8.
+TEST(TransformerWorkTest, EagerNormsKeepMore) {
+  WorkOptions options = Options(1, 8192);
+  options.norm = Implementation::kEager;
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), (168'072 + 8 * 4096) * 8192LL);
 }
 
 TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
@@ -221,6 +228,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   WorkOptions options = Options(1, t);
   const LayerWork eager = BlockOf(a, options);
   options.compiled = true;
+  options.norm = options.rotary = Implementation::kCompiled;
   const LayerWork compiled = BlockOf(a, options);
   EXPECT_EQ(Sum(eager.saved) - Sum(compiled.saved), 2 * t * f);
   EXPECT_EQ(ModelFlops(compiled.forward), ModelFlops(eager.forward));

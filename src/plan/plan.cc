@@ -100,7 +100,8 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .compiled = training.compile,
-          .staged_norm_sums = training.staged_norm_sums};
+          .norm = training.norm,
+          .rotary = training.rotary};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -79,8 +79,8 @@ struct Training {
   model::Loss loss = model::Loss::kEager;
   bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
   HostWaits host_waits = HostWaits::kNever;
-  // Sums over tokens for the gradients of norms' weights in two stages: model::WorkOptions.
-  bool staged_norm_sums = false;
+  model::Implementation norm = model::Implementation::kFused;
+  model::Implementation rotary = model::Implementation::kFused;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

@@ -20,6 +20,37 @@ bool StopsRecomputationEarly(const Request& request) {
   return own && request.torch.value_or(Software().torch) >= Version{2, 1};
 }
 
+model::Implementation DefaultNorm(const Request& request, bool compile) {
+  if (compile) return model::Implementation::kCompiled;
+  switch (*request.framework) {
+    case Framework::kReference:
+      return model::Implementation::kFused;
+    // Megatron-LM's fused_layer_norm.py, InternEvo's norm.py: Apex, where it is installed.
+    case Framework::kMegatron:
+    case Framework::kInternEvo:
+      return model::Implementation::kApex;
+    default:
+      break;
+  }
+  // aten/src/ATen/native/layer_norm.cpp: one kernel since 2.9 (pytorch/pytorch pull request
+  // 153666).
+  return request.torch.value_or(Software().torch) < Version{2, 9} ? model::Implementation::kEager
+                                                                  : model::Implementation::kFused;
+}
+
+model::Implementation DefaultRotary(const Request& request, bool compile) {
+  if (compile) return model::Implementation::kCompiled;
+  switch (*request.framework) {
+    case Framework::kReference:
+    case Framework::kInternEvo:  // flash-attn's
+      return model::Implementation::kFused;
+    case Framework::kMegatron:  // --no-rope-fusion turns it off
+      return model::Implementation::kApex;
+    default:
+      return model::Implementation::kEager;
+  }
+}
+
 Training CompleteTraining(const Request& request, std::int64_t data) {
   const bool has_fused_update = request.framework == Framework::kReference ||
                                 request.framework == Framework::kMegatron ||
@@ -70,10 +101,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                             : request.framework == Framework::kMegatron ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
-  // Megatron-LM takes Apex's layer norm (megatron/model/fused_layer_norm.py), or Transformer
-  // Engine's.
-  training.staged_norm_sums =
-      request.staged_norm_sums.value_or(request.framework == Framework::kMegatron);
+  training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
+  training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   training.step_barrier = request.step_barrier.value_or(false);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;

@@ -75,8 +75,18 @@ TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
 }
 
 TEST(Complete, MegatronAddsUpNormsGradientsInStages) {
-  EXPECT_TRUE(Complete(Minimal(Framework::kMegatron, 0), 8).training.staged_norm_sums);
-  EXPECT_FALSE(Complete(Minimal(Framework::kDdp, 0), 8).training.staged_norm_sums);
+  using model::Implementation;
+  EXPECT_EQ(Complete(Minimal(Framework::kMegatron, 0), 8).training.norm, Implementation::kApex);
+  EXPECT_EQ(Complete(Minimal(Framework::kReference, 0), 8).training.rotary, Implementation::kFused);
+  Request request = Minimal(Framework::kDdp, 0);
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kFused);
+  EXPECT_EQ(Complete(request, 8).training.rotary, Implementation::kEager);
+  // PyTorch's RMSNorm is one kernel since 2.9.
+  request.torch = Version{2, 8};
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kEager);
+  request.compile = true;
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kCompiled);
+  EXPECT_EQ(Complete(request, 8).training.rotary, Implementation::kCompiled);
 }
 
 TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {

@@ -38,7 +38,7 @@ struct WorkKey {
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   std::array<std::int64_t, 5> numbers{};
-  std::array<std::uint8_t, 7> kinds{};
+  std::array<std::uint8_t, 9> kinds{};
 
   auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds); }
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
@@ -55,7 +55,7 @@ WorkKey KeyOf(const Scenario& scenario) {
            axes.tensor * axes.context, axes.pipeline},
           {number(training.precision), number(training.activation_checkpointing),
            number(training.attention), number(training.loss), number(training.compile),
-           number(training.checkpoint_early_stop),
+           number(training.norm), number(training.rotary), number(training.checkpoint_early_stop),
            number(scenario.plan.data_parallel.framework == Framework::kReference)}};
 }
 

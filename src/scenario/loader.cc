@@ -690,7 +690,8 @@ class Loader::Reading {
     warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
     warn(file.request.compile.has_value(), "compile");
     warn(file.request.loss.has_value(), "loss");
-    warn(file.request.staged_norm_sums.has_value(), "staged_norm_sums");
+    warn(file.request.norm.has_value(), "norm");
+    warn(file.request.rotary.has_value(), "rotary");
     warn(file.request.dispatch.has_value(), "dispatch");
   }
 

@@ -140,6 +140,19 @@ std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   return Dispatch{.module = *module, .autograd = *autograd};
 }
 
+std::optional<model::Implementation> ReadImplementation(MappingReader& reader,
+                                                        std::string_view key) {
+  using model::Implementation;
+  return reader.ReadWord<Implementation>(
+      key, Need::kOptional,
+      {{"eager", Implementation::kEager},
+       {"fused", Implementation::kFused},
+       {"compiled", Implementation::kCompiled},
+       {"apex", Implementation::kApex},
+       {"transformer_engine", Implementation::kTransformerEngine},
+       {"huggingface", Implementation::kHuggingFace}});
+}
+
 constexpr SectionKey kTrainingKeys[] = {
     {"sequence_length",
      [](MappingReader& reader, plan::Request& request) {
@@ -269,9 +282,11 @@ constexpr SectionKey kTrainingKeys[] = {
          ReadCheckpointSaving(*saving, request);
        }
      }},
-    {"staged_norm_sums",
+    {"norm", [](MappingReader& reader,
+                plan::Request& request) { request.norm = ReadImplementation(reader, "norm"); }},
+    {"rotary",
      [](MappingReader& reader, plan::Request& request) {
-       request.staged_norm_sums = reader.ReadBoolean("staged_norm_sums", Need::kOptional);
+       request.rotary = ReadImplementation(reader, "rotary");
      }},
     {"step_barrier",
      [](MappingReader& reader, plan::Request& request) {
