@@ -16,6 +16,7 @@
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
 #include "src/lowering/lowering.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
@@ -134,6 +135,25 @@ std::string ToBytes(const runtime::Place& place, const runtime::Measurement& mea
   return writer.Take();
 }
 
+// What the ranks run: a program for each class of them.
+struct Programs {
+  std::vector<program::Program> classes;
+  std::vector<std::size_t> of_rank;  // which of them
+};
+
+Programs ProgramsOf(const Setting& setting) {
+  Programs programs;
+  for (lowering::LoweredClass& own : lowering::Lower(setting.scenario)) {
+    programs.classes.push_back(std::move(own.program));
+  }
+  const int ranks = setting.scenario.cluster->devices();
+  for (int rank = 0; rank < ranks; ++rank) {
+    programs.of_rank.push_back(
+        static_cast<std::size_t>(plan::StageOf(setting.scenario.plan, rank)));
+  }
+  return programs;
+}
+
 // What a rank brought back.
 struct Yield {
   RankRun run;
@@ -160,7 +180,8 @@ Attempt<Yield> ToYield(std::string_view bytes, int rank, int ranks) {
 
 // What one rank does, from its program to the gathered results (at rank 0).
 Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Setting& setting,
-                                    const program::Program& program, Job& job, Watch& watch) {
+                                    const program::Program& program, const Programs& all_programs,
+                                    Job& job, Watch& watch) {
   const runtime::Place& place = job.place();
   const bool barrier = setting.scenario.plan.training.step_barrier;
   runtime::DeviceOptions device_options;
@@ -197,8 +218,9 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     auto yield = ToYield((*all)[rank], static_cast<int>(rank), place.ranks);
     if (!yield) return tl::unexpected(yield.error());
+    yield->run.program = all_programs.of_rank[rank];
     if (auto whole = runtime::CheckMeasurement(
-            yield->run.measurement, program.step.size(),
+            yield->run.measurement, all_programs.classes[yield->run.program].step.size(),
             static_cast<std::size_t>(validate::StepsToMeasure(options.steps, barrier)));
         !whole) {
       return tl::unexpected(Failure{fmt::format("rank {}: {}", rank, whole.error().message)});
@@ -209,11 +231,12 @@ Attempt<std::vector<Yield>> RunRank(const HardwareOptions& options, const Settin
 }
 
 std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& setting,
-                                 const program::Program& program, Job& job, Watch& watch) {
+                                 const program::Program& program, const Programs& all_programs,
+                                 Job& job, Watch& watch) {
   const int rank = job.place().rank;
   Failure failure;
   try {
-    auto yields = RunRank(options, setting, program, job, watch);
+    auto yields = RunRank(options, setting, program, all_programs, job, watch);
     if (yields) return std::move(*yields);
     failure = yields.error();
   } catch (const std::bad_alloc&) {
@@ -225,7 +248,8 @@ std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& 
 }
 
 program::Program LowerFor(const Setting& setting, int rank) {
-  program::Program program = lowering::Lower(setting.scenario, {.rank = rank, .data_flow = true});
+  program::Program program =
+      lowering::LowerRank(setting.scenario, {.rank = rank, .data_flow = true});
   STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
   return program;
 }
@@ -263,7 +287,7 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
 }
 
 Outcome Report(const HardwareOptions& options, const HardwareReport& report, const Setting& setting,
-               program::Program program, std::vector<Yield> yields) {
+               std::vector<program::Program> programs, std::vector<Yield> yields) {
   std::string checked;
   if (options.check) {
     const auto check = Check(options, setting, yields);
@@ -273,7 +297,7 @@ Outcome Report(const HardwareOptions& options, const HardwareReport& report, con
   std::vector<RankRun> runs;
   for (Yield& yield : yields) runs.push_back(std::move(yield.run));
   const validate::Execution execution =
-      validate::Summarise(setting.scenario, std::move(program), std::move(runs),
+      validate::Summarise(setting.scenario, std::move(programs), std::move(runs),
                           setting.scenario.plan.training.step_barrier, setting.backend->name(),
                           setting.backend->Describe());
   Outcome outcome = report.write(setting.scenario, execution);
@@ -285,13 +309,18 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
                    const Setting& setting, const runtime::WatchOptions& watch_options) {
   if (auto end = report.prepare(setting.scenario)) return std::move(*end);
   const int ranks = setting.scenario.cluster->devices();
+  Programs named = ProgramsOf(setting);
   std::vector<program::Program> programs;
-  for (int rank = 0; rank < ranks; ++rank) programs.push_back(LowerFor(setting, rank));
+  std::vector<const program::Program*> of_ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    programs.push_back(LowerFor(setting, rank));
+    of_ranks.push_back(&named.classes[named.of_rank[static_cast<std::size_t>(rank)]]);
+  }
   auto jobs = runtime::MakeThreadJobs(ranks);
   std::vector<runtime::Place> places;
   for (const auto& job : jobs) places.push_back(job->place());
   const auto watch = Watch::OverThreads(places, watch_options, SayAtTheEnd);
-  watch->SetProgram(programs.front());
+  watch->SetPrograms(std::move(of_ranks));
 
   std::vector<Yield> yields;
   std::vector<std::thread> threads;
@@ -299,7 +328,7 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
     // The ranks that run wait for the others: without one there is no way but the end.
     try {
       threads.emplace_back([&, rank] {
-        auto all = RunRankOrFail(options, setting, programs[rank], *jobs[rank], *watch);
+        auto all = RunRankOrFail(options, setting, programs[rank], named, *jobs[rank], *watch);
         if (rank == 0) yields = std::move(all);
       });
     } catch (const std::exception& error) {
@@ -307,7 +336,7 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
     }
   }
   for (std::thread& thread : threads) thread.join();
-  Outcome outcome = Report(options, report, setting, programs.front(), std::move(yields));
+  Outcome outcome = Report(options, report, setting, named.classes, std::move(yields));
   watch->Finish();
   return outcome;
 }
@@ -325,7 +354,9 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
   if (!end && member.rank() == 0) end = report.prepare(setting->scenario);
   if (end = member.Agree(end); end) return std::move(*end);
 
-  const program::Program& program = member.SetProgram(LowerFor(*setting, member.rank()));
+  const Programs named = ProgramsOf(*setting);
+  member.SetPrograms(named.classes, named.of_rank);
+  const program::Program program = LowerFor(*setting, member.rank());
   const std::string other = member.FirstThatDiffers(
       Fingerprint(options, member.rank() == 0 ? program : LowerFor(*setting, 0)));
   if (!other.empty()) {
@@ -337,9 +368,9 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
                   "options"}});
   }
   if (end = member.Agree(end); end) return std::move(*end);
-  auto yields = RunRankOrFail(options, *setting, program, member.job(), member.watch());
+  auto yields = RunRankOrFail(options, *setting, program, named, member.job(), member.watch());
   if (member.rank() != 0) return {};
-  return Report(options, report, *setting, program, std::move(yields));
+  return Report(options, report, *setting, named.classes, std::move(yields));
 }
 
 }  // namespace

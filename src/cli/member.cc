@@ -88,10 +88,12 @@ Attempt<void> Member::StartWatch(runtime::WatchOptions options) {
   return {};
 }
 
-const program::Program& Member::SetProgram(program::Program program) {
-  program_ = std::move(program);
-  watch_->SetProgram(program_);
-  return program_;
+void Member::SetPrograms(std::vector<program::Program> programs,
+                         const std::vector<std::size_t>& program_of_rank) {
+  programs_ = std::move(programs);
+  std::vector<const program::Program*> of_ranks;
+  for (const std::size_t index : program_of_rank) of_ranks.push_back(&programs_[index]);
+  watch_->SetPrograms(std::move(of_ranks));
 }
 
 std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/cli/outcome.h"
@@ -36,8 +38,10 @@ class Member {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
-  // For naming operations; stays as long as the watch.
-  const program::Program& SetProgram(program::Program program);
+  // For naming operations: the classes of ranks' programs, and which of them a rank has.
+  void SetPrograms(std::vector<program::Program> programs,
+                   const std::vector<std::size_t>& program_of_rank);
+  const std::vector<program::Program>& programs() const { return programs_; }
 
   // The worst that any rank has to say, at all ranks, with words at rank 0 alone; nothing if all
   // are content.
@@ -56,7 +60,7 @@ class Member {
   T OrFail(runtime::Attempt<T> attempt);
 
   std::unique_ptr<runtime::Job> job_;
-  program::Program program_;
+  std::vector<program::Program> programs_;
   std::unique_ptr<runtime::Watch> watch_;  // ends before what it looks at
 };
 

@@ -33,13 +33,21 @@ std::string Verdict(const std::vector<program::Violation>& violations) {
 }
 
 Outcome ShowProgram(const scenario::Scenario& scenario) {
-  const program::Program program = lowering::Lower(scenario);
-  const std::vector<program::Violation> violations = program::Validate(program);
+  const std::vector<lowering::LoweredClass> classes = lowering::Lower(scenario);
   Outcome outcome;
-  outcome.status = violations.empty() ? kDone : kFailed;
-  outcome.output = Verdict(violations) + "\n" + program::Dump(program);
+  bool valid = true;
+  for (const lowering::LoweredClass& own : classes) {
+    const std::vector<program::Violation> violations = program::Validate(own.program);
+    valid = valid && violations.empty();
+    if (classes.size() > 1) {
+      outcome.output += fmt::format("{}stage {}, rank {} and {} more\n", own.stage > 0 ? "\n" : "",
+                                    own.stage, own.first_rank, own.ranks - 1);
+    }
+    outcome.output += Verdict(violations) + "\n" + program::Dump(own.program);
+  }
+  outcome.status = valid ? kDone : kFailed;
   outcome.messages = Warnings(scenario);
-  if (!violations.empty()) {
+  if (!valid) {
     outcome.messages += "stepcast: the step program is not valid: a bug of stepcast\n";
   }
   return outcome;
@@ -67,13 +75,12 @@ Outcome Simulate(const SimulateOptions& options) {
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
 
-  const int rank = run->forecast.memory.rank;
+  const int rank = run->critical_class().first_rank;
   const int ranks = scenario->cluster->devices();
   if (auto failed = trace.Write(*run, {scenario->name, rank, ranks}, options.trace_steps))
     return *failed;
-  if (auto failed = traces.Write(
-          {report::ForecastProcess(*run, rank, fmt::format("rank {}", rank), options.trace_steps)},
-          scenario->name, ranks)) {
+  if (auto failed = traces.Write(report::ForecastProcesses(*run, options.trace_steps),
+                                 scenario->name, ranks)) {
     return *failed;
   }
   if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {

@@ -49,21 +49,11 @@ std::int64_t MessagesOf(const Traffic& traffic) {
 
 class Carrier {
  public:
-  Carrier(const scenario::Scenario& scenario, const program::Program& program, const Prices& prices,
-          int steps)
-      : scenario_(scenario), program_(program), prices_(prices) {
+  Carrier(const scenario::Scenario& scenario, int steps) : scenario_(scenario), run_steps_(steps) {
     carriage_.messages = scenario.network == scenario::Fidelity::kMessage;
-    times_.resize(program.collectives.size());
-    const auto count = [&](const std::vector<program::Instruction>& instructions, std::int64_t by) {
-      for (const program::Instruction& instruction : instructions) {
-        if (instruction.opcode == program::Opcode::kCollective) times_[instruction.operand] += by;
-      }
-    };
-    count(program.prologue, 1);
-    count(program.step, steps);
   }
 
-  Result<Carriage> Run(std::span<const std::vector<program::ProcessGroup>* const> groups) {
+  Result<Carriage> Run(std::span<const CarriedClass> classes) {
     std::vector<network::LinkChange> changes;
     for (const scenario::SlowLink& slow : scenario_.slow_links) {
       changes.push_back({slow.from, slow.to, slow.bandwidth});
@@ -79,12 +69,14 @@ class Carrier {
     carriage_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
     steps_.emplace(*scenario_.cluster, *carriage_.cluster);
     link_loads_.emplace(*scenario_.cluster, *carriage_.cluster);
-    for (std::size_t c = 0; c < groups.size(); ++c) {
-      if (c > 0 && groups[c] == groups[c - 1]) {
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      const CarriedClass& own = classes[c];
+      if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program) {
         carriage_.numbers.push_back(carriage_.numbers.back());
         continue;
       }
-      auto added = AddClass(*groups[c]);
+      if (c == 0 || own.program != classes[c - 1].program) CountCalls(*own.program);
+      auto added = AddClass(own);
       if (!added) return tl::unexpected(std::move(added.error()));
     }
     if (messages_ > kMostMessages) {
@@ -101,7 +93,21 @@ class Carrier {
   }
 
  private:
-  tl::expected<void, Diagnostics> AddClass(const std::vector<program::ProcessGroup>& groups) {
+  // How often the program runs each of its collectives.
+  void CountCalls(const program::Program& program) {
+    times_.assign(program.collectives.size(), 0);
+    const auto count = [&](const std::vector<program::Instruction>& instructions, std::int64_t by) {
+      for (const program::Instruction& instruction : instructions) {
+        if (instruction.opcode == program::Opcode::kCollective) times_[instruction.operand] += by;
+      }
+    };
+    count(program.prologue, 1);
+    count(program.step, run_steps_);
+  }
+
+  tl::expected<void, Diagnostics> AddClass(const CarriedClass& own) {
+    const program::Program& program = *own.program;
+    const std::vector<program::ProcessGroup>& groups = *own.groups;
     std::vector<int> ids;  // [group]
     std::vector<bool> is_new;
     for (const program::ProcessGroup& group : groups) {
@@ -111,13 +117,13 @@ class Carrier {
       is_new.push_back(added);
     }
     std::vector<std::uint32_t>& numbers = carriage_.numbers.emplace_back();
-    for (Index i = 0; i < program_.collectives.size(); ++i) {
-      const Index group = program_.communicators[program_.collectives[i].communicator].group;
+    for (Index i = 0; i < program.collectives.size(); ++i) {
+      const Index group = program.communicators[program.collectives[i].communicator].group;
       if (groups[group].ranks.size() < 2) {
         numbers.push_back(Carriage::kNowhere);
         continue;
       }
-      const auto added = Add(i, groups[group].ranks, ids[group], is_new[group]);
+      const auto added = Add(own, i, groups[group].ranks, ids[group], is_new[group]);
       if (!added) return tl::unexpected(NoNetwork(scenario_, added.error()));
       numbers.push_back(*added);
     }
@@ -125,10 +131,11 @@ class Carrier {
   }
 
   // The number of a collective; like ones of the same ranks have one number.
-  tl::expected<std::uint32_t, network::Fault> Add(Index i, const std::vector<int>& ranks, int group,
+  tl::expected<std::uint32_t, network::Fault> Add(const CarriedClass& own, Index i,
+                                                  const std::vector<int>& ranks, int group,
                                                   bool is_new) {
-    const program::Collective& collective = program_.collectives[i];
-    const CollectivePrice& price = prices_.collectives[i];
+    const program::Collective& collective = own.program->collectives[i];
+    const CollectivePrice& price = own.prices->collectives[i];
     const Key key = {group,           collective.kind,      collective.bytes.count(),
                      price.algorithm, price.demand.latency, price.demand.work};
     const auto known = numbers_.find(key);
@@ -220,12 +227,11 @@ class Carrier {
   using Key = std::tuple<int, CollectiveKind, std::int64_t, std::string_view, Time, Time>;
 
   const scenario::Scenario& scenario_;
-  const program::Program& program_;
-  const Prices& prices_;
+  const int run_steps_;
   Carriage carriage_;
   std::optional<network::GroupSteps> steps_;
   std::optional<LinkLoads> link_loads_;
-  std::vector<std::int64_t> times_;  // [collective]: how often it runs
+  std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
   std::map<std::vector<int>, int> group_ids_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]
@@ -235,11 +241,9 @@ class Carrier {
 
 }  // namespace
 
-Result<Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
-                       const Prices& prices,
-                       std::span<const std::vector<program::ProcessGroup>* const> groups,
+Result<Carriage> Carry(const scenario::Scenario& scenario, std::span<const CarriedClass> classes,
                        int steps) {
-  return Carrier(scenario, program, prices, steps).Run(groups);
+  return Carrier(scenario, steps).Run(classes);
 }
 
 }  // namespace stepcast::cost

@@ -34,11 +34,15 @@ namespace stepcast::cost {
 // What is carried message by message at most in a run, some minutes of simulation.
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// `groups`: [class of ranks], each [group of the program]. All classes run `program` at `prices`.
+// What a class of ranks runs; `groups` are its own, in the order of its program's.
+struct CarriedClass {
+  const program::Program* program = nullptr;
+  const Prices* prices = nullptr;
+  const std::vector<program::ProcessGroup>* groups = nullptr;
+};
+
 // `steps`: how often the step will be run. Requires that the scenario's network is not analytic.
-Result<network::Carriage> Carry(const scenario::Scenario& scenario, const program::Program& program,
-                                const Prices& prices,
-                                std::span<const std::vector<program::ProcessGroup>* const> groups,
-                                int steps);
+Result<network::Carriage> Carry(const scenario::Scenario& scenario,
+                                std::span<const CarriedClass> classes, int steps);
 
 }  // namespace stepcast::cost

@@ -131,8 +131,8 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
   }
-  const std::vector<program::ProcessGroup>* const groups[] = {&program.groups};
-  const auto carriage = cost::Carry(scenario, program, prices, groups, 1);
+  const cost::CarriedClass only{&program, &prices, &program.groups};
+  const auto carriage = cost::Carry(scenario, {&only, 1}, 1);
   if (!carriage) return tl::unexpected(carriage.error());
   for (const std::uint32_t number : carriage->numbers.front()) {
     const network::Carriage::Collective& carried = carriage->collectives[number];
@@ -160,7 +160,7 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
     one.collectives = {program.collectives[i]};
     own.collectives = {prices.collectives[i]};
     std::vector<simulate::RankClass> classes;
-    std::vector<const std::vector<program::ProcessGroup>*> groups_of;  // [class]
+    std::vector<cost::CarriedClass> carried;  // [class]
     for (const std::vector<program::ProcessGroup>& group : groups) {
       for (const int rank : group.front().ranks) {
         classes.push_back({.program = &one,
@@ -168,10 +168,10 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
                            .representative = rank,
                            .groups = &group,
                            .records = false});
-        groups_of.push_back(&group);
+        carried.push_back({&one, &own, &group});
       }
     }
-    const auto carriage = cost::Carry(scenario, one, own, groups_of, 1);
+    const auto carriage = cost::Carry(scenario, carried, 1);
     if (!carriage) return tl::unexpected(carriage.error());
     const auto timelines = simulate::Simulate(classes, {.carriage = &*carriage});
     STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");

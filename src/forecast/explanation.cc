@@ -59,7 +59,7 @@ struct Described {
   bool collective = false;
 };
 
-Described Describe(const Run& run, const Instruction& instruction) {
+Described Describe(const ClassRun& run, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kKernel:
       return {OperationName(run.program.kernels[instruction.operand]),
@@ -98,7 +98,7 @@ std::string Limit(const Described& described) {
 
 class PathShares {
  public:
-  explicit PathShares(const Run& run) : run_(run) {}
+  explicit PathShares(const ClassRun& run) : run_(run) {}
 
   void Add(const PathPart& part) {
     const Time length = part.end - part.start;
@@ -145,13 +145,13 @@ class PathShares {
     share.slowed += slowed;
   }
 
-  const Run& run_;
+  const ClassRun& run_;
   std::map<std::pair<std::string, std::string>, PathShare> shares_;
 };
 
-std::vector<ExposedCollective> Exposed(const Run& run) {
+std::vector<ExposedCollective> Exposed(const ClassRun& run, std::uint32_t step) {
   std::map<std::pair<CollectiveKind, program::Index>, ExposedCollective> sums;
-  for (const ExposedCall& call : ExposedCalls(run)) {
+  for (const ExposedCall& call : ExposedCalls(run, step)) {
     const Instruction& instruction = run.program.step[call.instruction];
     const program::Collective& collective = run.program.collectives[instruction.operand];
     const program::Index group = run.program.communicators[collective.communicator].group;
@@ -225,7 +225,7 @@ struct ByNumber {
   }
 };
 
-void ExplainMemory(const Run& run, Explanation& explanation) {
+void ExplainMemory(const ClassRun& run, Explanation& explanation) {
   std::map<std::pair<std::string, program::Category>, PeakContent> contents;
   std::map<std::string, Bytes, ByNumber> layers;
   for (const program::Index index : memory::BuffersAtPeak(run.program, run.memory)) {
@@ -249,13 +249,16 @@ void ExplainMemory(const Run& run, Explanation& explanation) {
 }  // namespace
 
 Result<Explanation> Explain(const scenario::Scenario& scenario) {
-  auto run = Simulate(scenario);
+  const auto classes = PricedClassesOf(scenario);
+  if (!classes) return tl::unexpected(classes.error());
+  auto run = SimulateAt(scenario, *classes);
   if (!run) return tl::unexpected(std::move(run.error()));
   Explanation explanation;
-  const auto& ends = run->timeline.step_ends;
+  const ClassRun& critical = run->critical_class();
+  const auto& ends = critical.timeline.step_ends;
   const Time start = ends[run->first_step - 1], end = ends[run->first_step];
-  PathShares shares(*run);
-  for (const PathPart& part : CriticalPath(run->program, run->timeline, start, end)) {
+  PathShares shares(critical);
+  for (const PathPart& part : CriticalPath(critical.program, critical.timeline, start, end)) {
     shares.Add(part);
   }
   explanation.path = shares.Take();
@@ -266,16 +269,16 @@ Result<Explanation> Explain(const scenario::Scenario& scenario) {
                      [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
     explanation.path_length += flushes;
   }
-  explanation.exposed = Exposed(*run);
-  const auto speed = SpeedThatHides(scenario, *run, kHiddenPart);
+  explanation.exposed = Exposed(critical, run->first_step);
+  const auto speed = SpeedThatHides(scenario, *classes, *run, kHiddenPart);
   if (!speed) return tl::unexpected(speed.error());
   explanation.speed_that_hides = *speed;
-  auto what_if = WhatIfFaster(scenario, *run, kFaster);
+  auto what_if = WhatIfFaster(scenario, *classes, *run, kFaster);
   if (!what_if) return tl::unexpected(std::move(what_if.error()));
   explanation.what_if = std::move(*what_if);
   std::stable_sort(explanation.what_if.begin(), explanation.what_if.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  ExplainMemory(*run, explanation);
+  ExplainMemory(run->fullest_class(), explanation);
   explanation.forecast = std::move(run->forecast);
   return explanation;
 }

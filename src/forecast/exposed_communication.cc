@@ -10,9 +10,9 @@ namespace stepcast::forecast {
 
 using program::Opcode;
 
-std::vector<ExposedCall> ExposedCalls(const Run& run) {
+std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   const auto& ends = run.timeline.step_ends;
-  const Time start = ends[run.first_step - 1], end = ends[run.first_step];
+  const Time start = ends[step - 1], end = ends[step];
   Intervals left = BreakDown(run.program, run.timeline, start, end, run.host_waits).exposed;
   std::vector<const program::OperationRecord*> collectives;
   for (const program::OperationRecord& record : run.timeline.operations) {

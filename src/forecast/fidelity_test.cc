@@ -218,9 +218,9 @@ TEST(Fidelity, TooManyMessagesAreRefused) {
 TEST(Fidelity, GroupsAreThoseOfEachRanksProgram) {
   for (const char* set : {"data_parallel.zero_stage=3", "data_parallel.reshard_after_forward=2"}) {
     const scenario::Scenario scenario = Loaded(kFatTree, {set});
-    const program::Program program = lowering::Lower(scenario);
+    const program::Program program = lowering::LowerRank(scenario);
     for (int rank = 0; rank < 8; ++rank) {
-      const program::Program own = lowering::Lower(scenario, {.rank = rank});
+      const program::Program own = lowering::LowerRank(scenario, {.rank = rank});
       const auto groups = lowering::GroupsOf(program, rank);
       ASSERT_EQ(groups.size(), own.groups.size());
       for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,12 +10,11 @@
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
-#include "src/cost/carry.h"
-#include "src/cost/device_speed.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/memory_summary.h"
+#include "src/forecast/simulated_ranks.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
@@ -25,8 +23,6 @@
 #include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
-#include "src/network/carriage.h"
-#include "src/parallel/rank_classes.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
@@ -57,136 +53,7 @@ bool Same(Time a, Time b) {
   return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
 }
 
-// The classes of ranks that are simulated, and the network that joins them.
-struct Ranks {
-  // A class whose records are kept: it stands for so many ranks.
-  struct Shown {
-    std::size_t index = 0;  // of `classes`
-    int ranks = 1;
-    double speed = 1;
-  };
-
-  std::deque<std::vector<program::ProcessGroup>> groups{};  // ranks with the same ones share them
-  std::deque<cost::Prices> slowed{};                        // of slow devices
-  std::vector<simulate::RankClass> classes{};
-  std::vector<Shown> shown{};  // by lowest rank
-  std::optional<network::Carriage> carriage{};
-};
-
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
-
-// Prices of all ranks: those of the scenario's devices, or of slower ones.
-class PricesByRank {
- public:
-  PricesByRank(const scenario::Scenario& scenario, const Program& program,
-               const cost::Prices& prices, std::deque<cost::Prices>& slowed)
-      : labels_(static_cast<std::size_t>(scenario.plan.parallelism.data), 0) {
-    entries_.push_back({1, &prices});
-    for (const scenario::SlowDevice& slow : scenario.slow_devices) {
-      if (static_cast<std::size_t>(slow.rank) >= labels_.size() || slow.speed == 1) continue;
-      std::size_t label = 0;
-      while (label < entries_.size() && entries_[label].speed != slow.speed) ++label;
-      if (label == entries_.size()) {
-        slowed.push_back(cost::AtSpeed(program, prices, slow.speed));
-        entries_.push_back({slow.speed, &slowed.back()});
-      }
-      labels_[static_cast<std::size_t>(slow.rank)] = static_cast<std::int64_t>(label);
-    }
-  }
-  const std::vector<std::int64_t>& labels() const { return labels_; }  // equal: equally fast
-  double SpeedOf(int rank) const { return EntryOf(rank).speed; }
-  const cost::Prices* Of(int rank) const { return EntryOf(rank).prices; }
-
- private:
-  struct Entry {
-    double speed = 1;
-    const cost::Prices* prices = nullptr;
-  };
-  const Entry& EntryOf(int rank) const {
-    return entries_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
-  }
-
-  std::vector<std::int64_t> labels_;  // [rank]
-  std::vector<Entry> entries_;        // [label]
-};
-
-// The groups of a class of ranks. All of its ranks are in groups of the same colours, and each
-// colour is stood for by its first group, in which classes meet.
-std::vector<program::ProcessGroup> GroupsOfClass(const Program& program,
-                                                 const parallel::Classes& classes, int rank) {
-  std::vector<program::ProcessGroup> own = program.groups;
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    const std::vector<std::vector<int>> groups = own[g].layout.Groups();
-    const std::vector<int>& colours = classes.group_colours[g];
-    const int first = own[g].layout.First(rank);
-    std::size_t at = 0;
-    while (groups[at].front() != first) ++at;
-    std::size_t stands = 0;
-    while (colours[stands] != colours[at]) ++stands;
-    own[g].ranks = groups[stands];
-  }
-  return own;
-}
-
-Result<Ranks> RanksOf(const scenario::Scenario& scenario, const Program& program,
-                      const cost::Prices& prices) {
-  Ranks ranks;
-  const auto count = static_cast<int>(scenario.plan.parallelism.data);
-  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
-  if (analytic && scenario.slow_devices.empty()) {
-    ranks.classes.push_back({.program = &program, .prices = &prices, .representative = 0});
-    ranks.shown.push_back({.index = 0, .ranks = count});
-    return ranks;
-  }
-  const PricesByRank by_rank(scenario, program, prices, ranks.slowed);
-  std::vector<parallel::GroupLayout> layouts;
-  for (const program::ProcessGroup& group : program.groups) layouts.push_back(group.layout);
-  const parallel::Classes classes = parallel::ClassesOf(by_rank.labels(), layouts, {}, {});
-  if (analytic) {
-    for (const parallel::RankClass& own : classes.classes) {
-      const int rank = own.representative;
-      ranks.shown.push_back({.index = ranks.classes.size(),
-                             .ranks = static_cast<int>(own.ranks.size()),
-                             .speed = by_rank.SpeedOf(rank)});
-      ranks.groups.push_back(GroupsOfClass(program, classes, rank));
-      ranks.classes.push_back({.program = &program,
-                               .prices = by_rank.Of(rank),
-                               .representative = rank,
-                               .groups = &ranks.groups.back()});
-    }
-    return ranks;
-  }
-  for (const parallel::RankClass& own : classes.classes) {
-    ranks.shown.push_back({.index = static_cast<std::size_t>(own.representative),
-                           .ranks = static_cast<int>(own.ranks.size()),
-                           .speed = by_rank.SpeedOf(own.representative)});
-  }
-  std::vector<const std::vector<program::ProcessGroup>*> groups;  // [rank]
-  for (int rank = 0; rank < count; ++rank) {
-    std::vector<program::ProcessGroup> own = lowering::GroupsOf(program, rank);
-    const bool as_before =
-        !ranks.groups.empty() &&
-        std::equal(own.begin(), own.end(), ranks.groups.back().begin(), ranks.groups.back().end(),
-                   [](const program::ProcessGroup& a, const program::ProcessGroup& b) {
-                     return a.ranks == b.ranks;
-                   });
-    if (!as_before) ranks.groups.push_back(std::move(own));
-    groups.push_back(&ranks.groups.back());
-    const bool records =
-        classes.classes[static_cast<std::size_t>(classes.class_of[static_cast<std::size_t>(rank)])]
-            .representative == rank;
-    ranks.classes.push_back({.program = &program,
-                             .prices = by_rank.Of(rank),
-                             .representative = rank,
-                             .groups = groups.back(),
-                             .records = records});
-  }
-  auto carriage = cost::Carry(scenario, program, prices, groups,
-                              FirstSteps(scenario.plan.training.step_barrier));
-  if (!carriage) return tl::unexpected(std::move(carriage.error()));
-  ranks.carriage.emplace(std::move(*carriage));
-  return ranks;
-}
 
 // A run of the ranks until their steps repeat.
 struct SteadyRun {
@@ -202,7 +69,7 @@ bool Settled(const std::vector<Time>& ends) {
 }
 
 // With `until_repetition`, no more is run than it takes to know what repeats.
-SteadyRun RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks, bool barrier,
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                            simulate::Recording recording, bool until_repetition) {
   SteadyRun run;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
@@ -215,7 +82,7 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const Ranks& ranks, b
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     run.timelines = *timelines;
     run.ends.assign(static_cast<std::size_t>(steps), Time());
-    for (const Ranks::Shown& shown : ranks.shown) {
+    for (const SimulatedRanks::Shown& shown : ranks.shown) {
       const std::vector<Time>& own = run.timelines[shown.index].step_ends;
       for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
     }
@@ -280,14 +147,6 @@ Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   return last;
 }
 
-// What a forecast is made of.
-struct Simulated {
-  const Program& program;
-  const cost::Prices& prices;
-  const Timeline& timeline;
-  SteadyState steady;
-};
-
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {
   return steady.start ? *steady.start : ends[steady.last - steady.count];
 }
@@ -296,15 +155,14 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
   return Mean(ends[steady.last] - StartOf(ends, steady), steady.count);
 }
 
-void SummariseTime(const Simulated& run, bool barrier,
+void SummariseTime(const ClassRun& run, const SteadyState& steady,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
-  const SteadyState& steady = run.steady;
   const Time start = StartOf(run.timeline.step_ends, steady);
   const Time end = run.timeline.step_ends[steady.last];
   const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, start, end);
   const std::vector<bool> host = HostStreams(run.program);
   const Breakdown sum = BreakDown(
-      run.program, run.timeline, start, end, barrier ? LastIssue(run.timeline, steady.last) : end,
+      run.program, run.timeline, start, end, run.host_waits,
       host.empty() ? kernels : KernelSpansOf(run.program, run.timeline, start, end, host));
   forecast.step_time = StepTimeOf(run.timeline.step_ends, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
@@ -334,9 +192,8 @@ void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
-                                           const Program& program, const cost::Prices& prices,
-                                           const StepCounts& counts) {
-  if (!OutlastsTheClock(program, prices, counts)) return {};
+                                           const PricedClass& own, const StepCounts& counts) {
+  if (!OutlastsTheClock(own.lowered.program, own.prices, counts)) return {};
   return tl::unexpected(Diagnostics{
       {.code = "cost.step-too-long",
        .location = scenario.cluster_location,
@@ -347,78 +204,99 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
 
 }  // namespace
 
-Result<Run> Simulate(const scenario::Scenario& scenario) {
-  Program program = lowering::Lower(scenario);
-  const auto violations = program::Validate(program);
-  for (const program::Violation& violation : violations) {
-    std::fprintf(stderr, "%s\n", violation.message.c_str());
-  }
-  STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
-  auto prices = cost::Price(program, scenario);
-  if (!prices) return tl::unexpected(std::move(prices.error()));
-  return SimulateAt(scenario, std::move(program), std::move(*prices));
+const ClassRun& Run::class_of(int rank) const {
+  const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
+    return own.members.empty() ||
+           std::binary_search(own.members.begin(), own.members.end(), rank);
+  });
+  STEPCAST_CHECK(found != classes.end(), "every rank is of a class");
+  return *found;
 }
 
-Result<Run> SimulateAt(const scenario::Scenario& scenario, Program program, cost::Prices prices) {
-  Run run;
-  run.program = std::move(program);
-  run.prices = std::move(prices);
-  const StepCounts counts(run.program);
-  if (auto checked = CheckClock(scenario, run.program, run.prices, counts); !checked) {
-    return tl::unexpected(std::move(checked.error()));
+Result<Run> Simulate(const scenario::Scenario& scenario) {
+  const auto classes = PricedClassesOf(scenario);
+  if (!classes) return tl::unexpected(classes.error());
+  return SimulateAt(scenario, *classes);
+}
+
+Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
+  std::vector<PricedClass> classes;
+  for (lowering::LoweredClass& own : lowering::Lower(scenario)) {
+    const auto violations = program::Validate(own.program);
+    for (const program::Violation& violation : violations) {
+      std::fprintf(stderr, "%s\n", violation.message.c_str());
+    }
+    STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
+    auto prices = cost::Price(own.program, scenario);
+    if (!prices) return tl::unexpected(std::move(prices.error()));
+    classes.push_back({.lowered = std::move(own), .prices = std::move(*prices)});
   }
-  const auto ranks = RanksOf(scenario, run.program, run.prices);
-  if (!ranks) return tl::unexpected(ranks.error());
+  return classes;
+}
+
+Result<Run> SimulateAt(const scenario::Scenario& scenario,
+                       const std::vector<PricedClass>& lowered) {
+  std::vector<StepCounts> counts;
+  for (const PricedClass& own : lowered) {
+    counts.emplace_back(own.lowered.program);
+    if (auto checked = CheckClock(scenario, own, counts.back()); !checked) {
+      return tl::unexpected(std::move(checked.error()));
+    }
+  }
   const bool barrier = scenario.plan.training.step_barrier;
+  const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
+  if (!ranks) return tl::unexpected(ranks.error());
   simulate::Simulator simulator;
   const SteadyRun steady_run =
       RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false);
   const SteadyState& steady = steady_run.steady;
+
+  Run run;
   run.first_step = steady.last;
-  const memory::Device device = DeviceOf(scenario, run.program);
-  std::optional<Time> critical_end;
-  bool first = true;
-  for (const Ranks::Shown& shown : ranks->shown) {
-    const simulate::RankClass& own = ranks->classes[shown.index];
-    Timeline timeline = steady_run.timelines[shown.index];
-    const Time own_end = timeline.step_ends[steady.last];
-    timeline.step_ends = steady_run.ends;
-    Forecast forecast;
-    SummariseTime({run.program, *own.prices, timeline, steady}, barrier,
-                  scenario.calibration->residuals, forecast);
-    memory::Account account =
-        memory::Record(run.program, timeline, device, {.described = steady.last});
-    MemoryForecast memory = SummariseMemory(scenario, run.program, account.usage);
-    memory.rank = own.representative;
-    if (ranks->shown.size() > 1) {
-      run.forecast.classes.push_back({.first_rank = own.representative,
-                                      .ranks = shown.ranks,
-                                      .speed = shown.speed,
-                                      .time = forecast.time,
-                                      .memory = memory});
-    }
-    if (first || memory.peak > run.forecast.memory.peak) {
-      run.forecast.memory = memory;
-      run.memory = std::move(account);
-    }
-    // The critical class is the last to finish.
-    if (!critical_end || own_end > *critical_end) {
-      critical_end = own_end;
-      run.forecast.step_time = forecast.step_time;
-      run.forecast.step_time_range = forecast.step_time_range;
-      run.forecast.time = forecast.time;
-      run.forecast.communication_total = forecast.communication_total;
-      run.prices = *own.prices;
-      run.timeline = std::move(timeline);
-      run.rank = own.representative;
-    }
-    first = false;
+  std::vector<Forecast> figures;  // by class: of its time and memory
+  std::vector<Time> own_ends;
+  for (const SimulatedRanks::Shown& shown : ranks->shown) {
+    const simulate::RankClass& simulated = ranks->classes[shown.index];
+    const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
+    ClassRun& own = run.classes.emplace_back(ClassRun{.stage = of.stage,
+                                                      .first_rank = simulated.representative,
+                                                      .ranks = shown.ranks,
+                                                      .members = shown.members,
+                                                      .speed = shown.speed,
+                                                      .program = of.program,
+                                                      .prices = *simulated.prices,
+                                                      .timeline = steady_run.timelines[shown.index]});
+    own_ends.push_back(own.timeline.step_ends[steady.last]);
+    own.timeline.step_ends = steady_run.ends;
+    own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
+    own.memory = memory::Record(own.program, own.timeline, DeviceOf(scenario, own.program),
+                                {.described = steady.last});
+    Forecast& forecast = figures.emplace_back();
+    SummariseTime(own, steady, scenario.calibration->residuals, forecast);
+    forecast.memory = SummariseMemory(scenario, own.program, own.memory.usage);
+    forecast.memory.rank = own.first_rank;
   }
-  run.host_waits =
-      barrier ? LastIssue(run.timeline, steady.last) : run.timeline.step_ends[steady.last];
+  for (std::size_t i = 1; i < run.classes.size(); ++i) {
+    if (own_ends[i] > own_ends[run.critical]) run.critical = i;
+    if (figures[i].memory.peak > figures[run.fullest].memory.peak) run.fullest = i;
+  }
+  run.forecast = figures[run.critical];
+  run.forecast.memory = figures[run.fullest].memory;
+  for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
+    const ClassRun& own = run.classes[i];
+    run.forecast.classes.push_back({.stage = own.stage,
+                                    .first_rank = own.first_rank,
+                                    .ranks = own.ranks,
+                                    .speed = own.speed,
+                                    .time = figures[i].time,
+                                    .memory = figures[i].memory});
+  }
+  const ClassRun& critical = run.critical_class();
   run.forecast.collectives =
-      SummariseCollectives(run.program, run.prices, counts, run.timeline, steady.last);
-  AddFlushes(run.memory.usage, run.forecast);
+      SummariseCollectives(critical.program, critical.prices,
+                           counts[ranks->shown[run.critical].lowered], critical.timeline,
+                           steady.last);
+  AddFlushes(run.fullest_class().memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   ApplyRuns(scenario, run.forecast);
   return run;
@@ -438,34 +316,46 @@ Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   const auto work = workspace_->works.Of(scenario);
-  const Program program = lowering::Lower(scenario, {.works = &work->layers});
-  const auto prices = workspace_->prices.Price(program, scenario);
-  if (!prices) return tl::unexpected(prices.error());
-  if (auto checked = CheckClock(scenario, program, *prices, StepCounts(program)); !checked) {
-    return tl::unexpected(std::move(checked.error()));
+  std::vector<PricedClass> lowered;
+  for (lowering::LoweredClass& own : lowering::Lower(scenario, &work->layers)) {
+    lowered.push_back({.lowered = std::move(own), .prices = {}});
+    auto prices = workspace_->prices.Price(lowered.back().lowered.program, scenario);
+    if (!prices) return tl::unexpected(std::move(prices.error()));
+    lowered.back().prices = std::move(*prices);
+    if (auto checked =
+            CheckClock(scenario, lowered.back(), StepCounts(lowered.back().lowered.program));
+        !checked) {
+      return tl::unexpected(std::move(checked.error()));
+    }
   }
-  auto ranks = RanksOf(scenario, program, *prices);
+  const bool barrier = scenario.plan.training.step_barrier;
+  auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
 
   // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
-  const memory::DeferredFrees deferred(program);
-  std::vector<bool> marked;
-  if (deferred.any()) {
-    marked.resize(program.step.size());
-    for (Index i = 0; i < program.step.size(); ++i) {
-      marked[i] = deferred.NumberOf(i) != program::kNone;
+  std::vector<std::vector<bool>> marked(lowered.size());  // by lowered class
+  bool deferred = false;
+  for (std::size_t i = 0; i < lowered.size(); ++i) {
+    const Program& program = lowered[i].lowered.program;
+    const memory::DeferredFrees frees(program);
+    if (!frees.any()) continue;
+    deferred = true;
+    marked[i].resize(program.step.size());
+    for (Index at = 0; at < program.step.size(); ++at) {
+      marked[i][at] = frees.NumberOf(at) != program::kNone;
     }
-    for (const Ranks::Shown& shown : ranks->shown) ranks->classes[shown.index].marked = &marked;
   }
-  const auto recording = deferred.any() ? simulate::Recording::kMarked : simulate::Recording::kNone;
-  const bool barrier = scenario.plan.training.step_barrier;
+  for (const SimulatedRanks::Shown& shown : ranks->shown) {
+    if (!marked[shown.lowered].empty()) ranks->classes[shown.index].marked = &marked[shown.lowered];
+  }
+  const auto recording = deferred ? simulate::Recording::kMarked : simulate::Recording::kNone;
   simulate::Simulator& simulator = workspace_->simulator;
   const auto run_ranks = [&](bool until_repetition) {
     return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition);
   };
   SteadyRun run = run_ranks(true);
   // A host that runs ahead further in each step changes memory at other times in each.
-  if (deferred.any() && simulator.repetition() != nullptr && !simulator.repetition()->host) {
+  if (deferred && simulator.repetition() != nullptr && !simulator.repetition()->host) {
     run = run_ranks(false);
   }
   memory::Steps steps{.described = run.steady.last};
@@ -477,7 +367,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   Forecast forecast;
   forecast.step_time = StepTimeOf(run.ends, run.steady);
   memory::Usage usage;
-  for (const Ranks::Shown& shown : ranks->shown) {
+  for (const SimulatedRanks::Shown& shown : ranks->shown) {
+    const Program& program = lowered[shown.lowered].lowered.program;
     const memory::Usage own = workspace_->memory.Figures(program, run.timelines[shown.index],
                                                          DeviceOf(scenario, program), steps);
     if (&shown != &ranks->shown.front() && own.peak <= usage.peak) continue;

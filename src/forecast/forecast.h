@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/cost/prices.h"
+#include "src/forecast/priced_class.h"
 #include "src/forecast/values.h"
 #include "src/memory/account.h"
 #include "src/program/program.h"
@@ -16,26 +19,43 @@
 // and the memory go. The one path behind simulate, memory, sweep and, later, plan.
 namespace stepcast::forecast {
 
-// Everything behind a forecast, for the trace and the program dump.
+// A class of ranks in a forecast: all that is behind its figures, for the trace, the page and the
+// program dump.
+struct ClassRun {
+  int stage = 0;  // of the pipeline
+  int first_rank = 0;
+  int ranks = 1;     // how many run this program in equivalent surroundings
+  std::vector<int> members{};  // these, ascending; empty: all that there are
+  double speed = 1;  // of their devices (Scenario::slow_devices)
+  program::Program program{};
+  cost::Prices prices{};         // of the program's tables: the trace says where each time comes from
+  program::Timeline timeline{};  // of one of the ranks; its steps end when the last class's do
+  memory::Account memory{};
+  Time host_waits{};  // from here to the end of the step that is described the host waits at a
+                      // barrier; that end without one
+};
+
+// Everything behind a forecast.
 struct Run {
   Forecast forecast;
-  program::Program program;
-  program::Timeline timeline;  // of `rank`, which ends the step last
-  int rank = 0;
-  memory::Account memory;  // behind forecast.memory
-  cost::Prices prices;     // of the program's tables: the trace says where each time comes from
-  std::uint32_t first_step = 0;  // the step whose interval the forecast describes is
-                                 // [step_ends[first_step - 1], step_ends[first_step]]
-  Time host_waits;  // from here to the interval's end the host waits at a barrier; the end without
-                    // one
+  std::vector<ClassRun> classes;  // by first rank; at least one
+  std::size_t critical = 0;       // ends the step last: forecast.time is its
+  std::size_t fullest = 0;        // has the highest peak: forecast.memory is its
+  std::uint32_t first_step = 0;   // the step whose interval the forecast describes is
+                                  // [step_ends[first_step - 1], step_ends[first_step]]
+
+  const ClassRun& critical_class() const { return classes[critical]; }
+  const ClassRun& fullest_class() const { return classes[fullest]; }
+  const ClassRun& class_of(int rank) const;
 };
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
-// The scenario's program at other prices than the scenario's: what if something were faster.
-Result<Run> SimulateAt(const scenario::Scenario& scenario, program::Program program,
-                       cost::Prices prices);
+// The two halves of it: what is simulated, and its simulation, also at other prices than the
+// scenario's: what if something were faster.
+Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
+Result<Run> SimulateAt(const scenario::Scenario& scenario, const std::vector<PricedClass>& classes);
 
 // Forecasts one scenario after another, for sweeps and searches: step time, throughput and memory as
 // Simulate gives them, to the picosecond and the byte. Where the time goes, its range and the

@@ -1,6 +1,7 @@
 #include "src/forecast/micro_batch_limit.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "src/base/check.h"
 #include "src/forecast/forecast.h"
@@ -43,7 +44,10 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   if (!one) return tl::unexpected(std::move(one.error()));
   const Bytes room = one->capacity - one->outside;
   const auto may_fit = [&](std::int64_t size) {
-    return memory::PeakInHostOrder(lowering::Lower(At(scenario, size))) <= room;
+    const std::vector<lowering::LoweredClass> classes = lowering::Lower(At(scenario, size));
+    return std::all_of(classes.begin(), classes.end(), [&](const lowering::LoweredClass& own) {
+      return memory::PeakInHostOrder(own.program) <= room;
+    });
   };
 
   // The first size that cannot fit, by doubling and halving: this bound never falls.

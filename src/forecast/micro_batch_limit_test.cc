@@ -54,7 +54,7 @@ RC_GTEST_PROP(PeakInHostOrder, IsBelowThePeakAndNeverFalls, ()) {
     all.push_back(fmt::format("training.micro_batch_size={}", size));
     const auto scenario = Load(all, cache);
     RC_ASSERT(scenario.has_value());
-    const Bytes least = memory::PeakInHostOrder(lowering::Lower(*scenario));
+    const Bytes least = memory::PeakInHostOrder(lowering::LowerRank(*scenario));
     RC_ASSERT(least >= before);
     before = least;
     Forecaster forecaster;

@@ -102,6 +102,7 @@ struct MemoryForecast {
 
 // Ranks that run one program in equivalent surroundings.
 struct ClassForecast {
+  int stage = 0;  // of the pipeline
   int first_rank = 0;
   int ranks = 0;
   double speed = 1;    // of its devices (Scenario::slow_devices)

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace stepcast::forecast {
 namespace {
@@ -40,6 +41,13 @@ void Speed(Demand& demand, Resource resource, double factor,
     const double speed = r == static_cast<int>(resource) ? faster / factor : faster;
     demand.share[r] = std::min(1.0, demand.share[r] * speed);
   }
+}
+
+// The classes with their prices changed.
+template <typename Change>
+std::vector<PricedClass> Changed(std::vector<PricedClass> classes, const Change& change) {
+  for (PricedClass& own : classes) own.prices = change(std::move(own.prices));
+  return classes;
 }
 
 Time StepTime(const Run& run) { return run.forecast.step_time; }
@@ -112,11 +120,14 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
   return prices;
 }
 
-Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario, const Run& run,
+Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
+                                         const std::vector<PricedClass>& classes, const Run& run,
                                          double factor) {
   std::vector<WhatIf> result;
   for (const Lever lever : kLevers) {
-    const auto changed = SimulateAt(scenario, run.program, Faster(run.prices, lever, factor));
+    const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
+      return Faster(std::move(prices), lever, factor);
+    }));
     if (!changed) return tl::unexpected(changed.error());
     if (StepTime(*changed) != StepTime(run)) {
       result.push_back({.lever = lever, .step_time = StepTime(*changed)});
@@ -125,15 +136,17 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario, con
   return result;
 }
 
-Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario, const Run& run,
-                                             double part) {
+Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
+                                             const std::vector<PricedClass>& classes,
+                                             const Run& run, double part) {
   if (Hidden(run, part)) return std::optional(1.0);
   const auto hidden_at = [&](double speed) -> Result<bool> {
-    cost::Prices prices = run.prices;
-    for (cost::CollectivePrice& price : prices.collectives) {
-      price.demand.work = Scaled(price.demand.work, speed);
-    }
-    const auto changed = SimulateAt(scenario, run.program, std::move(prices));
+    const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
+      for (cost::CollectivePrice& price : prices.collectives) {
+        price.demand.work = Scaled(price.demand.work, speed);
+      }
+      return prices;
+    }));
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };

@@ -36,14 +36,16 @@ struct WhatIf {
   Time step_time;
 };
 
-// One for each lever that changes anything. Errors: as Simulate.
-Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario, const Run& run,
+// One for each lever that changes anything of `run`, which is of these classes. Errors: as Simulate.
+Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
+                                         const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);
 
 // How many times as fast collectives must send (their latencies stay) so that exposed communication
 // is at most `part` of the step; to about 1 %. Nothing if it never is: latencies, or an order that
 // leaves nothing to hide behind, keep it exposed. 1 if it already is.
-Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario, const Run& run,
-                                             double part);
+Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
+                                             const std::vector<PricedClass>& classes,
+                                             const Run& run, double part);
 
 }  // namespace stepcast::forecast

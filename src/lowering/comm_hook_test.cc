@@ -42,7 +42,7 @@ data_parallel: {{zero_stage: 0, framework: ddp, {}}}
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   if (!scenario) return {};
-  program::Program program = Lower(*scenario, {});
+  program::Program program = LowerRank(*scenario);
   EXPECT_TRUE(program::Validate(program).empty()) << data_parallel;
   return program;
 }

@@ -41,7 +41,7 @@ data_parallel: {{{}}}
                                        torch, training, data_parallel);
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
-  Lowered lowered{.model = *scenario->model, .program = lowering::Lower(*scenario)};
+  Lowered lowered{.model = *scenario->model, .program = lowering::LowerRank(*scenario)};
   EXPECT_TRUE(program::Validate(lowered.program).empty());
   return lowered;
 }

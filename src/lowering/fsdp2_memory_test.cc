@@ -72,7 +72,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysWithinPyTorchsUpperBounds, ()) {
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   RC_ASSERT(scenario.has_value());
-  const program::Program program = Lower(*scenario);
+  const program::Program program = LowerRank(*scenario);
   const Peaks peaks = PeaksOf(program);
   const std::int64_t unit = peaks.largest_gather;
   std::int64_t whole = 0;

@@ -86,7 +86,7 @@ Time GivenTime(const program::Program& program, const std::string& name) {
 // 8 x 2000 x 42 B at 175.87 GB/s. All states and gradients, 16 bytes, come from drives that read 50
 // GB/s, and the states, 12, go back at 28 GB/s.
 TEST(HostOffload, RanksOfANodeShareItsBandwidth) {
-  const auto program = Lower(Loaded({"offload_optimizer=nvme"}));
+  const auto program = LowerRank(Loaded({"offload_optimizer=nvme"}));
   EXPECT_EQ(GivenTime(program, "cpu_adam"),
             Picoseconds((std::int64_t{8 * 2000 * 42} * 1'000'000'000'000 + 175'869'999'999) /
                         175'870'000'000));
@@ -98,7 +98,7 @@ TEST(HostOffload, RanksOfANodeShareItsBandwidth) {
 // The bytes that cross the host link per step of stage 3, in 16-bit elements of the rank's part
 // (4000 B): gradients there and back (2), FP32 gradients (2), updated parameters (1).
 TEST(HostOffload, CopiesWhatDeepSpeedCopies) {
-  const auto program = Lower(Loaded({"offload_optimizer=cpu"}));
+  const auto program = LowerRank(Loaded({"offload_optimizer=cpu"}));
   Bytes to_host, to_device;
   for (const program::Instruction& instruction : program.step) {
     if (instruction.opcode != program::Opcode::kCopy) continue;

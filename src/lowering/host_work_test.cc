@@ -38,7 +38,7 @@ data_parallel: {{{}}}
 }
 
 program::Program Lowered(const std::string& training) {
-  program::Program program = Lower(Loaded(training, "zero_stage: 0, framework: ddp"), {});
+  program::Program program = LowerRank(Loaded(training, "zero_stage: 0, framework: ddp"), {});
   EXPECT_TRUE(program::Validate(program).empty()) << training;
   return program;
 }
@@ -201,7 +201,7 @@ TEST(HostWork, EveryPlanStaysFreeOfRaces) {
       for (const std::string waits : {"never", "step", "update", "micro_batch", "phase"}) {
         const std::string training =
             fmt::format("gradient_accumulation: 2, host_waits: {}, {}", waits, work);
-        EXPECT_TRUE(program::Validate(Lower(Loaded(training, plan), {})).empty())
+        EXPECT_TRUE(program::Validate(LowerRank(Loaded(training, plan), {})).empty())
             << plan << "; " << training;
       }
     }

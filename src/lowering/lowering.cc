@@ -1,5 +1,6 @@
 #include "src/lowering/lowering.h"
 
+#include <cstddef>
 #include <cstdint>
 
 #include "src/base/check.h"
@@ -11,6 +12,8 @@
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/reference.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
@@ -21,9 +24,26 @@ bool DescribesValues(const plan::Plan& plan) {
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
 }
 
-program::Program Lower(const scenario::Scenario& scenario, const LowerOptions& options) {
-  STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.data,
-                 "the rank is one of the data-parallel ranks");
+std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
+                                const std::vector<model::LayerWork>* works) {
+  const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+  const int stages = grid.Degree(parallel::Axis::kPipeline);
+  std::vector<LoweredClass> classes;
+  for (int stage = 0; stage < stages; ++stage) {
+    parallel::RankGrid::Coordinates first{};
+    first[static_cast<std::size_t>(parallel::Axis::kPipeline)] = stage;
+    const int rank = grid.Rank(first);
+    classes.push_back({.stage = stage,
+                       .first_rank = rank,
+                       .ranks = grid.ranks() / stages,
+                       .program = LowerRank(scenario, {.rank = rank, .works = works})});
+  }
+  return classes;
+}
+
+program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options) {
+  STEPCAST_CHECK(options.rank >= 0 && options.rank < plan::GridOf(scenario.plan).ranks(),
+                 "the rank is one of the plan's");
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kReference:
       return LowerReference(scenario, options);

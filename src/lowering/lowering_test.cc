@@ -52,7 +52,7 @@ program::Program Lowered(const char* text, const std::vector<std::string>& overr
   const auto scenario = scenario::LoadText(text, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   if (!scenario) return {};
-  return Lower(*scenario, options);
+  return LowerRank(*scenario, options);
 }
 
 // Every plan that can be said, and some that only just can: none may have a race, a leak, a use
@@ -544,7 +544,7 @@ TEST(Ddp, FindUnusedParametersReducesTheFirstLayersLast) {
 TEST(Lowering, MakesTheBucketsOfATracedResNet) {
   const auto scenario = scenario::Load("scenarios/resnet50-ddp/scenario.yaml");
   ASSERT_TRUE(scenario.has_value());
-  const program::Program program = Lower(*scenario, {});
+  const program::Program program = LowerRank(*scenario);
   std::vector<Bytes> buckets;
   for (const program::Collective& collective : program.collectives) {
     buckets.push_back(collective.bytes);

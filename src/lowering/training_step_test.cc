@@ -33,7 +33,7 @@ data_parallel: {{{}}}
                                        training, data_parallel);
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
-  program::Program program = Lower(*scenario, {});
+  program::Program program = LowerRank(*scenario);
   EXPECT_TRUE(program::Validate(program).empty());
   return program;
 }

@@ -188,7 +188,7 @@ TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
                  std::string("data_parallel.accumulate_unsharded=") + accumulate},
                 cache);
             EXPECT_TRUE(scenario.has_value());
-            return program::Dump(lowering::Lower(*scenario));
+            return program::Dump(lowering::LowerRank(*scenario));
           };
           EXPECT_EQ(program_of("true"), program_of("false"))
               << framework << " stage " << stage << " shards " << shards << " " << reduced;

@@ -33,9 +33,11 @@ tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
   Sensitivity sensitivity;
   const auto scenario = load(winner);
   if (!scenario) return wrong(scenario.error());
-  const auto run = forecast::Simulate(*scenario);
+  const auto classes = forecast::PricedClassesOf(*scenario);
+  if (!classes) return wrong(classes.error());
+  const auto run = forecast::SimulateAt(*scenario, *classes);
   if (!run) return wrong(run.error());
-  auto faster = forecast::WhatIfFaster(*scenario, *run, 1 + kMore);
+  auto faster = forecast::WhatIfFaster(*scenario, *classes, *run, 1 + kMore);
   if (!faster) return wrong(faster.error());
   sensitivity.faster = std::move(*faster);
   std::stable_sort(sensitivity.faster.begin(), sensitivity.faster.end(),

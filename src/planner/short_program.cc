@@ -89,12 +89,12 @@ ShortProgram LowerShort(const scenario::Scenario& scenario) {
   // A loader of data has an event for each micro-batch.
   const std::int64_t fewer = kFewest + (count - kFewest) % kTurns;
   if (count < kFewest || fewer == count || training.data_loading) {
-    return {lowering::Lower(scenario), {}};
+    return {lowering::LowerRank(scenario), {}};
   }
   scenario::Scenario shorter = scenario;
   shorter.plan.training.gradient_accumulation = fewer;
   shorter.plan.training.global_batch_size = training.global_batch_size / count * fewer;
-  ShortProgram result{lowering::Lower(shorter), {}};
+  ShortProgram result{lowering::LowerRank(shorter), {}};
   const std::vector<std::size_t> begins = BeginsOfMicroBatches(result.program);
   if (begins.size() == static_cast<std::size_t>(fewer) + 1) {
     const std::vector<std::size_t> sources = SourcesOfWaits(result.program);
@@ -107,7 +107,7 @@ ShortProgram LowerShort(const scenario::Scenario& scenario) {
       return result;
     }
   }
-  return {lowering::Lower(scenario), {}};
+  return {lowering::LowerRank(scenario), {}};
 }
 
 }  // namespace stepcast::planner

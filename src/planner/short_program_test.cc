@@ -142,7 +142,7 @@ TEST(ShortProgramLaws, StandsForTheWholeProgram) {
     const auto scenario = scenario::LoadText(any.text, "test", any.set, cache);
     if (!scenario) return;  // not a plan that can exist
     RC_LOG() << fmt::format("{}\n", fmt::join(any.set, " "));
-    const program::Program whole = lowering::Lower(*scenario);
+    const program::Program whole = lowering::LowerRank(*scenario);
     const ShortProgram shorter = LowerShort(*scenario);
     ++all;
     if (shorter.repeated.more > 0) ++shorter_ones;

@@ -25,13 +25,14 @@ namespace stepcast::report {
 namespace {
 
 Bytes PeakOfChart(const forecast::Run& run) {
+  const forecast::ClassRun& own = run.fullest_class();
   const std::uint32_t step =
-      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
-  const auto& ends = run.timeline.step_ends;
+      memory::StepOfPeak(own.program, own.memory, run.first_step, run.first_step);
+  const auto& ends = own.timeline.step_ends;
   constexpr std::size_t kInstants = 500;
   Bytes most;
   for (const MemoryInstant& instant :
-       MemoryOver(run.program, run.timeline, run.memory, step, step == 0 ? Time() : ends[step - 1],
+       MemoryOver(own.program, own.timeline, own.memory, step, step == 0 ? Time() : ends[step - 1],
                   ends[step], kInstants)) {
     most = std::max(most, Total(instant.bytes));
   }
@@ -79,12 +80,13 @@ TracePeak PeakOfTrace(const forecast::Run& run) {
 
 void Check(const forecast::Run& run, const std::string& name) {
   const Bytes peak = run.forecast.memory.peak;
+  const forecast::ClassRun& own = run.fullest_class();
   EXPECT_EQ(PeakOfChart(run), peak) << name;
   EXPECT_TRUE(PeakOfTrace(run).Is(peak)) << name;
   EXPECT_EQ(Total(run.forecast.memory.at_peak), peak) << name;
   Bytes alive;
-  for (const program::Index buffer : memory::BuffersAtPeak(run.program, run.memory)) {
-    alive += run.program.buffers[buffer].size;
+  for (const program::Index buffer : memory::BuffersAtPeak(own.program, own.memory)) {
+    alive += own.program.buffers[buffer].size;
   }
   EXPECT_EQ(alive, peak) << name;
 }

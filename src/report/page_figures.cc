@@ -99,13 +99,14 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   return figures;
 }
 
-StepWindow WindowOf(const forecast::Run& run) {
-  STEPCAST_CHECK(run.first_step < run.timeline.step_ends.size(), "the forecast's step was run");
-  return {.program = &run.program,
-          .timeline = &run.timeline,
-          .prices = &run.prices,
-          .start = run.first_step == 0 ? Time() : run.timeline.step_ends[run.first_step - 1],
-          .end = run.timeline.step_ends[run.first_step]};
+StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {
+  const std::vector<Time>& ends = own.timeline.step_ends;
+  STEPCAST_CHECK(run.first_step < ends.size(), "the forecast's step was run");
+  return {.program = &own.program,
+          .timeline = &own.timeline,
+          .prices = &own.prices,
+          .start = run.first_step == 0 ? Time() : ends[run.first_step - 1],
+          .end = ends[run.first_step]};
 }
 
 }  // namespace stepcast::report

@@ -21,7 +21,7 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
 // Step time, throughput, utilization and memory of a forecast as the page's large figures.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
-// The forecast's step in its timeline.
-StepWindow WindowOf(const forecast::Run& run);
+// The forecast's step in the timeline of one of its classes.
+StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 
 }  // namespace stepcast::report

@@ -40,9 +40,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
 }
 
 PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::Run& run) {
-  const StepWindow window = WindowOf(run);
+  const StepWindow window = WindowOf(run, run.critical_class());
   const int ranks = scenario.cluster->devices();
-  const int rank = run.rank;
+  const int rank = run.critical_class().first_rank;
   TimelineFigure figure = TimelineChart(
       LanesOf(window), window.end - window.start,
       fmt::format("Timeline of one step on rank {}: what its streams and its host do when", rank));
@@ -76,14 +76,15 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
 
 PageSection MemorySection(const forecast::Run& run) {
   const forecast::MemoryForecast& memory = run.forecast.memory;
-  const auto& ends = run.timeline.step_ends;
+  const forecast::ClassRun& own = run.fullest_class();
+  const auto& ends = own.timeline.step_ends;
   // The peak is a figure of the whole run: the step is one that has it.
   const std::uint32_t step =
-      memory::StepOfPeak(run.program, run.memory, run.first_step, run.first_step);
+      memory::StepOfPeak(own.program, own.memory, run.first_step, run.first_step);
   const Time start = step == 0 ? Time() : ends[step - 1], end = ends[step];
   constexpr std::size_t kMostInstants = 500;
   const std::vector<MemoryInstant> instants =
-      MemoryOver(run.program, run.timeline, run.memory, step, start, end, kMostInstants);
+      MemoryOver(own.program, own.timeline, own.memory, step, start, end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
       "What the allocator has handed out at each point of the program, drawn where the compute "

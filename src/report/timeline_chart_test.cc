@@ -36,7 +36,8 @@ Time Ms(std::int64_t n) { return stepcast::Milliseconds(n); }
 // MiB lives for ever.
 forecast::Run OneStep() {
   forecast::Run run;
-  program::Program& program = run.program;
+  forecast::ClassRun& own = run.classes.emplace_back();
+  program::Program& program = own.program;
   program.streams = {{"compute"}, {"reduce"}, {"unused"}};
   program.groups = {{"data", {0, 1}}};
   program.communicators = {{"data", 0}};
@@ -67,24 +68,24 @@ forecast::Run OneStep() {
     const Time start = Ms(100) * step;
     // The host issues the second step while the first runs.
     const auto record = [&](program::Index at, std::int64_t from, std::int64_t to) {
-      run.timeline.operations.push_back(
+      run.classes[0].timeline.operations.push_back(
           {at, step, Ms(10) * step, start + Ms(from), start + Ms(from), start + Ms(to)});
     };
     record(1, 0, 40);
     record(2, 40, 80);
     record(3, 50, 90);
     record(5, 90, 100);
-    run.timeline.memory.push_back({0, step, Ms(10) * step});
-    run.timeline.memory.push_back({4, step, Ms(10) * step + Ms(1)});
-    run.timeline.step_ends.push_back(start + Ms(100));
+    run.classes[0].timeline.memory.push_back({0, step, Ms(10) * step});
+    run.classes[0].timeline.memory.push_back({4, step, Ms(10) * step + Ms(1)});
+    run.classes[0].timeline.step_ends.push_back(start + Ms(100));
   }
   run.first_step = 1;
   return run;
 }
 
 StepWindow Window(const forecast::Run& run) {
-  return {.program = &run.program,
-          .timeline = &run.timeline,
+  return {.program = &run.classes[0].program,
+          .timeline = &run.classes[0].timeline,
           .prices = nullptr,
           .start = Ms(100),
           .end = Ms(200)};
@@ -108,15 +109,15 @@ TEST(LanesTest, HoldWhatHappensInTheWindow) {
 
 TEST(LanesTest, IssuesWithoutAGapAreOneBar) {
   forecast::Run run = OneStep();
-  run.prices.issue_kernel = Ms(2);
-  run.prices.issue_collective = Ms(2);
+  run.classes[0].prices.issue_kernel = Ms(2);
+  run.classes[0].prices.issue_collective = Ms(2);
   // Issued at 102, 104, 106 and, after a pause, 120.
   const std::vector<std::int64_t> issued = {102, 104, 106, 120};
   for (std::size_t i = 0; i < issued.size(); ++i) {
-    run.timeline.operations[4 + i].issued = Ms(issued[i]);
+    run.classes[0].timeline.operations[4 + i].issued = Ms(issued[i]);
   }
   StepWindow window = Window(run);
-  window.prices = &run.prices;
+  window.prices = &run.classes[0].prices;
   const std::vector<Lane> lanes = LanesOf(window);
   ASSERT_EQ(lanes.front().name, "host");
   ASSERT_EQ(lanes.front().bars.size(), 2U);
@@ -156,7 +157,7 @@ TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   // In host order the 6 MiB are handed out before the first kernel, which starts at 0 of the
   // window, and taken back before the optimizer's, which starts at 90 ms.
   const std::vector<MemoryInstant> instants = MemoryOver(
-      run.program, run.timeline, memory::Record(run.program, run.timeline, memory::kUnlimited), 1,
+      run.classes[0].program, run.classes[0].timeline, memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited), 1,
       Ms(100), Ms(200), 100);
   ASSERT_EQ(instants.size(), 2U);
   EXPECT_EQ(instants[0].start, Time());

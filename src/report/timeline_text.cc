@@ -100,7 +100,7 @@ std::string Scale(Time length, int columns) {
 }  // namespace
 
 std::string TimelineText(const forecast::Run& run, const TerminalStyle& style) {
-  const StepWindow window = WindowOf(run);
+  const StepWindow window = WindowOf(run, run.critical_class());
   const Time length = window.end - window.start;
   const std::vector<Lane> lanes = LanesOf(window);
   constexpr std::size_t kMostName = 24;

@@ -620,25 +620,33 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
   return document.End();
 }
 
-TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name, int steps) {
-  STEPCAST_CHECK(run.first_step < run.timeline.step_ends.size(), "the forecast's step was run");
+TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
+                             std::string name, int steps) {
+  STEPCAST_CHECK(run.first_step < own.timeline.step_ends.size(), "the forecast's step was run");
   const auto before = static_cast<std::uint32_t>(std::max(steps, 1) - 1);
   return {.id = id,
           .name = std::move(name),
-          .program = &run.program,
-          .timeline = &run.timeline,
-          .memory = run.memory,
-          .prices = &run.prices,
+          .program = &own.program,
+          .timeline = &own.timeline,
+          .memory = own.memory,
+          .prices = &own.prices,
           .first_step = run.first_step > before ? run.first_step - before : 0,
           .last_step = run.first_step,
           .marked_step = run.first_step};
 }
 
+std::vector<TraceProcess> ForecastProcesses(const forecast::Run& run, int steps) {
+  std::vector<TraceProcess> processes;
+  for (const forecast::ClassRun& own : run.classes) {
+    processes.push_back(
+        ForecastProcess(run, own, own.first_rank, fmt::format("rank {}", own.first_rank), steps));
+  }
+  return processes;
+}
+
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps) {
-  const TraceProcess process =
-      ForecastProcess(run, subject.rank, fmt::format("rank {}", subject.rank), steps);
-  return WriteTrace({&process, 1}, subject, sink);
+  return WriteTrace(ForecastProcesses(run, steps), subject, sink);
 }
 
 }  // namespace stepcast::report

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/time.h"
 #include "src/cost/prices.h"
@@ -60,12 +61,15 @@ struct TraceProcess {
 tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
                                            const TraceSubject& subject, const TraceSink& sink);
 
-// A forecast alone: one process, "rank R".
+// A forecast alone: a process for each class of ranks, "rank R" of its first.
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// The forecast as a process of a trace: the step that the figures describe, and as many before it
+// A class of the forecast as a process of a trace: the step that the figures describe, and as many before it
 // as make `steps`, if so many were run.
-TraceProcess ForecastProcess(const forecast::Run& run, int id, std::string name, int steps = 1);
+TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
+                             std::string name, int steps = 1);
+// All of them, "rank R" of their first ranks.
+std::vector<TraceProcess> ForecastProcesses(const forecast::Run& run, int steps = 1);
 
 }  // namespace stepcast::report

@@ -35,7 +35,8 @@ Instruction Make(Opcode opcode, std::uint16_t stream, program::Index operand) {
 // A gradient of 4 MiB lives from 1 us to 2 us after the start of the step.
 forecast::Run TwoSteps() {
   forecast::Run run;
-  program::Program& program = run.program;
+  forecast::ClassRun& own = run.classes.emplace_back();
+  program::Program& program = own.program;
   program.streams = {{"compute"}, {"communication"}};
   program.groups = {{"data", {0, 1, 2, 3}}};
   program.communicators = {{"data", 0}};
@@ -77,33 +78,33 @@ forecast::Run TwoSteps() {
   program.step[1].label = 0;
   program.step[8].phase = program::Phase::kOptimizer;
 
-  run.prices.kernels.resize(2);
-  run.prices.kernels[0].provenance = cost::Provenance::kMeasured;
-  run.prices.collectives.resize(1);
-  run.prices.collectives[0].algorithm = "ring";
-  run.prices.issue_kernel = stepcast::Microseconds(1);
-  run.prices.issue_collective = stepcast::Microseconds(2);
+  run.classes[0].prices.kernels.resize(2);
+  run.classes[0].prices.kernels[0].provenance = cost::Provenance::kMeasured;
+  run.classes[0].prices.collectives.resize(1);
+  run.classes[0].prices.collectives[0].algorithm = "ring";
+  run.classes[0].prices.issue_kernel = stepcast::Microseconds(1);
+  run.classes[0].prices.issue_collective = stepcast::Microseconds(2);
 
   for (std::uint32_t step = 0; step < 2; ++step) {
     const Time begin = stepcast::Microseconds(20) * step;
     const auto at = [&](std::int64_t nanoseconds) { return begin + Nanoseconds(nanoseconds); };
     const auto add = [&](program::Index instruction, Time issued, Time start, Time end) {
-      run.timeline.operations.push_back({instruction, step, issued, start, start, end});
+      run.classes[0].timeline.operations.push_back({instruction, step, issued, start, start, end});
     };
     add(1, at(1000), at(0), at(10'000));
     add(4, at(3000), at(10'000), at(14'500));
     add(8, at(4000), at(14'500), at(20'000));
-    run.timeline.waits.push_back({10, step, at(4000), at(20'000)});
-    run.timeline.memory.push_back({0, step, at(1000)});
-    run.timeline.memory.push_back({6, step, at(2000)});
-    run.timeline.step_ends.push_back(at(20'000));
+    run.classes[0].timeline.waits.push_back({10, step, at(4000), at(20'000)});
+    run.classes[0].timeline.memory.push_back({0, step, at(1000)});
+    run.classes[0].timeline.memory.push_back({6, step, at(2000)});
+    run.classes[0].timeline.step_ends.push_back(at(20'000));
   }
   run.first_step = 1;
   return run;
 }
 
 std::string Written(forecast::Run run, int steps = 2) {
-  run.memory = memory::Record(run.program, run.timeline, memory::kUnlimited);
+  run.classes[0].memory = memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited);
   std::string text;
   const auto result = WriteTrace(
       run, {"two \"steps\"", 0, 4},
@@ -207,7 +208,7 @@ TEST(TraceTest, HolisticTraceAnalysisCanReadIt) {
 
 TEST(TraceTest, TimesKeepEveryPicosecond) {
   forecast::Run run = TwoSteps();
-  run.timeline.operations[1].end += Picoseconds(1);
+  run.classes[0].timeline.operations[1].end += Picoseconds(1);
   EXPECT_THAT(Written(run), testing::HasSubstr("\"ts\": 10.000000, \"dur\": 4.500001"));
 }
 
@@ -264,8 +265,8 @@ TEST(TraceTest, OneStepIsWrittenUnlessMoreAreAskedFor) {
 TEST(TraceTest, CollectivesHaveKinetosArguments) {
   forecast::Run run = TwoSteps();
   const auto arguments = [&](CollectiveKind kind) {
-    run.program.collectives[0].kind = kind;
-    run.program.collectives[0].data_type = DataType::kFp32;
+    run.classes[0].program.collectives[0].kind = kind;
+    run.classes[0].program.collectives[0].data_type = DataType::kFp32;
     for (const json& event : Events(json::parse(Written(run, 1)), "X")) {
       if (event.at("args").contains("Collective name")) return event.at("args");
     }
@@ -297,11 +298,11 @@ TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
     const Time begin = stepcast::Microseconds(20) * step;
-    run.timeline.operations.push_back({1, step, begin + stepcast::Microseconds(1), begin, begin,
+    run.classes[0].timeline.operations.push_back({1, step, begin + stepcast::Microseconds(1), begin, begin,
                                        begin + stepcast::Microseconds(20)});
-    run.timeline.memory.push_back({0, step, begin + stepcast::Microseconds(1)});
-    run.timeline.memory.push_back({6, step, begin + stepcast::Microseconds(2)});
-    run.timeline.step_ends.push_back(begin + stepcast::Microseconds(20));
+    run.classes[0].timeline.memory.push_back({0, step, begin + stepcast::Microseconds(1)});
+    run.classes[0].timeline.memory.push_back({6, step, begin + stepcast::Microseconds(2)});
+    run.classes[0].timeline.step_ends.push_back(begin + stepcast::Microseconds(20));
   }
   run.first_step = 4;
   const json trace = json::parse(Written(run, 3));
@@ -319,7 +320,7 @@ TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
 TEST(TraceTest, CountersReachBackToThePeak) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
-    run.timeline.step_ends.push_back(stepcast::Microseconds(20) * (step + 1));
+    run.classes[0].timeline.step_ends.push_back(stepcast::Microseconds(20) * (step + 1));
   }
   run.first_step = 4;
   const json trace = json::parse(Written(run));
@@ -348,7 +349,7 @@ TEST(TraceTest, CountersFollowAllocationsInHostTime) {
 
 TEST(TraceTest, ThePeakOfAnInstantIsShown) {
   forecast::Run run = TwoSteps();
-  for (program::MemoryRecord& record : run.timeline.memory) record.time = Time();
+  for (program::MemoryRecord& record : run.classes[0].timeline.memory) record.time = Time();
   const json trace = json::parse(Written(run));
   std::vector<std::int64_t> gradients;
   for (const json& event : Events(trace, "C")) {
@@ -384,7 +385,7 @@ TEST(TraceTest, WritesInPiecesAndStopsAtTheFirstError) {
   // Enough labelled operations for several pieces: 2,000 more kernels after one another.
   for (int i = 0; i < 2000; ++i) {
     const Time start = stepcast::Microseconds(40 + i);
-    run.timeline.operations.push_back(
+    run.classes[0].timeline.operations.push_back(
         {1, 1, start, start, start, start + stepcast::Microseconds(1)});
   }
   int pieces = 0;

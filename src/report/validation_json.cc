@@ -90,7 +90,7 @@ std::string ValidationJson(const scenario::Scenario& scenario, const validate::E
       {"time_s", TimeOfStep(comparison)},
       {"communication_total_s", Pair(comparison.communication)},
       {"operations", Kinds(comparison)},
-      {"largest_differences", Largest(execution.program, comparison)},
+      {"largest_differences", Largest(execution.program_of(execution.critical()), comparison)},
       {"peak_bytes",
        {{"forecast", peak.forecast.count()},
         {"measured", peak.measured.count()},

@@ -110,11 +110,11 @@ PageSection KindSection(const validate::Comparison& comparison) {
 }
 
 PageSection TimelineSection(const forecast::Run& forecast, const validate::Execution& execution) {
-  StepWindow forecast_window = WindowOf(forecast);
+  StepWindow forecast_window = WindowOf(forecast, forecast.class_of(execution.critical_rank));
   forecast_window.prefix = "forecast: ";
   const validate::MeasuredStep& step = execution.steps[execution.typical];
-  const validate::RankRun& run = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
-  const StepWindow measured_window{.program = &execution.program,
+  const validate::RankRun& run = execution.critical();
+  const StepWindow measured_window{.program = &execution.program_of(run),
                                    .timeline = &run.measurement.timeline,
                                    .prices = nullptr,
                                    .start = step.start,

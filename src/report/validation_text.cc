@@ -120,7 +120,7 @@ std::string ValidationText(const scenario::Scenario& scenario, const validate::E
                            const validate::Comparison& comparison, double within) {
   return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario), RunLine(execution),
                      TimeTable(comparison), KindTable(comparison),
-                     LargestTable(execution.program, comparison), MemoryTable(comparison),
+                     LargestTable(execution.program_of(execution.critical()), comparison), MemoryTable(comparison),
                      Verdict(comparison, within));
 }
 

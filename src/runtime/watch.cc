@@ -108,7 +108,11 @@ class WatchThread : public Watch {
 
   Progress& progress(int rank) override { return local_.at(rank).progress; }
   void SetStage(int rank, Stage stage) override { local_.at(rank).stage = stage; }
-  void SetProgram(const program::Program& program) override { program_ = &program; }
+  void SetPrograms(std::vector<const program::Program*> programs) override {
+    STEPCAST_CHECK(programs.size() == places_.size() && !programs_known_, "programs of all ranks");
+    programs_ = std::move(programs);
+    programs_known_ = true;
+  }
 
   void Tell(int rank, const Failure& failure) override {
     {
@@ -192,7 +196,8 @@ class WatchThread : public Watch {
   // Steps count from 1 here, warm-up included, as in the executor's own failures.
   std::string Doing(int rank) const {
     const Beat& beat = beats_[static_cast<std::size_t>(rank)];
-    const program::Program* const program = program_;
+    const program::Program* const program =
+        programs_known_ ? programs_[static_cast<std::size_t>(rank)] : nullptr;
     switch (beat.stage) {
       case Stage::kSettingUp:
         return "it was setting up";
@@ -313,7 +318,8 @@ class WatchThread : public Watch {
   const milliseconds interval_;
   const End end_;
   std::map<int, LocalRank> local_;  // by rank; its keys never change
-  std::atomic<const program::Program*> program_ = nullptr;
+  std::vector<const program::Program*> programs_;  // by rank; not to be read before it is known
+  std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;
   int wake_write_ = -1;
   std::atomic<bool> stopping_ = false;

@@ -60,8 +60,9 @@ class Watch {
   // What this rank, of this process, tells of itself.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
-  // For naming operations; must outlive the watch. Its indices must be right.
-  virtual void SetProgram(const program::Program& program) = 0;
+  // For naming operations: [rank] what it runs. They must outlive the watch, and their indices must
+  // be right. Once.
+  virtual void SetPrograms(std::vector<const program::Program*> programs) = 0;
 
   // Ends the run because this rank cannot go on. May be called by any thread; does not return.
   [[noreturn]] void Fail(int rank, const Failure& failure);

@@ -70,7 +70,8 @@ extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
   });
   if (!watch) ::_exit(91);
   static const program::Program program = OneCollective();
-  (*watch)->SetProgram(program);
+  (*watch)->SetPrograms(
+      std::vector<const program::Program*>(static_cast<std::size_t>(ranks), &program));
   (*watch)->SetStage(rank, Stage::kRunning);
   (*watch)->progress(rank).step = 6;
   (*watch)->progress(rank).instruction = 0;
@@ -300,7 +301,7 @@ Ended RunThreads(milliseconds timeout, const std::function<void(int rank, Watch&
         Watch::OverThreads(places, {.timeout = timeout}, [&](int, const std::string& text) {
           [[maybe_unused]] const ssize_t written = ::write(ends[1], text.data(), text.size());
         });
-    watch->SetProgram(program);
+    watch->SetPrograms(std::vector<const program::Program*>(places.size(), &program));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {

@@ -40,18 +40,18 @@ Time Median(std::vector<Time> times) {
 }
 
 // By instruction; without an entry where an operation has no record.
-std::map<Index, Sample> Forecast(const forecast::Run& run) {
-  const Time origin = run.first_step == 0 ? Time() : run.timeline.step_ends[run.first_step - 1];
+std::map<Index, Sample> Forecast(const program::Timeline& timeline, std::uint32_t step) {
+  const Time origin = step == 0 ? Time() : timeline.step_ends[step - 1];
   std::map<Index, Sample> samples;
-  for (const program::OperationRecord& record : run.timeline.operations) {
-    if (record.step != run.first_step) continue;
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step != step) continue;
     samples[record.instruction] = {record.start - origin, record.end - record.start};
   }
   return samples;
 }
 
 std::map<Index, Sample> Measured(const Execution& execution) {
-  const auto& rank = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
+  const RankRun& rank = execution.critical();
   std::map<std::uint32_t, Time> origins;
   for (const MeasuredStep& step : execution.steps) origins[step.step] = step.start;
   struct Times {
@@ -82,8 +82,9 @@ double Comparison::step_error() const {
 }
 
 Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
-  const Program& program = execution.program;
-  STEPCAST_CHECK(forecast.program.step.size() == program.step.size(),
+  const Program& program = execution.program_of(execution.critical());
+  const forecast::ClassRun& own = forecast.class_of(execution.critical_rank);
+  STEPCAST_CHECK(own.program.step.size() == program.step.size(),
                  "what is compared is the same program");
   const forecast::Forecast& expected = forecast.forecast;
   const forecast::Forecast& figures = execution.figures;
@@ -98,7 +99,7 @@ Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
                               figures.communication_total};
   comparison.peak = {expected.memory.peak, figures.memory.peak};
 
-  const std::map<Index, Sample> forecasts = Forecast(forecast);
+  const std::map<Index, Sample> forecasts = Forecast(own.timeline, forecast.first_step);
   std::map<std::string, std::size_t> places;  // in comparison.kinds
   for (const auto& [instruction, measured] : Measured(execution)) {
     const auto found = forecasts.find(instruction);

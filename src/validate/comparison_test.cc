@@ -85,7 +85,7 @@ Execution MiddleStep() {
   AddStep(second, Ms(1), Ms(7), Ms(11));
   AddStep(second, Ms(12), Ms(18), Ms(22));
   AddStep(second, Ms(22), Ms(29), Ms(33));
-  return Summarise(TwoDevices(), KernelAndAllReduce(),
+  return Summarise(TwoDevices(), {KernelAndAllReduce()},
                    {Rank(0, first, Bytes(100)), Rank(1, second, Bytes(80))}, false, "host",
                    {{"cpu", "test"}});
 }
@@ -121,7 +121,7 @@ TEST(Summarise, BetweenBarriersEachStepIsMeasuredByItself) {
   AddStep(timeline, Ms(20), Ms(22), Ms(24));
   AddStep(timeline, Ms(30), Ms(35), Ms(40));
   const Execution execution =
-      Summarise(TwoDevices(), KernelAndAllReduce(),
+      Summarise(TwoDevices(), {KernelAndAllReduce()},
                 {Rank(0, timeline, Bytes(1)), Rank(1, timeline, Bytes(1))}, true, "host", {});
   ASSERT_EQ(execution.steps.size(), 4u);
   EXPECT_EQ(execution.shortest, Ms(3));
@@ -135,9 +135,10 @@ TEST(Summarise, BetweenBarriersEachStepIsMeasuredByItself) {
 // The forecast: the kernel takes 5 ms instead of 6, the all-reduce 8 instead of 4; no idle time.
 forecast::Run Forecast() {
   forecast::Run run;
-  run.program = KernelAndAllReduce();
-  AddStep(run.timeline, Ms(0), Ms(5), Ms(13));
-  AddStep(run.timeline, Ms(13), Ms(18), Ms(26));
+  forecast::ClassRun& own = run.classes.emplace_back();
+  own.program = KernelAndAllReduce();
+  AddStep(own.timeline, Ms(0), Ms(5), Ms(13));
+  AddStep(own.timeline, Ms(13), Ms(18), Ms(26));
   run.first_step = 1;
   run.forecast.step_time = Ms(13);
   run.forecast.time.phase[0] = Ms(5);

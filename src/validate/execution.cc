@@ -60,10 +60,10 @@ Time Length(const MeasuredStep& step) { return step.end - step.start; }
 
 void FillTime(Execution& execution) {
   const MeasuredStep& step = execution.steps[execution.typical];
-  const auto& rank = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
+  const RankRun& rank = execution.critical();
   const program::Timeline& timeline = rank.measurement.timeline;
   const forecast::Breakdown sum =
-      forecast::BreakDown(execution.program, timeline, step.start, step.end,
+      forecast::BreakDown(execution.program_of(rank), timeline, step.start, step.end,
                           execution.barrier ? LastIssue(timeline, step.step, step.end) : step.end);
   forecast::Forecast& figures = execution.figures;
   figures.step_time = Length(step);
@@ -72,9 +72,9 @@ void FillTime(Execution& execution) {
 }
 
 void FillCollectives(Execution& execution) {
-  const program::Program& program = execution.program;
+  const RankRun& rank = execution.critical();
+  const program::Program& program = execution.program_of(rank);
   const std::uint32_t step = execution.steps[execution.typical].step;
-  const auto& rank = execution.ranks[static_cast<std::size_t>(execution.critical_rank)];
   std::map<std::pair<CollectiveKind, std::string>, forecast::CollectiveSummary> sums;
   for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
@@ -110,7 +110,9 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.fits = true;  // it ran
   // The pool hands out what a buffer asks for and has room, for it ran.
   const memory::Usage usage =
-      memory::Record(execution.program, fullest->measurement.timeline, memory::kUnlimited).usage;
+      memory::Record(execution.program_of(*fullest), fullest->measurement.timeline,
+                     memory::kUnlimited)
+          .usage;
   if (usage.peak != use.peak) return;
   memory.at_peak = usage.at_peak;
   memory.padding = usage.padding;
@@ -120,14 +122,14 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
 
 int StepsToMeasure(int steps, bool barrier) { return barrier ? steps : steps + 2; }
 
-Execution Summarise(const scenario::Scenario& scenario, program::Program program,
+Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Program> programs,
                     std::vector<RankRun> ranks, bool barrier, std::string backend,
                     std::vector<std::pair<std::string, std::string>> machine) {
   STEPCAST_CHECK(!ranks.empty(), "an execution has a rank");
   Execution execution;
   execution.backend = std::move(backend);
   execution.machine = std::move(machine);
-  execution.program = std::move(program);
+  execution.programs = std::move(programs);
   execution.ranks = std::move(ranks);
   execution.barrier = barrier;
   execution.steps = Steps(execution.ranks, barrier);

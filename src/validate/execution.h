@@ -19,6 +19,7 @@ namespace stepcast::validate {
 // One rank's part.
 struct RankRun {
   runtime::Place place;
+  std::size_t program = 0;  // which of Execution::programs it ran
   runtime::Measurement measurement;
 };
 
@@ -31,7 +32,9 @@ struct MeasuredStep {
 struct Execution {
   std::string backend;                                       // "host", "cuda"
   std::vector<std::pair<std::string, std::string>> machine;  // Backend::Describe, of rank 0
-  program::Program program;  // rank 0's; the others differ in the ranks of their groups alone
+  // By class of ranks, of its first rank: those of the others differ in the ranks of their groups
+  // alone.
+  std::vector<program::Program> programs;
   std::vector<RankRun> ranks;
   bool barrier = false;
   std::vector<MeasuredStep> steps;
@@ -42,6 +45,9 @@ struct Execution {
   // with the highest peak; what was alive then is known (at_peak) only if the device counted what
   // the program says, else zero.
   forecast::Forecast figures;
+
+  const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
+  const RankRun& critical() const { return ranks[static_cast<std::size_t>(critical_rank)]; }
 };
 
 // How many steps the executor must measure for `steps` step times. Without barriers a step is
@@ -50,7 +56,7 @@ int StepsToMeasure(int steps, bool barrier);
 
 // Sums up the measurements of all ranks, which measured StepsToMeasure steps. `barrier`: as the
 // executor was told.
-Execution Summarise(const scenario::Scenario& scenario, program::Program program,
+Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Program> programs,
                     std::vector<RankRun> ranks, bool barrier, std::string backend,
                     std::vector<std::pair<std::string, std::string>> machine);
 

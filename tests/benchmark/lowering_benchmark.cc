@@ -91,7 +91,7 @@ void Lower(benchmark::State& state, const char* framework, const char* stage) {
   const auto works = WorksOf(scenario);
   std::size_t instructions = 0;
   for (auto _ : state) {
-    instructions += InstructionsOf(lowering::Lower(scenario, {.works = &works}));
+    instructions += InstructionsOf(lowering::LowerRank(scenario, {.works = &works}));
   }
   Count(state, instructions);
 }

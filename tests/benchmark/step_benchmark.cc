@@ -92,7 +92,7 @@ void Lower(benchmark::State& state) {
   const scenario::Scenario scenario = Loaded(kFsdp2Llama);
   std::size_t instructions = 0;
   for (auto _ : state) {
-    const auto program = lowering::Lower(scenario);
+    const auto program = lowering::LowerRank(scenario);
     instructions = program.step.size();
   }
   state.counters["instructions"] = static_cast<double>(instructions);
@@ -101,14 +101,14 @@ BENCHMARK(Lower)->Unit(benchmark::kMillisecond);
 
 void Price(benchmark::State& state) {
   const scenario::Scenario scenario = Loaded(kFsdp2Llama);
-  const auto program = lowering::Lower(scenario);
+  const auto program = lowering::LowerRank(scenario);
   for (auto _ : state) benchmark::DoNotOptimize(cost::Price(program, scenario));
 }
 BENCHMARK(Price)->Unit(benchmark::kMillisecond);
 
 void SimulateThreeSteps(benchmark::State& state) {
   const scenario::Scenario scenario = Loaded(kFsdp2Llama);
-  const auto program = lowering::Lower(scenario);
+  const auto program = lowering::LowerRank(scenario);
   const auto prices = cost::Price(program, scenario);
   const simulate::RankClass ranks{.program = &program, .prices = &*prices, .representative = 0};
   for (auto _ : state) {
@@ -118,7 +118,7 @@ void SimulateThreeSteps(benchmark::State& state) {
 BENCHMARK(SimulateThreeSteps)->Unit(benchmark::kMillisecond);
 
 void Validate(benchmark::State& state) {
-  const auto program = lowering::Lower(Loaded(kFsdp2Llama));
+  const auto program = lowering::LowerRank(Loaded(kFsdp2Llama));
   for (auto _ : state) benchmark::DoNotOptimize(program::Validate(program));
 }
 BENCHMARK(Validate)->Unit(benchmark::kMillisecond);

@@ -137,7 +137,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBounds, ()) {
   const std::int64_t unit = sizes.unit * SizeOf(compute);
   const std::int64_t optimizer =
       sizes.shard * plan::OptimizerBytesPerParameter(scenario.plan.training);
-  const auto peaks = Peaks(lowering::Lower(scenario));
+  const auto peaks = Peaks(lowering::LowerRank(scenario));
   // From the second micro-batch on, gradient shards are there in forward, too.
   const bool accumulates = scenario.plan.training.gradient_accumulation > 1;
   RC_ASSERT(peaks[0] <= (accumulates ? 2 : 1) * shards + 3 * unit);
@@ -152,7 +152,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysInsideTheFrameworksBoundsWithoutResharding, ()) 
   scenario::Scenario scenario = ScenarioOf(c, plan::Framework::kFsdp2, false);
   SetTypes(scenario, DataType::kFp32, DataType::kFp32, DataType::kFp32);
   const Sizes sizes = SizesOf(c, plan::Framework::kFsdp2);
-  const auto peaks = Peaks(lowering::Lower(scenario));
+  const auto peaks = Peaks(lowering::LowerRank(scenario));
   RC_ASSERT(peaks[0] <= 4 * (sizes.shard + sizes.model + sizes.unit));
   RC_ASSERT(2 * peaks[1] <= 4 * (2 * (sizes.shard + sizes.model) + 3 * sizes.unit));
   RC_ASSERT(peaks[2] <= 4 * 4 * sizes.shard);
@@ -183,7 +183,7 @@ data_parallel: {{zero_stage: 3, framework: fsdp2, reshard_after_forward: {}}}
     const std::int64_t unit = 12 * 768 * 768 + 13 * 768;
     const std::int64_t others = model - 3 * unit;
     const std::int64_t shard = (model + 1) / 2;
-    const auto peaks = Peaks(lowering::Lower(*scenario));
+    const auto peaks = Peaks(lowering::LowerRank(*scenario));
     if (reshards) {
       EXPECT_LE(peaks[0], 4 * (shard + 3 * unit + others));
       EXPECT_LE(peaks[1], 4 * (2 * shard + 3 * unit + 2 * others));

@@ -121,7 +121,7 @@ bool CanBeAGraph(const program::Program& program) {
 std::string Train(const Case& one, const scenario::Scenario& scenario, const Weights& plain,
                   runtime::Backend& backend, runtime::Job& job) {
   const program::Program program =
-      lowering::Lower(scenario, {.rank = job.place().rank, .data_flow = true});
+      lowering::LowerRank(scenario, {.rank = job.place().rank, .data_flow = true});
   if (one.graph && !CanBeAGraph(program)) return "";
   runtime::DeviceOptions options;
   options.gradients = runtime::GradientRule::kSmallIntegers;
@@ -215,7 +215,7 @@ TEST(CudaTraining, OutOfMemoryNamesTheBuffer) {
   if (backend == nullptr) GTEST_SKIP() << why_not;
   const Case one{kTransformer, "precision: bf16, gradient_accumulation: 1",
                  "zero_stage: 0, framework: ddp"};
-  const program::Program program = lowering::Lower(Loaded(one, 1), {.data_flow = true});
+  const program::Program program = lowering::LowerRank(Loaded(one, 1), {.data_flow = true});
   auto jobs = runtime::MakeThreadJobs(1);
   for (const bool beyond_the_gpu : {false, true}) {
     program::Program larger = program;
@@ -244,7 +244,7 @@ TEST(CudaTraining, ReservedMemoryIsWhatTheGpuMisses) {
   if (backend == nullptr) GTEST_SKIP() << why_not;
   const Case one{kTransformer, "precision: bf16, gradient_accumulation: 1",
                  "zero_stage: 0, framework: ddp"};
-  program::Program program = lowering::Lower(Loaded(one, 1), {.data_flow = true});
+  program::Program program = lowering::LowerRank(Loaded(one, 1), {.data_flow = true});
   const program::Index large = program.prologue.front().operand;
   program.buffers[large].size += GiB(2);
   auto jobs = runtime::MakeThreadJobs(1);

@@ -137,7 +137,7 @@ std::vector<Case> Cases(int ranks) {
 // Trains this rank's part; the first thing that is wrong, or nothing.
 std::string Train(const scenario::Scenario& scenario, const Weights& plain, runtime::Job& job) {
   const program::Program program =
-      lowering::Lower(scenario, {.rank = job.place().rank, .data_flow = true});
+      lowering::LowerRank(scenario, {.rank = job.place().rank, .data_flow = true});
   const std::vector<std::string> flaws = program::ValidateDataFlow(program);
   if (!flaws.empty()) return flaws.front();
   const auto backend = runtime::host::MakeHostBackend();

@@ -85,7 +85,7 @@ void ExpectPlainWeights(const scenario::Scenario& scenario, Gradients gradients,
   const int ranks = static_cast<int>(scenario.plan.parallelism.data);
   std::vector<program::Program> programs;
   for (int rank = 0; rank < ranks; ++rank) {
-    programs.push_back(lowering::Lower(scenario, {.rank = rank, .data_flow = true}));
+    programs.push_back(lowering::LowerRank(scenario, {.rank = rank, .data_flow = true}));
     const auto violations = program::Validate(programs.back());
     ASSERT_TRUE(violations.empty()) << text << violations.front().message;
     const auto sentences = program::ValidateDataFlow(programs.back());
@@ -391,7 +391,7 @@ TEST(Training, RanksDifferInGroupsAndDataFlowAlone) {
     const auto scenario =
         Loaded(Text(kTied, 8, "precision: bf16, gradient_accumulation: 2, optimizer: adamw", plan));
     const auto common = [&](const lowering::LowerOptions& options) {
-      program::Program program = lowering::Lower(scenario, options);
+      program::Program program = lowering::LowerRank(scenario, options);
       for (program::ProcessGroup& group : program.groups) {
         EXPECT_EQ(std::count(group.ranks.begin(), group.ranks.end(), options.rank), 1) << plan;
         group.ranks.clear();
@@ -418,7 +418,7 @@ TEST(Training, GroupsAreThoseOfTheRank) {
       Loaded(Text(kLayers, 8, "precision: bf16, gradient_accumulation: 1, optimizer: adamw",
                   "framework: fsdp2, zero_stage: 3, shard_group_size: 4, "
                   "reshard_after_forward: 2"));
-  const auto program = lowering::Lower(scenario, {.rank = 6});
+  const auto program = lowering::LowerRank(scenario, {.rank = 6});
   ASSERT_EQ(program.groups.size(), 3u);
   EXPECT_EQ(program.groups[0].ranks, (std::vector<int>{4, 5, 6, 7}));
   EXPECT_EQ(program.groups[1].ranks, (std::vector<int>{2, 6}));

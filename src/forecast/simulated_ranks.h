@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/cost/prices.h"
+#include "src/forecast/priced_class.h"
+#include "src/network/carriage.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::forecast {
+
+// The classes of ranks that a scenario's forecast simulates, and the network that joins them.
+//
+// Analytic: the coarsest classes whose ranks run one program in equivalent surroundings: lowered
+// classes, and of those the parts that slow devices set apart. With the network as flows or message
+// by message every rank is simulated, and of each such class the first one is shown.
+struct SimulatedRanks {
+  // A class that is part of the answer: it stands for so many ranks.
+  struct Shown {
+    std::size_t index = 0;    // of `classes`
+    std::size_t lowered = 0;  // which of the lowered classes its ranks are of
+    int ranks = 1;
+    std::vector<int> members{};  // these, ascending; empty: all that there are
+    double speed = 1;            // of its devices
+  };
+
+  std::vector<simulate::RankClass> classes{};
+  std::vector<Shown> shown{};  // by lowest rank
+  std::optional<network::Carriage> carriage{};
+  // What `classes` points to, beside `lowered`.
+  std::deque<std::vector<program::ProcessGroup>> groups{};
+  std::deque<cost::Prices> slowed{};
+};
+
+// `lowered` must outlive the result; `steps`: how often the step is run at least. Errors: those of
+// cost::Carry.
+Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
+                                        std::span<const PricedClass> lowered, int steps);
+
+}  // namespace stepcast::forecast

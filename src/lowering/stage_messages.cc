@@ -1,0 +1,204 @@
+#include "src/lowering/stage_messages.h"
+
+#include <string>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace stepcast::lowering {
+
+using parallel::Task;
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+using program::MessageDirection;
+
+namespace {
+
+constexpr StreamId kCompute = program::Program::kComputeStream;
+
+}  // namespace
+
+StageMessages::StageMessages(const Stage& stage, ProgramBuilder& builder)
+    : stage_(stage), builder_(builder) {
+  STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
+}
+
+StageMessages::Lane StageMessages::MakeLane(const char* name, MessageDirection direction,
+                                            int neighbour, Bytes bytes) {
+  const int low = std::min(stage_.stage, neighbour);
+  Lane lane;
+  lane.stream = builder_.AddStream(name);
+  // The group of the two: each is at the other's one side.
+  const std::string what = direction == MessageDirection::kSend
+                               ? (neighbour > stage_.stage ? "activations" : "gradients")
+                               : (neighbour > stage_.stage ? "gradients" : "activations");
+  const Index communicator = builder_.AddCommunicator(
+      what + " " + std::to_string(low) + "-" + std::to_string(low + 1),
+      stage_.pipeline.Only({low, low + 1}));
+  lane.exchange = builder_.AddExchange(
+      {.communicator = communicator,
+       .data_type = stage_.type,
+       .messages = {
+           {.direction = direction, .peer = neighbour > stage_.stage ? 1 : 0, .bytes = bytes}}});
+  lane.ready = builder_.AddEvent(std::string(name) + " may begin");
+  if (direction == MessageDirection::kReceive) {
+    for (Index& event : lane.arrived) event = builder_.AddEvent(std::string(name) + " arrived");
+  }
+  return lane;
+}
+
+void StageMessages::WritePrologue(std::vector<Index> inputs) {
+  if (stage_.stages == 1) return;
+  inputs_ = std::move(inputs);
+  if (sends()) {
+    sent_activations_ =
+        builder_.AddBuffer("activations sent", stage_.sent, Category::kActivation);
+    for (Index& buffer : received_gradients_) {
+      buffer = builder_.AddBuffer("gradients received", stage_.sent, Category::kActivation);
+    }
+  }
+  if (receives()) {
+    sent_gradients_ =
+        builder_.AddBuffer("gradients sent", stage_.received, Category::kActivation);
+  }
+  if (stage_.style == MessageStyle::kOverlapped) {
+    if (receives()) {
+      receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive,
+                                      stage_.stage - 1, stage_.received);
+      send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, stage_.stage - 1,
+                                 stage_.received);
+    }
+    if (sends()) {
+      send_activations_ =
+          MakeLane("send activations", MessageDirection::kSend, stage_.stage + 1, stage_.sent);
+      receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive,
+                                    stage_.stage + 1, stage_.sent);
+    }
+    return;
+  }
+  stream_ = builder_.AddStream("nccl pipeline");
+  communicator_ = builder_.AddCommunicator("pipeline", stage_.pipeline);
+  before_ = builder_.AddEvent("messages may begin");
+  after_ = builder_.AddEvent("messages have moved");
+  for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
+    drained_.push_back(
+        builder_.AddEvent({.first = builder_.AddNumbered("device synchronised ", stream)}));
+  }
+}
+
+Index StageMessages::InputOf(std::size_t pass) const {
+  if (IsForward(pass)) return inputs_[static_cast<std::size_t>(stage_.slots[pass])];
+  return received_gradients_[pass % 2];
+}
+
+void StageMessages::BeforePass(std::size_t pass) {
+  if (pass == 0) posted_ = 0;
+  if (stage_.style == MessageStyle::kBlocking) {
+    if (posted_ > pass) return;
+    AddReceive(pass);
+    RunBlocking();
+    return;
+  }
+  const std::size_t end = std::min(pass + 2, stage_.passes.size());
+  for (; posted_ < end; ++posted_) PostReceive(posted_);
+  if (!Receives(pass)) return;
+  const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
+  builder_.Wait(kCompute, lane.arrived[pass % 2]);
+}
+
+void StageMessages::PostReceive(std::size_t pass) {
+  if (!Receives(pass)) return;
+  const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
+  const Index buffer = InputOf(pass);
+  builder_.Allocate(kCompute, buffer);
+  builder_.WaitForStream(lane.stream, kCompute, lane.ready);
+  builder_.Exchange(lane.stream, lane.exchange, {builder_.WritesAll(buffer)});
+  builder_.Record(lane.stream, lane.arrived[pass % 2]);
+}
+
+void StageMessages::AfterPass(std::size_t pass) {
+  if (stage_.style == MessageStyle::kOverlapped) {
+    SendOverlapped(pass);
+  } else {
+    ExchangeBlocking(pass);
+  }
+}
+
+void StageMessages::SendOverlapped(std::size_t pass) {
+  if (!Sends(pass)) return;
+  const Lane& lane = IsForward(pass) ? send_activations_ : send_gradients_;
+  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  builder_.WaitForStream(lane.stream, kCompute, lane.ready);
+  builder_.Exchange(lane.stream, lane.exchange, {builder_.ReadsAll(buffer)});
+  builder_.RecordStream(lane.stream, buffer);
+  builder_.Release(buffer);
+}
+
+void StageMessages::ExchangeBlocking(std::size_t pass) {
+  const std::size_t next = pass + 1;
+  const bool ends = next == stage_.passes.size();
+  AddSend(pass);
+  // Fused only between a forward and a backward.
+  if (ends || IsForward(next) == IsForward(pass)) {
+    RunBlocking();
+  }
+  if (ends) return;
+  AddReceive(next);
+  posted_ = next + 1;
+  RunBlocking();
+}
+
+void StageMessages::AddReceive(std::size_t pass) {
+  if (!Receives(pass)) return;
+  const Index buffer = InputOf(pass);
+  builder_.Allocate(kCompute, buffer);
+  messages_.push_back({.direction = MessageDirection::kReceive,
+                       .peer = stage_.stage + (IsForward(pass) ? -1 : 1),
+                       .bytes = builder_.SizeOf(buffer)});
+  uses_.push_back(builder_.WritesAll(buffer));
+}
+
+void StageMessages::AddSend(std::size_t pass) {
+  if (!Sends(pass)) return;
+  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  messages_.push_back({.direction = MessageDirection::kSend,
+                       .peer = stage_.stage + (IsForward(pass) ? 1 : -1),
+                       .bytes = builder_.SizeOf(buffer)});
+  uses_.push_back(builder_.ReadsAll(buffer));
+}
+
+void StageMessages::RunBlocking() {
+  if (messages_.empty()) return;
+  const Index exchange = builder_.AddExchange(
+      {.communicator = communicator_, .data_type = stage_.type, .messages = messages_});
+  builder_.WaitForStream(stream_, kCompute, before_);
+  builder_.Exchange(stream_, exchange, uses_);
+  builder_.WaitForStream(kCompute, stream_, after_);
+  for (std::size_t i = 0; i < messages_.size(); ++i) {
+    if (messages_[i].direction == MessageDirection::kSend) builder_.Release(uses_[i].buffer);
+  }
+  messages_.clear();
+  uses_.clear();
+  for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
+    builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
+  }
+  for (const Index event : drained_) builder_.HostWait(event);
+}
+
+Index StageMessages::AllocateOutput(std::size_t pass) {
+  if (!Sends(pass)) return kNone;
+  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  builder_.Allocate(kCompute, buffer);
+  return buffer;
+}
+
+Index StageMessages::ReceivedGradient(std::size_t pass) const {
+  return !IsForward(pass) && Receives(pass) ? InputOf(pass) : kNone;
+}
+
+void StageMessages::ReleaseReceivedGradient(std::size_t pass) {
+  if (const Index buffer = ReceivedGradient(pass); buffer != kNone) builder_.Release(buffer);
+}
+
+}  // namespace stepcast::lowering

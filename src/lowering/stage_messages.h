@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
+#include "src/lowering/program_builder.h"
+#include "src/parallel/group_layout.h"
+#include "src/parallel/pipeline_schedule.h"
+#include "src/program/program.h"
+
+// What a pipeline stage receives from its neighbours and sends to them: activations onwards,
+// gradients of activations backwards. They follow from the stage's schedule.
+namespace stepcast::lowering {
+
+// How a framework sends and receives between the passes of a schedule.
+enum class MessageStyle : std::uint8_t {
+  // The textbook's: each direction has a stream and a communicator of its own; a pass's receive is
+  // posted before the pass ahead of it runs, and nothing waits for a send.
+  kOverlapped,
+  // Megatron-LM's without interleaving (core/pipeline_parallel/schedules.py,
+  // p2p_communication.py): one exchange at a time, batched on the pipeline's communicator; between
+  // a forward and a backward the send of the one and the receive of the other are one exchange. The
+  // compute stream waits for each, and after each the host waits for the device (batch_p2p_sync,
+  // on by default).
+  kBlocking,
+};
+
+class StageMessages {
+ public:
+  struct Stage {
+    int stage = 0;
+    int stages = 1;
+    parallel::GroupLayout pipeline{};  // the ranks of all stages that hand on to each other
+    MessageStyle style = MessageStyle::kOverlapped;
+    Bytes received{};  // activations of a micro-batch from the stage before
+    Bytes sent{};      // ... to the next stage
+    DataType type = DataType::kBf16;
+    std::vector<parallel::Action> passes{};  // in the order in which they are issued
+    std::vector<int> slots{};                // [pass] of its micro-batch's activations
+  };
+
+  StageMessages(const Stage& stage, ProgramBuilder& builder);
+
+  // The stage takes activations from another one, or hands its own on.
+  bool receives() const { return stage_.stage > 0; }
+  bool sends() const { return stage_.stage + 1 < stage_.stages; }
+
+  // `inputs`: [slot] where received activations go.
+  void WritePrologue(std::vector<Index> inputs);
+
+  // Around the kernels of a pass, in order: what it takes is there when it begins.
+  void BeforePass(std::size_t pass);
+  void AfterPass(std::size_t pass);
+
+  // The buffers of the present pass: what its last kernel writes for the neighbour, allocated here,
+  // and the received gradient that a backward reads; kNone: there is none.
+  Index AllocateOutput(std::size_t pass);
+  Index ReceivedGradient(std::size_t pass) const;
+  // The backward needs the received gradient no more.
+  void ReleaseReceivedGradient(std::size_t pass);
+
+ private:
+  // One direction to one neighbour.
+  struct Lane {
+    StreamId stream = 0;
+    Index exchange = program::kNone;
+    Index ready = program::kNone;                           // event: its stream may begin
+    Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
+  };
+
+  bool IsForward(std::size_t pass) const {
+    return stage_.passes[pass].task == parallel::Task::kForward;
+  }
+  // The pass takes something from a neighbour; makes something for one.
+  bool Receives(std::size_t pass) const { return IsForward(pass) ? receives() : sends(); }
+  bool Sends(std::size_t pass) const { return IsForward(pass) ? sends() : receives(); }
+
+  Index InputOf(std::size_t pass) const;
+
+  Lane MakeLane(const char* name, program::MessageDirection direction, int neighbour, Bytes bytes);
+  void PostReceive(std::size_t pass);
+  void SendOverlapped(std::size_t pass);
+  // What the pass sends and what the one after it takes.
+  void ExchangeBlocking(std::size_t pass);
+  void AddReceive(std::size_t pass);
+  void AddSend(std::size_t pass);
+  void RunBlocking();
+
+  const Stage stage_;
+  ProgramBuilder& builder_;
+  std::vector<Index> inputs_;
+  Index received_gradients_[2] = {program::kNone, program::kNone};  // by turns of passes
+  Index sent_activations_ = program::kNone, sent_gradients_ = program::kNone;
+  // kOverlapped
+  Lane receive_activations_, send_activations_, receive_gradients_, send_gradients_;
+  // kBlocking
+  StreamId stream_ = 0;
+  Index communicator_ = program::kNone;
+  Index before_ = program::kNone, after_ = program::kNone;  // events
+  std::vector<Index> drained_;                              // events by stream
+  std::vector<program::Message> messages_;                  // of the exchange that is made
+  std::vector<program::BufferUse> uses_;
+  std::size_t posted_ = 0;  // passes whose receive has been posted
+};
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,98 @@
+#include "src/parallel/pipeline_schedule.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "src/base/check.h"
+
+namespace stepcast::parallel {
+namespace {
+
+// Stage s holds chunk s, and has no entries yet.
+PipelineSchedule OneChunkEach(int stages, int micro_batches) {
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  for (int stage = 0; stage < stages; ++stage) {
+    schedule.stages.push_back({.chunks = {stage}, .entries = {}});
+  }
+  return schedule;
+}
+
+constexpr NamedSchedule kNamedSchedules[] = {
+    {"gpipe", "all forwards, then all backwards", GPipe},
+    {"1f1b", "one forward and one backward by turns, after P-1-s forwards at stage s",
+     OneForwardOneBackward},
+};
+
+}  // namespace
+
+std::vector<Action> ActionsOf(const ScheduleEntry& entry) {
+  if (const auto* action = std::get_if<Action>(&entry)) return {*action};
+  if (const auto* pair = std::get_if<OverlappedPair>(&entry))
+    return {pair->forward, pair->backward};
+  return {};
+}
+
+int Chunks(const PipelineSchedule& schedule) {
+  int chunks = 0;
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    for (const int chunk : stage.chunks) chunks = std::max(chunks, chunk + 1);
+  }
+  return chunks;
+}
+
+std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule) {
+  const int chunks = Chunks(schedule);
+  std::vector<std::vector<int>> stages(
+      static_cast<std::size_t>(chunks),
+      std::vector<int>(static_cast<std::size_t>(schedule.micro_batches), -1));
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    for (const ScheduleEntry& entry : schedule.stages[stage].entries) {
+      for (const Action& action : ActionsOf(entry)) {
+        const bool exists = action.chunk >= 0 && action.chunk < chunks && action.micro_batch >= 0 &&
+                            action.micro_batch < schedule.micro_batches;
+        if (!exists) continue;
+        stages[static_cast<std::size_t>(action.chunk)]
+              [static_cast<std::size_t>(action.micro_batch)] = static_cast<int>(stage);
+      }
+    }
+  }
+  return stages;
+}
+
+PipelineSchedule Sequential(int micro_batches) { return OneForwardOneBackward(1, micro_batches); }
+
+PipelineSchedule GPipe(int stages, int micro_batches) {
+  PipelineSchedule schedule = OneChunkEach(stages, micro_batches);
+  for (int s = 0; s < stages; ++s) {
+    std::vector<ScheduleEntry>& entries = schedule.stages[static_cast<std::size_t>(s)].entries;
+    for (int i = 0; i < micro_batches; ++i) entries.push_back(Action{Task::kForward, i, s});
+    for (int i = 0; i < micro_batches; ++i) entries.push_back(Action{Task::kBackward, i, s});
+  }
+  return schedule;
+}
+
+PipelineSchedule OneForwardOneBackward(int stages, int micro_batches) {
+  PipelineSchedule schedule = OneChunkEach(stages, micro_batches);
+  for (int s = 0; s < stages; ++s) {
+    std::vector<ScheduleEntry>& entries = schedule.stages[static_cast<std::size_t>(s)].entries;
+    const int ahead = std::min(stages - 1 - s, micro_batches);
+    for (int i = 0; i < ahead; ++i) entries.push_back(Action{Task::kForward, i, s});
+    for (int i = 0; i < micro_batches; ++i) {
+      if (ahead + i < micro_batches) entries.push_back(Action{Task::kForward, ahead + i, s});
+      entries.push_back(Action{Task::kBackward, i, s});
+    }
+  }
+  return schedule;
+}
+
+std::span<const NamedSchedule> NamedSchedules() { return kNamedSchedules; }
+
+const NamedSchedule* FindSchedule(std::string_view name) {
+  for (const NamedSchedule& schedule : kNamedSchedules) {
+    if (schedule.name == name) return &schedule;
+  }
+  return nullptr;
+}
+
+}  // namespace stepcast::parallel

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// Pipeline schedules as data: for each stage of a pipeline, the list of what it computes, in order.
+//
+// The model's layers are cut into *chunks*, numbered in the order of the layers: chunk 0 has the
+// first ones. A *stage* (the ranks at one coordinate of the pipeline axis) holds one chunk or
+// several. Sends and receives are not in a schedule: they follow from which stage holds the
+// neighbouring chunk. Durations are not in it either (schedule_timing.h).
+namespace stepcast::parallel {
+
+enum class Task : std::uint8_t {
+  kForward,
+  kBackward,        // of inputs and weights together
+  kBackwardInput,   // gradients of inputs alone: what the previous chunk waits for
+  kBackwardWeight,  // gradients of weights, after those of inputs
+};
+
+// One pass of one micro-batch through one chunk.
+struct Action {
+  Task task = Task::kForward;
+  int micro_batch = 0;
+  int chunk = 0;
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// A forward and a backward pass (whole, or of inputs) of two micro-batches, issued operation by
+// operation in turns, so that one computes while the other communicates (Megatron-Core's combined
+// 1F1B, DualPipe).
+struct OverlappedPair {
+  Action forward;
+  Action backward{Task::kBackward, 0, 0};
+  friend bool operator==(const OverlappedPair&, const OverlappedPair&) = default;
+};
+
+// A part of the output layer's work where the vocabulary is sharded over the stages
+// (arXiv 2411.05288): each stage computes its part of every micro-batch.
+struct VocabularyPass {
+  enum class Part : std::uint8_t {
+    kS,  // logits and local softmax, after the last chunk's forward
+    kT,  // gradients of the weights, after every stage's S
+  };
+  Part part = Part::kS;
+  int micro_batch = 0;
+  friend bool operator==(const VocabularyPass&, const VocabularyPass&) = default;
+};
+
+// What a chunk's sharded parameters and gradients do between passes.
+struct ParameterPass {
+  enum class Kind : std::uint8_t {
+    kUnshard,          // gather the parameters
+    kReshard,          // free the gathered parameters
+    kReduceGradients,  // reduce the step's gradients
+  };
+  Kind kind = Kind::kUnshard;
+  int chunk = 0;
+  friend bool operator==(const ParameterPass&, const ParameterPass&) = default;
+};
+
+using ScheduleEntry = std::variant<Action, OverlappedPair, VocabularyPass, ParameterPass>;
+
+// The actions of an entry, in issue order: one, two (a pair's forward first), or none.
+std::vector<Action> ActionsOf(const ScheduleEntry& entry);
+
+struct PipelineSchedule {
+  struct Stage {
+    std::vector<int> chunks;  // that it holds
+    std::vector<ScheduleEntry> entries;
+    friend bool operator==(const Stage&, const Stage&) = default;
+  };
+  int micro_batches = 0;
+  std::vector<Stage> stages;
+  friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
+};
+
+// How many chunks the model is cut into: one more than the highest that a stage holds.
+int Chunks(const PipelineSchedule& schedule);
+
+// [chunk][micro-batch]: the stage that runs these passes, -1 where none does. With two copies of
+// the model in opposite directions (DualPipe) a chunk's micro-batches run on two stages.
+std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule);
+
+// One stage, each micro-batch forward and backward before the next: gradient accumulation.
+PipelineSchedule Sequential(int micro_batches);
+
+// All forwards, then all backwards, both from the first micro-batch on (arXiv 1811.06965; order of
+// backwards as torch.distributed.pipelining and Megatron-LM have it). With one micro-batch: naive
+// model parallelism.
+PipelineSchedule GPipe(int stages, int micro_batches);
+
+// PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4): stage
+// s runs P-1-s forwards ahead, then one forward and one backward by turns.
+PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
+
+// A schedule that has a name in scenario files and on command lines.
+struct NamedSchedule {
+  std::string_view name;     // "1f1b"
+  std::string_view summary;  // a line for pages of help
+  PipelineSchedule (*build)(int stages, int micro_batches);
+};
+
+std::span<const NamedSchedule> NamedSchedules();
+// nullptr: there is none of this name.
+const NamedSchedule* FindSchedule(std::string_view name);
+
+}  // namespace stepcast::parallel

@@ -1,0 +1,269 @@
+#include "src/parallel/schedule_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/parallel/schedule_order.h"
+#include "src/parallel/schedule_text.h"
+
+namespace stepcast::parallel {
+namespace {
+
+constexpr int kTasks = 4;
+
+std::size_t Index(int number) { return static_cast<std::size_t>(number); }
+
+class Checker {
+ public:
+  explicit Checker(const PipelineSchedule& schedule)
+      : schedule_(schedule), chunks_(Chunks(schedule)) {}
+
+  std::vector<ScheduleMistake> Run() {
+    CheckChunks();
+    CountPasses();
+    if (mistakes_.empty()) CheckComplete();
+    if (mistakes_.empty()) CheckVocabulary();
+    if (mistakes_.empty()) CheckOrder();
+    return std::move(mistakes_);
+  }
+
+ private:
+  struct Passes {  // of a micro-batch at a chunk
+    std::array<int, kTasks> count{};
+    int stage = -1;
+  };
+
+  int stages() const { return static_cast<int>(schedule_.stages.size()); }
+  const ScheduleEntry& At(const EntryAt& at) const {
+    return schedule_.stages[Index(at.stage)].entries[Index(at.entry)];
+  }
+  // "F3", or "F3 of chunk 7" where the stage's number does not say which.
+  std::string Name(const Action& action, int stage) const {
+    const bool told = schedule_.stages[Index(stage)].chunks == std::vector<int>{action.chunk};
+    return told ? Print(action, action.chunk)
+                : fmt::format("{} of chunk {}", Print(action, action.chunk), action.chunk);
+  }
+  void Add(int stage, int entry, std::string sentence) {
+    mistakes_.push_back({stage, entry, std::move(sentence)});
+  }
+
+  void CheckChunks() {
+    std::vector<bool> held(Index(chunks_));
+    for (int stage = 0; stage < stages(); ++stage) {
+      for (const int chunk : schedule_.stages[Index(stage)].chunks) held[Index(chunk)] = true;
+      if (schedule_.stages[Index(stage)].chunks.empty()) {
+        Add(stage, -1, fmt::format("stage {} holds no chunk of the model", stage));
+      }
+    }
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      if (held[Index(chunk)]) continue;
+      Add(0, -1, fmt::format("no stage holds chunk {} of {}", chunk, chunks_));
+    }
+  }
+
+  bool Exists(int micro_batch, const EntryAt& at) {
+    if (micro_batch >= 0 && micro_batch < schedule_.micro_batches) return true;
+    Add(at.stage, at.entry,
+        fmt::format("there is no micro-batch {}: they are {}, from 0", micro_batch,
+                    schedule_.micro_batches));
+    return false;
+  }
+
+  bool Holds(int chunk, const EntryAt& at) {
+    const std::vector<int>& chunks = schedule_.stages[Index(at.stage)].chunks;
+    if (std::find(chunks.begin(), chunks.end(), chunk) != chunks.end()) return true;
+    Add(at.stage, at.entry, fmt::format("stage {} does not hold chunk {}", at.stage, chunk));
+    return false;
+  }
+
+  void CountPasses() {
+    passes_.assign(Index(chunks_) * Index(schedule_.micro_batches), {});
+    for (int stage = 0; stage < stages(); ++stage) {
+      const int entries = static_cast<int>(schedule_.stages[Index(stage)].entries.size());
+      for (int entry = 0; entry < entries; ++entry) CountEntry({stage, entry});
+    }
+  }
+
+  void CountEntry(const EntryAt& at) {
+    const ScheduleEntry& entry = At(at);
+    if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {
+      const bool overlap =
+          pair->forward.task == Task::kForward &&
+          (pair->backward.task == Task::kBackward || pair->backward.task == Task::kBackwardInput);
+      if (!overlap) {
+        Add(at.stage, at.entry,
+            fmt::format("a pair is a forward and a backward: {}", Print(entry, -1)));
+        return;
+      }
+    }
+    for (const Action& action : ActionsOf(entry)) CountAction(action, at);
+    if (const auto* pass = std::get_if<VocabularyPass>(&entry)) Exists(pass->micro_batch, at);
+    if (const auto* pass = std::get_if<ParameterPass>(&entry)) Holds(pass->chunk, at);
+  }
+
+  void CountAction(const Action& action, const EntryAt& at) {
+    const bool held = Holds(action.chunk, at);
+    if (!Exists(action.micro_batch, at) || !held) return;
+    Passes& passes =
+        passes_[Index(action.chunk) * Index(schedule_.micro_batches) + Index(action.micro_batch)];
+    const auto count = [&](Task task) { return passes.count[static_cast<std::size_t>(task)]; };
+    const bool whole = action.task == Task::kBackward;
+    const bool part = action.task == Task::kBackwardInput || action.task == Task::kBackwardWeight;
+    if (count(action.task) > 0) {
+      Add(at.stage, at.entry, fmt::format("{} comes twice", Name(action, at.stage)));
+    } else if ((whole && count(Task::kBackwardInput) + count(Task::kBackwardWeight) > 0) ||
+               (part && count(Task::kBackward) > 0)) {
+      Add(at.stage, at.entry,
+          fmt::format(
+              "micro-batch {} has a whole backward (B) of chunk {}, and one in parts (I, W)",
+              action.micro_batch, action.chunk));
+    } else if (passes.stage >= 0 && passes.stage != at.stage) {
+      Add(at.stage, at.entry,
+          fmt::format("{} is on stage {}, other passes of it through this chunk on stage {}",
+                      Name(action, at.stage), at.stage, passes.stage));
+    } else {
+      passes.stage = at.stage;
+    }
+    ++passes.count[static_cast<std::size_t>(action.task)];
+  }
+
+  // The stage that should have the pass: where the micro-batch's others are, else the first that
+  // holds the chunk.
+  int Home(int chunk, const Passes& passes) const {
+    if (passes.stage >= 0) return passes.stage;
+    for (int stage = 0; stage < stages(); ++stage) {
+      const std::vector<int>& chunks = schedule_.stages[Index(stage)].chunks;
+      if (std::find(chunks.begin(), chunks.end(), chunk) != chunks.end()) return stage;
+    }
+    return 0;
+  }
+
+  void CheckComplete() {
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (int i = 0; i < schedule_.micro_batches; ++i) {
+        const Passes& passes = passes_[Index(chunk) * Index(schedule_.micro_batches) + Index(i)];
+        const auto require = [&](Task task) {
+          if (passes.count[static_cast<std::size_t>(task)] > 0) return;
+          const int stage = Home(chunk, passes);
+          Add(stage, -1, fmt::format("stage {} has no {}", stage, Name({task, i, chunk}, stage)));
+        };
+        const bool parts = passes.count[static_cast<std::size_t>(Task::kBackwardInput)] +
+                               passes.count[static_cast<std::size_t>(Task::kBackwardWeight)] >
+                           0;
+        require(Task::kForward);
+        if (parts) {
+          require(Task::kBackwardInput);
+          require(Task::kBackwardWeight);
+        } else {
+          require(Task::kBackward);
+        }
+      }
+    }
+  }
+
+  void CheckVocabulary() {
+    // [stage][part, micro-batch]
+    std::vector<std::map<std::pair<VocabularyPass::Part, int>, int>> counts(Index(stages()));
+    bool any = false;
+    for (int stage = 0; stage < stages(); ++stage) {
+      const int entries = static_cast<int>(schedule_.stages[Index(stage)].entries.size());
+      for (int entry = 0; entry < entries; ++entry) {
+        const auto* pass = std::get_if<VocabularyPass>(&At({stage, entry}));
+        if (pass == nullptr) continue;
+        any = true;
+        if (++counts[Index(stage)][{pass->part, pass->micro_batch}] == 2) {
+          Add(stage, entry, fmt::format("{} comes twice", Print(*pass, stage)));
+        }
+      }
+    }
+    if (!any) return;
+    for (int stage = 0; stage < stages(); ++stage) {
+      for (int i = 0; i < schedule_.micro_batches; ++i) {
+        for (const auto part : {VocabularyPass::Part::kS, VocabularyPass::Part::kT}) {
+          if (counts[Index(stage)].contains({part, i})) continue;
+          Add(stage, -1,
+              fmt::format("stage {} has no {}, which others have", stage,
+                          Print(VocabularyPass{part, i}, stage)));
+        }
+      }
+    }
+  }
+
+  void CheckOrder() {
+    const ScheduleDependencies dependencies(schedule_);
+    std::vector<int> done(Index(stages()));
+    for (const EntryAt& at : RunOrder(schedule_, dependencies)) ++done[Index(at.stage)];
+    // What a stage that cannot go on waits for is not done, so its stage cannot go on either.
+    const auto awaited = [&](int stage) {
+      for (const EntryAt& needed : dependencies.Of({stage, done[Index(stage)]})) {
+        if (needed.entry >= done[Index(needed.stage)]) return needed;
+      }
+      return EntryAt{stage, done[Index(stage)]};
+    };
+    int stage = 0;
+    while (stage < stages() &&
+           done[Index(stage)] == static_cast<int>(schedule_.stages[Index(stage)].entries.size())) {
+      ++stage;
+    }
+    if (stage == stages()) return;
+    std::vector<int> path;
+    while (std::find(path.begin(), path.end(), stage) == path.end()) {
+      path.push_back(stage);
+      stage = awaited(stage).stage;
+    }
+    path.erase(path.begin(), std::find(path.begin(), path.end(), stage));
+    std::string sentence;
+    for (const int at : path) {
+      const EntryAt needed = awaited(at);
+      if (path.size() == 1) {
+        sentence = fmt::format("stage {}: {} comes before {}, which it needs", at,
+                               Text({at, done[Index(at)]}), Text(needed));
+        break;
+      }
+      sentence += fmt::format("{}stage {} at {} waits for {} of stage {}",
+                              sentence.empty() ? "the stages' orders form a cycle: " : ", ", at,
+                              Text({at, done[Index(at)]}), Text(needed), needed.stage);
+    }
+    Add(path.front(), done[Index(path.front())], sentence);
+  }
+
+  std::string Text(const EntryAt& at) const {
+    const std::vector<int>& chunks = schedule_.stages[Index(at.stage)].chunks;
+    return Print(At(at), chunks.size() == 1 ? chunks.front() : -1);
+  }
+
+  const PipelineSchedule& schedule_;
+  int chunks_;
+  std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
+  std::vector<ScheduleMistake> mistakes_;
+};
+
+}  // namespace
+
+std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule) {
+  return Checker(schedule).Run();
+}
+
+std::vector<int> MostInFlight(const PipelineSchedule& schedule) {
+  std::vector<int> most;
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    int now = 0;
+    int highest = 0;
+    for (const ScheduleEntry& entry : stage.entries) {
+      const std::vector<Action> actions = ActionsOf(entry);
+      for (const Action& action : actions) now += action.task == Task::kForward ? 1 : 0;
+      highest = std::max(highest, now);
+      for (const Action& action : actions) {
+        now -= action.task == Task::kBackward || action.task == Task::kBackwardWeight ? 1 : 0;
+      }
+    }
+    most.push_back(highest);
+  }
+  return most;
+}
+
+}  // namespace stepcast::parallel

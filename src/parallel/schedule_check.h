@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/parallel/pipeline_schedule.h"
+
+namespace stepcast::parallel {
+
+// A mistake of a schedule, and where it shows.
+struct ScheduleMistake {
+  int stage = 0;
+  int entry = -1;  // index into the stage's entries; -1: of the whole stage
+  std::string sentence;
+};
+
+// All mistakes; empty when the schedule can run:
+// - every chunk of the model is held by a stage, and stages run passes of chunks that they hold;
+// - every micro-batch goes through every chunk once: one forward, and either one whole backward or
+//   one for inputs and one for weights, all on one stage;
+// - where the vocabulary is sharded, every stage has one S and one T for each micro-batch;
+// - dependencies and the stages' orders together have no cycle. A forward needs the forward of the
+//   chunk before it, a backward that of the chunk behind it and its own forward, gradients of
+//   weights those of inputs; S needs the last chunk's forward; T, and the last chunk's backward,
+//   every stage's S.
+// Cycles are looked for only when there is no other mistake.
+std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
+
+// [stage] the most micro-batches of a chunk, summed over its chunks, whose forward has begun and
+// whose backward has not ended (with weights apart: whose weights' part has not). Of a schedule
+// without mistakes.
+std::vector<int> MostInFlight(const PipelineSchedule& schedule);
+
+}  // namespace stepcast::parallel

@@ -1,0 +1,112 @@
+#include "src/parallel/schedule_check.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/parallel/schedule_text.h"
+
+namespace stepcast::parallel {
+namespace {
+
+struct Case {
+  std::string schedule;
+  std::vector<std::string> mistakes;  // "stage/entry: sentence"
+};
+
+std::vector<std::string> Mistakes(const std::string& text) {
+  const Result<PipelineSchedule> schedule = ParseSchedule(text, "schedule");
+  if (!schedule) return {Format(schedule.error())};
+  std::vector<std::string> mistakes;
+  for (const ScheduleMistake& mistake : CheckSchedule(*schedule)) {
+    mistakes.push_back(std::to_string(mistake.stage) + "/" + std::to_string(mistake.entry) + ": " +
+                       mistake.sentence);
+  }
+  return mistakes;
+}
+
+TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
+  const Case cases[] = {
+      {"stage 0: F0 B0\nstage 1: F0 B0\n", {}},
+      {"stage 0: F0 F0 B0\n", {"0/1: F0 comes twice"}},
+      {"stage 0: F0 F1 B1 W0\n", {"0/-1: stage 0 has no I0"}},
+      {"stage 0: F0 I0 W0 B0\n",
+       {"0/3: micro-batch 0 has a whole backward (B) of chunk 0, and one in parts (I, W)"}},
+      {"stage 0: F0 B0\nstage 1: F0\n", {"1/-1: stage 1 has no B0"}},
+      {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
+      {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not hold chunk 2"}},
+      {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage holds chunk 1 of 3"}},
+      {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, which it needs"}},
+      {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, which it needs"}},
+      {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, which it needs"}},
+      {"stage 0: F0+F1\n", {"0/0: a pair is a forward and a backward: F0.0+F1.0"}},
+      // Stage 0 wants B0 before it sends micro-batch 1; stage 1 wants micro-batch 1 first.
+      {"stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n",
+       {"0/1: the stages' orders form a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at "
+        "F1 "
+        "waits for F1 of stage 0"}},
+      // Two copies of one chunk: a micro-batch stays on one of them.
+      {"stage 0 holds 0 1: F0.0 F0.1 B0.1\nstage 1 holds 0 1: B0.0\n",
+       {"1/0: B0 of chunk 0 is on stage 1, other passes of it through this chunk on stage 0"}},
+      {"stage 0: F0 S0 T0 B0\nstage 1: F0 S0 B0\n", {"1/-1: stage 1 has no T0, which others have"}},
+      {"stage 0: F0 S0 S0 T0 B0\n", {"0/2: S0 comes twice"}},
+      {"stage 0: F0 S0 T0 B0\nstage 1: F0 B0 S0 T0\n",
+       {"1/1: stage 1: B0 comes before S0, which it needs"}},
+      {"stage 0: unshard F0 B0 reduce reshard.1\n", {"0/4: stage 0 does not hold chunk 1"}},
+  };
+  for (const Case& one : cases) EXPECT_EQ(Mistakes(one.schedule), one.mistakes) << one.schedule;
+}
+
+TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
+  PipelineSchedule schedule = Sequential(1);
+  schedule.stages[0].entries.push_back(Action{Task::kForward, 1, 0});
+  const std::vector<ScheduleMistake> mistakes = CheckSchedule(schedule);
+  ASSERT_EQ(mistakes.size(), 1U);
+  EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1: they are 1, from 0");
+}
+
+// Activations are held until the last part of their backward.
+TEST(ScheduleCheckTest, InFlightUntilTheWeightsGradients) {
+  const auto schedule = ParseSchedule("stage 0: F0 I0 F1 W0 I1 F2 W1 B2\n", "schedule");
+  EXPECT_EQ(MostInFlight(*schedule), std::vector<int>{2});
+}
+
+// A pair holds both its micro-batches.
+TEST(ScheduleCheckTest, InFlightInAPair) {
+  const auto schedule = ParseSchedule("stage 0: F0 F1+B0 B1\n", "schedule");
+  EXPECT_EQ(CheckSchedule(*schedule).size(), 0U);
+  EXPECT_EQ(MostInFlight(*schedule), std::vector<int>{2});
+}
+
+// Leaving any entry out, or writing it twice, is a mistake.
+RC_GTEST_PROP(ScheduleCheckTest, EveryEntryCounts, ()) {
+  const int stages = *rc::gen::inRange(1, 6);
+  const int micro_batches = *rc::gen::inRange(1, 8);
+  PipelineSchedule schedule = OneForwardOneBackward(stages, micro_batches);
+  auto& entries =
+      schedule.stages[*rc::gen::inRange<std::size_t>(0, schedule.stages.size())].entries;
+  const auto at = static_cast<std::ptrdiff_t>(*rc::gen::inRange<std::size_t>(0, entries.size()));
+  if (*rc::gen::arbitrary<bool>()) {
+    entries.erase(entries.begin() + at);
+  } else {
+    entries.insert(entries.begin() + at, ScheduleEntry(entries[static_cast<std::size_t>(at)]));
+  }
+  RC_ASSERT(CheckSchedule(schedule).size() == 1U);
+}
+
+// With two neighbours of a list exchanged, a schedule runs or has one mistake, a cycle.
+RC_GTEST_PROP(ScheduleCheckTest, ExchangedEntriesRunOrFormACycle, ()) {
+  PipelineSchedule schedule =
+      OneForwardOneBackward(*rc::gen::inRange(1, 6), *rc::gen::inRange(1, 8));
+  auto& entries =
+      schedule.stages[*rc::gen::inRange<std::size_t>(0, schedule.stages.size())].entries;
+  const std::size_t at = *rc::gen::inRange<std::size_t>(1, entries.size());
+  std::swap(entries[at - 1], entries[at]);
+  RC_ASSERT(CheckSchedule(schedule).size() <= 1U);
+}
+
+}  // namespace
+}  // namespace stepcast::parallel

@@ -1,0 +1,101 @@
+#include "src/parallel/schedule_order.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace stepcast::parallel {
+namespace {
+
+std::size_t Index(int number) { return static_cast<std::size_t>(number); }
+
+}  // namespace
+
+ScheduleDependencies::ScheduleDependencies(const PipelineSchedule& schedule)
+    : schedule_(&schedule),
+      chunks_(Chunks(schedule)),
+      passes_(Index(chunks_) * Index(schedule.micro_batches)),
+      vocabulary_(Index(schedule.micro_batches)) {
+  const auto exists = [&](const Action& action) {
+    return action.chunk >= 0 && action.chunk < chunks_ && action.micro_batch >= 0 &&
+           action.micro_batch < schedule.micro_batches;
+  };
+  for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
+    const std::vector<ScheduleEntry>& entries = schedule.stages[Index(stage)].entries;
+    for (int entry = 0; entry < static_cast<int>(entries.size()); ++entry) {
+      for (const Action& action : ActionsOf(entries[Index(entry)])) {
+        if (!exists(action) || action.task == Task::kBackwardWeight) continue;
+        Passes& passes = passes_[Index(action.chunk) * Index(schedule.micro_batches) +
+                                 Index(action.micro_batch)];
+        (action.task == Task::kForward ? passes.forward : passes.backward) = {stage, entry};
+      }
+      const auto* pass = std::get_if<VocabularyPass>(&entries[Index(entry)]);
+      if (pass != nullptr && pass->part == VocabularyPass::Part::kS && pass->micro_batch >= 0 &&
+          pass->micro_batch < schedule.micro_batches) {
+        vocabulary_[Index(pass->micro_batch)].push_back({stage, entry});
+      }
+    }
+  }
+}
+
+const ScheduleDependencies::Passes& ScheduleDependencies::At(int chunk, int micro_batch) const {
+  return passes_[Index(chunk) * Index(schedule_->micro_batches) + Index(micro_batch)];
+}
+
+void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& needed) const {
+  const auto add = [&](EntryAt at) {
+    if (at.entry >= 0) needed.push_back(at);
+  };
+  const Passes& own = At(action.chunk, action.micro_batch);
+  switch (action.task) {
+    case Task::kForward:
+      if (action.chunk > 0) add(At(action.chunk - 1, action.micro_batch).forward);
+      return;
+    case Task::kBackward:
+    case Task::kBackwardInput:
+      add(own.forward);
+      if (action.chunk + 1 < chunks_) {
+        add(At(action.chunk + 1, action.micro_batch).backward);
+      } else {
+        for (const EntryAt& at : vocabulary_[Index(action.micro_batch)]) add(at);
+      }
+      return;
+    case Task::kBackwardWeight:
+      add(own.backward);
+      return;
+  }
+}
+
+std::vector<EntryAt> ScheduleDependencies::Of(EntryAt at) const {
+  std::vector<EntryAt> needed;
+  const ScheduleEntry& entry = schedule_->stages[Index(at.stage)].entries[Index(at.entry)];
+  for (const Action& action : ActionsOf(entry)) Add(action, needed);
+  if (const auto* pass = std::get_if<VocabularyPass>(&entry)) {
+    if (pass->part == VocabularyPass::Part::kT) return vocabulary_[Index(pass->micro_batch)];
+    const Passes& last = At(chunks_ - 1, pass->micro_batch);
+    if (last.forward.entry >= 0) needed.push_back(last.forward);
+  }
+  return needed;
+}
+
+std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
+                              const ScheduleDependencies& dependencies) {
+  std::vector<EntryAt> order;
+  std::vector<int> done(schedule.stages.size());  // [stage] entries that have run
+  const auto has_run = [&](const EntryAt& at) { return at.entry < done[Index(at.stage)]; };
+  // Stages by turns, each as far as it comes, until none can go on.
+  for (bool running = true; running;) {
+    running = false;
+    for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
+      int& next = done[Index(stage)];
+      while (next < static_cast<int>(schedule.stages[Index(stage)].entries.size())) {
+        const std::vector<EntryAt> needed = dependencies.Of({stage, next});
+        if (!std::all_of(needed.begin(), needed.end(), has_run)) break;
+        order.push_back({stage, next++});
+        running = true;
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace stepcast::parallel

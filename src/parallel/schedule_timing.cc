@@ -1,0 +1,64 @@
+#include "src/parallel/schedule_timing.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "src/base/check.h"
+#include "src/parallel/schedule_order.h"
+
+namespace stepcast::parallel {
+
+std::int64_t PassDurations::Of(const ScheduleEntry& entry) const {
+  if (std::holds_alternative<OverlappedPair>(entry) && pair) return *pair;
+  if (const auto* vocabulary = std::get_if<VocabularyPass>(&entry)) {
+    return vocabulary->part == VocabularyPass::Part::kS ? vocabulary_s : vocabulary_t;
+  }
+  std::int64_t slots = 0;
+  for (const Action& action : ActionsOf(entry)) {
+    switch (action.task) {
+      case Task::kForward:
+        slots += forward;
+        break;
+      case Task::kBackward:
+        slots += backward.value_or(backward_input + backward_weight);
+        break;
+      case Task::kBackwardInput:
+        slots += backward_input;
+        break;
+      case Task::kBackwardWeight:
+        slots += backward_weight;
+        break;
+    }
+  }
+  return slots;
+}
+
+ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations) {
+  ScheduleTiming timing;
+  std::size_t entries = 0;
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    timing.spans.emplace_back(stage.entries.size());
+    entries += stage.entries.size();
+  }
+  const auto span = [&](const EntryAt& at) -> ScheduleTiming::Span& {
+    return timing.spans[static_cast<std::size_t>(at.stage)][static_cast<std::size_t>(at.entry)];
+  };
+  const ScheduleDependencies dependencies(schedule);
+  const std::vector<EntryAt> order = RunOrder(schedule, dependencies);
+  STEPCAST_CHECK(order.size() == entries, "a schedule without mistakes has no cycle");
+  std::vector<std::int64_t> busy(schedule.stages.size());
+  for (const EntryAt& at : order) {
+    std::int64_t begin = at.entry > 0 ? span({at.stage, at.entry - 1}).end : 0;
+    for (const EntryAt& needed : dependencies.Of(at)) begin = std::max(begin, span(needed).end);
+    const auto stage = static_cast<std::size_t>(at.stage);
+    const std::int64_t duration =
+        durations.Of(schedule.stages[stage].entries[static_cast<std::size_t>(at.entry)]);
+    span(at) = {begin, begin + duration};
+    busy[stage] += duration;
+    timing.slots = std::max(timing.slots, begin + duration);
+  }
+  for (const std::int64_t slots : busy) timing.idle.push_back(timing.slots - slots);
+  return timing;
+}
+
+}  // namespace stepcast::parallel
