@@ -15,6 +15,7 @@
 #include "src/cli/hardware_options.h"
 #include "src/cli/import_options.h"
 #include "src/cli/progress_line.h"
+#include "src/cli/schedule_options.h"
 #include "src/cli/search_options.h"
 #include "src/cli/terminal.h"
 
@@ -52,6 +53,7 @@ struct Request {
   CalibrateImportOptions calibrate_import;
   CalibrateRunsOptions calibrate_runs;
   CollectiveOptions collective;
+  ScheduleOptions schedule;
   ExecuteOptions execute;
   ValidateOptions validate;
   ValidateCollectivesOptions validate_collectives;
@@ -69,6 +71,7 @@ void Describe(Command app, Request& request) {
   AddPlan(app, request.plan);
   AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
   AddCollective(app, request.collective);
+  AddSchedule(app, request.schedule);
   AddExecute(app, request.execute);
   AddValidate(app, request.validate);
   AddValidateCollectives(app, request.validate_collectives);
@@ -160,6 +163,10 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
   if (command == "model import") return ModelImport(request.model_import);
   if (command == "collective") return Collective(request.collective);
+  if (command == "schedule") {
+    request.schedule.style = *StdoutStyle(true);
+    return DrawSchedule(request.schedule);
+  }
   if (command == "execute") return Execute(request.execute);
   if (command == "validate collectives") {
     return ValidateCollectives(request.validate_collectives);

@@ -1,5 +1,7 @@
 #include "src/cli/hardware_run.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -8,6 +10,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -87,6 +90,17 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
                       .hint = "leave offload_optimizer, offload_param, zero_quantized_weights, "
                               "zero_quantized_gradients and comm_hook: powerSGD out, and take "
                               "another framework than internevo"});
+  }
+  // A message carries the values that a check follows in its first four bytes.
+  const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;
+  if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
+      std::any_of(list->layers.begin(), list->layers.end(),
+                  [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
+    faults.push_back({.code = "launch.not-executable",
+                      .location = scenario->cluster_location,
+                      .message = "--check follows values from stage to stage, and a layer hands on "
+                                 "less than 4 B",
+                      .hint = "give all layers 'output: 4 B' or more, or leave --check out"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   setting.backend = std::move(*backend);
@@ -247,9 +261,23 @@ std::vector<Yield> RunRankOrFail(const HardwareOptions& options, const Setting& 
   watch.Fail(rank, failure);
 }
 
+// A rank on a slow device takes longer for kernels of given time; real ones take what they take.
+void SlowDown(const std::vector<scenario::SlowDevice>& slow_devices, int rank,
+              program::Program& program) {
+  for (const scenario::SlowDevice& slow : slow_devices) {
+    if (slow.rank != rank) continue;
+    for (Kernel& kernel : program.kernels) {
+      if (kernel.kind != KernelKind::kGiven || kernel.on_host) continue;
+      kernel.given =
+          Picoseconds(std::llround(static_cast<double>(kernel.given.picoseconds()) / slow.speed));
+    }
+  }
+}
+
 program::Program LowerFor(const Setting& setting, int rank) {
   program::Program program =
       lowering::LowerRank(setting.scenario, {.rank = rank, .data_flow = true});
+  SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
   return program;
 }

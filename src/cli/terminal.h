@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "src/report/timeline_text.h"
+#include "src/report/terminal_style.h"
 
 namespace stepcast::cli {
 

@@ -71,8 +71,10 @@ class Carrier {
     link_loads_.emplace(*scenario_.cluster, *carriage_.cluster);
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const CarriedClass& own = classes[c];
-      if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program) {
+      if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
+          own.program->exchanges.empty()) {
         carriage_.numbers.push_back(carriage_.numbers.back());
+        carriage_.message_numbers.emplace_back();
         continue;
       }
       if (c == 0 || own.program != classes[c - 1].program) CountCalls(*own.program);
@@ -93,12 +95,16 @@ class Carrier {
   }
 
  private:
-  // How often the program runs each of its collectives.
+  // How often the program runs each of its collectives and exchanges.
   void CountCalls(const program::Program& program) {
     times_.assign(program.collectives.size(), 0);
+    exchange_times_.assign(program.exchanges.size(), 0);
     const auto count = [&](const std::vector<program::Instruction>& instructions, std::int64_t by) {
       for (const program::Instruction& instruction : instructions) {
         if (instruction.opcode == program::Opcode::kCollective) times_[instruction.operand] += by;
+        if (instruction.opcode == program::Opcode::kExchange) {
+          exchange_times_[instruction.operand] += by;
+        }
       }
     };
     count(program.prologue, 1);
@@ -123,43 +129,84 @@ class Carrier {
         numbers.push_back(Carriage::kNowhere);
         continue;
       }
-      const auto added = Add(own, i, groups[group].ranks, ids[group], is_new[group]);
+      const program::Collective& collective = program.collectives[i];
+      const CollectivePrice& price = own.prices->collectives[i];
+      const auto added = Add({.kind = collective.kind,
+                              .bytes = collective.bytes,
+                              .algorithm = price.algorithm,
+                              .price = price.demand,
+                              .times = times_[i]},
+                             groups[group].ranks, ids[group], is_new[group]);
       if (!added) return tl::unexpected(NoNetwork(scenario_, added.error()));
       numbers.push_back(*added);
+    }
+    return AddMessages(own);
+  }
+
+  tl::expected<void, Diagnostics> AddMessages(const CarriedClass& own) {
+    std::vector<std::uint32_t>& numbers = carriage_.message_numbers.emplace_back();
+    for (Index e = 0; e < own.program->exchanges.size(); ++e) {
+      const program::Exchange& exchange = own.program->exchanges[e];
+      const program::ProcessGroup& group =
+          (*own.groups)[own.program->communicators[exchange.communicator].group];
+      const int position = group.PositionOf(own.rank);
+      for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+        const program::Message& message = exchange.messages[i];
+        const int peer =
+            exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
+        if (message.direction == program::MessageDirection::kReceive || peer == position) {
+          numbers.push_back(Carriage::kNowhere);
+          continue;
+        }
+        const std::vector<int> ends = {own.rank, group.ranks[static_cast<std::size_t>(peer)]};
+        const int id = group_ids_.emplace(ends, static_cast<int>(group_ids_.size())).first->second;
+        const auto added = Add({.kind = CollectiveKind::kScatter,
+                                .bytes = 2 * message.bytes,
+                                .algorithm = "pairwise",
+                                .price = own.prices->exchanges[e][i].demand,
+                                .times = exchange_times_[e]},
+                               ends, id, /*is_new=*/true);
+        if (!added) return tl::unexpected(NoNetwork(scenario_, added.error()));
+        numbers.push_back(*added);
+      }
     }
     return {};
   }
 
+  struct Call {
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    Bytes bytes;
+    const char* algorithm = "";
+    const Demand& price;
+    std::int64_t times = 1;
+  };
+
   // The number of a collective; like ones of the same ranks have one number.
-  tl::expected<std::uint32_t, network::Fault> Add(const CarriedClass& own, Index i,
-                                                  const std::vector<int>& ranks, int group,
-                                                  bool is_new) {
-    const program::Collective& collective = own.program->collectives[i];
-    const CollectivePrice& price = own.prices->collectives[i];
-    const Key key = {group,           collective.kind,      collective.bytes.count(),
-                     price.algorithm, price.demand.latency, price.demand.work};
+  tl::expected<std::uint32_t, network::Fault> Add(const Call& call, const std::vector<int>& ranks,
+                                                  int group, bool is_new) {
+    const Key key = {group,          call.kind,          call.bytes.count(),
+                     call.algorithm, call.price.latency, call.price.work};
     const auto known = numbers_.find(key);
     if (known != numbers_.end()) {
-      if (is_new) messages_ += times_[i] * message_counts_[known->second];
+      if (is_new) messages_ += call.times * message_counts_[known->second];
       return known->second;
     }
     Carriage::Collective carried;
     std::int64_t messages = 0;
     if (carriage_.messages) {
       if (messages_ > kMostMessages) return 0U;  // refused anyway
-      network::PlacedSteps placed =
-          steps_->Make(ranks, price.algorithm, collective.kind, collective.bytes);
+      network::PlacedSteps placed = steps_->Make(ranks, call.algorithm, call.kind, call.bytes);
       auto traffic = Traffic::Make(*placed.list, carriage_.cluster->network, placed.places);
       if (!traffic) return tl::unexpected(std::move(traffic.error()));
       messages = MessagesOf(*traffic);
       carried.list = std::move(placed.list);
-      if (messages <= kMostMessages) Pace(*traffic, price.demand, carried);
+      if (messages <= kMostMessages) Pace(*traffic, call.price, carried);
     } else {
-      const auto load = LoadOf(ranks, group, price.algorithm, collective.kind);
+      const auto load = LoadOf(ranks, group, call.algorithm, call.kind);
       if (!load) return tl::unexpected(load.error());
-      carried.flow = FlowOf(**load, collective.bytes, price.demand);
+      carried.flow = FlowOf(**load, call.bytes, call.price);
     }
-    messages_ += times_[i] * messages;
+    messages_ += call.times * messages;
     message_counts_.push_back(messages);
     const auto number = static_cast<std::uint32_t>(carriage_.collectives.size());
     carriage_.collectives.push_back(std::move(carried));
@@ -232,6 +279,7 @@ class Carrier {
   std::optional<network::GroupSteps> steps_;
   std::optional<LinkLoads> link_loads_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
+  std::vector<std::int64_t> exchange_times_;
   std::map<std::vector<int>, int> group_ids_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]

@@ -10,7 +10,8 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// Puts priced collectives on the cluster's links.
+// Puts priced collectives, and the messages of exchanges, on the cluster's links. A message of S
+// bytes goes as a scatter of 2 S over its two ranks, of which the root keeps a half.
 //
 // Who sends what to whom follows from the price's algorithm (network/group_steps.h); how long a
 // collective takes alone follows from its price. Where the links need longer than the price's work
@@ -39,6 +40,7 @@ struct CarriedClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   const std::vector<program::ProcessGroup>* groups = nullptr;
+  int rank = 0;  // its representative, which is in these groups
 };
 
 // `steps`: how often the step will be run. Requires that the scenario's network is not analytic.

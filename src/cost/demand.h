@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -14,6 +15,8 @@
 // An operation's share of a resource is what it uses of the rate that it could reach there alone:
 // the resource that limits it has share 1, and one that it would need for 30 % of its time has 0.3.
 // Two operations whose shares of some resource add up to more than 1 cannot both run at full rate.
+// A share above 1 is of a link that sibling groups use in step with the operation: the work then
+// takes so many times as long, and uses the other resources at a rate as much lower.
 namespace stepcast::cost {
 
 // Where a figure comes from, best first.
@@ -34,16 +37,46 @@ enum class Resource : std::uint8_t {
   kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
   kNetwork,   // the GPU's share of the node's NICs, egress
   kHostLink,  // PCIe between host and device
+  // Ingress, which only messages of exchanges name: they use their sender's egress and their
+  // receiver's ingress. Collectives receive as much as they send, so that their share of egress
+  // stands for both.
+  kScaleUpIn,
+  kNetworkIn,
+  // Single links that groups share (shared_links.h): so many in the node, then so many that lead to
+  // the network.
+  kNodeLinks,
+  kNetworkLinks = kNodeLinks + 4,
 };
-inline constexpr int kResources = 5;
+inline constexpr int kResources = static_cast<int>(Resource::kNetworkLinks) + 4;
+
+// What the resource is a part of: kScaleUp or kNetwork for ingress and single links, else itself.
+constexpr Resource KindOf(Resource resource) {
+  if (resource >= Resource::kNetworkLinks || resource == Resource::kNetworkIn) {
+    return Resource::kNetwork;
+  }
+  if (resource >= Resource::kNodeLinks || resource == Resource::kScaleUpIn) {
+    return Resource::kScaleUp;
+  }
+  return resource;
+}
 
 struct Demand {
   Time latency{};                          // fixed part: start-up, hops; uses nothing
   Time work{};                             // time of the rest when nothing else runs
-  std::array<double, kResources> share{};  // while in `work`; each in [0, 1]
+  std::array<double, kResources> share{};  // while in `work`; not negative
   Provenance provenance = Provenance::kModelled;
 
-  Time alone() const { return latency + work; }
+  // The greatest share, at least 1.
+  double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
+  // How long the work takes when nothing but the operation's own shares hinders it.
+  Time work_alone() const {
+    const double by = hindrance();
+    if (by == 1) return work;
+    constexpr double kLongest = 1e18;  // eleven days: prices of a day are refused
+    return Picoseconds(static_cast<std::int64_t>(
+        std::min(by * static_cast<double>(work.picoseconds()), kLongest)));
+  }
+  Time alone() const { return latency + work_alone(); }
 };
 
 }  // namespace stepcast::cost

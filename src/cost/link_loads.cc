@@ -14,7 +14,7 @@ LinkLoads::LinkLoads(const topology::Cluster& cluster, const network::ClusterNet
     : network_(network.network), steps_(cluster, network) {}
 
 tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int> ranks,
-                                                            const char* algorithm,
+                                                            std::string_view algorithm,
                                                             CollectiveKind kind) const {
   const network::PlacedSteps placed = steps_.Make(ranks, algorithm, kind, kReference);
   const auto traffic = network::Traffic::Make(*placed.list, network_, placed.places);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ class LinkLoads {
   LinkLoads(const topology::Cluster& cluster, const network::ClusterNetwork& network);
 
   // `ranks` and `algorithm` as GroupSteps::Make takes them.
-  tl::expected<Load, network::Fault> Of(std::span<const int> ranks, const char* algorithm,
+  tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
                                         CollectiveKind kind) const;
 
  private:

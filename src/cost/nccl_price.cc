@@ -341,30 +341,37 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
   const std::optional<CollectiveKind> twin = TwinOf(kind);
   // What a file states of its network is that of all cards of a node.
   const bool whole_nodes = local == setting_.cluster->gpus_per_node();
+  struct FilesLinks {
+    LinkSpeeds speeds;
+    bool like_these = true;
+  };
   // None where a file's data passed through other kinds of links.
-  const auto speeds_of = [&](const calibration::CurveFile& file) -> std::optional<LinkSpeeds> {
-    LinkSpeeds speeds = own_;
+  const auto links_of = [&](const calibration::CurveFile& file) -> std::optional<FilesLinks> {
+    FilesLinks links{.speeds = own_};
     if (path.ranks_per_node > 1) {
       if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
-      if (file.nvlink && !Alike(file.inside, nvlink_)) {
+      if (file.nvlink && Alike(file.inside, nvlink_)) {
+        links.speeds.nvlink *= Ratio(file.inside, nvlink_);
+      } else if (file.nvlink) {
         // As many links, of the speed that they were built with.
         if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
-        speeds.nvlink = 1;
+        links = {.speeds = {.nvlink = 1, .network = own_.network}, .like_these = false};
       }
     }
     if (path.nodes > 1 && !Alike(file.network, path.inter_bandwidth)) {
       if (!whole_nodes || file.network == Bandwidth()) return std::nullopt;
-      speeds.network = Ratio(file.network, path.inter_bandwidth);
+      links.speeds.network = Ratio(file.network, path.inter_bandwidth);
+      links.like_these = false;
     }
-    return speeds;
+    return links;
   };
   const auto consider = [&](CollectiveKind wanted, auto use) {
     for (const auto& file : setting_.curves) {
-      const std::optional<LinkSpeeds> speeds = speeds_of(*file);
-      if (!speeds || (*speeds == own_) != like_these) continue;
+      const std::optional<FilesLinks> links = links_of(*file);
+      if (!links || links->like_these != like_these) continue;
       for (const CollectiveCurve& curve : file->curves) {
         if (curve.collective != wanted || curve.algorithm != forced || curve.fit.empty()) continue;
-        use(curve, *speeds);
+        use(curve, links->speeds);
       }
     }
   };
@@ -376,6 +383,7 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
       }
       group.exact.curve = &curve;
       group.exact.speeds = speeds;
+      group.like_these = like_these;
     });
   };
   find_exact(kind);
@@ -508,8 +516,8 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
       const CurveFactor measured = FactorOnCurve(group.exact.curve->fit, group.exact.law,
                                                  static_cast<double>(bytes.count()));
       time *= measured.factor;
-      provenance = group.is_twin || group.exact.speeds != own_ ? Provenance::kTransferred
-                                                               : measured.provenance;
+      provenance =
+          group.is_twin || !group.like_these ? Provenance::kTransferred : measured.provenance;
     } else {
       const std::optional<double> below = CorrectionBy(group.below, bytes, *estimate);
       const std::optional<double> above = CorrectionBy(group.above, bytes, *estimate);
@@ -532,8 +540,13 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
       provenance == Provenance::kModelled
           ? links.bandwidth_bound()
           : std::min(MeasurementBound(kind, bytes, path), links.bandwidth_bound());
-  const Time total = std::max({FromMicroseconds(time), price.bandwidth_bound, links.latency});
-  price.demand.latency = std::min(total, setting_.law->launch);
+  // By formula the links begin to carry when the kernel has been launched; what was measured holds
+  // both.
+  const Time launch = setting_.law->launch;
+  const Time least =
+      provenance == Provenance::kModelled ? launch + price.bandwidth_bound : price.bandwidth_bound;
+  const Time total = std::max({FromMicroseconds(time), least, links.latency});
+  price.demand.latency = std::min(launch, total - price.bandwidth_bound);
   price.demand.work = total - price.demand.latency;
   price.demand.provenance = provenance;
   SetShares(kind, bytes, path, *estimate, price);

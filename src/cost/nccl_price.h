@@ -133,7 +133,8 @@ class NcclPricer {
   struct Group {
     Anchor exact;  // of the collective or its twin
     bool is_twin = false;
-    Anchor below, above;  // of other numbers of ranks, the nearest
+    bool like_these = true;  // whether `exact` was measured on links like these
+    Anchor below, above;     // of other numbers of ranks, the nearest
     bool empty() const {
       return exact.curve == nullptr && below.curve == nullptr && above.curve == nullptr;
     }

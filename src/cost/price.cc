@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/nccl_setting.h"
+#include "src/cost/shared_links.h"
 #include "src/cost/sibling_links.h"
 #include "src/cost/slowest_device.h"
 #include "src/parallel/group_layout.h"
@@ -72,8 +74,16 @@ std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
 // A cluster with a profile and the settings of communication: what prices of collectives depend on
 // beside the group and the size.
 struct PriceCache::Machine {
+  // A message between members of a group. Where peers are named by distance one price stands for
+  // the messages of all members, the farthest of them.
+  struct MessageRoute {
+    bool by_distance = false;
+    int from = 0, to = 0;  // positions
+    friend bool operator==(const MessageRoute&, const MessageRoute&) = default;
+  };
   struct Group {
     std::vector<int> ranks;
+    std::optional<MessageRoute> message;  // none: all of its ranks communicate
     parallel::GroupLayout layout;
     CommunicationPath path;
     GroupShape shape;                        // where NCCL is modelled
@@ -120,19 +130,53 @@ struct PriceCache::Machine {
            version == scenario.plan.software.nccl && driver == scenario.plan.software.driver;
   }
 
-  const Group& GroupOf(const program::ProcessGroup& wanted) {
+  const Group& GroupOf(const program::ProcessGroup& wanted,
+                       const std::optional<MessageRoute>& message = std::nullopt) {
     // A handful; most differ in size.
     for (const auto& group : groups) {
-      if (group->ranks == wanted.ranks && group->layout == wanted.layout) return *group;
+      if (group->message == message && group->ranks == wanted.ranks &&
+          group->layout == wanted.layout) {
+        return *group;
+      }
     }
+    if (message) return AddMessages(wanted, *message);
     const std::vector<int>& ranks = wanted.ranks;
     groups.push_back(std::make_unique<const Group>(
         Group{.ranks = ranks,
+              .message = std::nullopt,
               .layout = wanted.layout,
               .path = cluster->PathOf(ranks),
               .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
               .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout)
                                    : nullptr}));
+    return *groups.back();
+  }
+
+  const Group& AddMessages(const program::ProcessGroup& group, const MessageRoute& message) {
+    const auto pair_of = [](const std::vector<int>& ranks, int from, int to) {
+      return std::vector<int>{ranks[static_cast<std::size_t>(from)],
+                              ranks[static_cast<std::size_t>(to)]};
+    };
+    const auto pairs_of = [=](const std::vector<int>& ranks) {
+      std::vector<std::vector<int>> pairs;
+      if (!message.by_distance) return pairs = {pair_of(ranks, message.from, message.to)};
+      const auto size = static_cast<int>(ranks.size());
+      for (int from = 0; from < size; ++from) {
+        pairs.push_back(pair_of(ranks, from, (from + message.to - message.from + size) % size));
+      }
+      return pairs;
+    };
+    const std::vector<int> ends =
+        message.by_distance ? group.ranks : pair_of(group.ranks, message.from, message.to);
+    groups.push_back(std::make_unique<const Group>(Group{
+        .ranks = group.ranks,
+        .message = message,
+        .layout = group.layout,
+        .path = cluster->PathOf(ends),
+        .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
+        .siblings =
+            analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks, group.layout, pairs_of)
+                     : nullptr}));
     return *groups.back();
   }
 
@@ -168,6 +212,7 @@ struct PriceCache::Machine {
   const plan::Version version, driver;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
+  SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;
   std::int64_t slowest_of = 0;
   double slowest = 1;
@@ -221,6 +266,8 @@ class Pricer {
     for (const Kernel& kernel : program_.kernels) prices_.kernels.push_back(PriceOneKernel(kernel));
     PriceCollectives();
     PriceCopies();
+    PriceExchanges();
+    if (diagnostics_.empty()) CountSharedLinks();
     const bool issues = kernels_ != nullptr && !reference_;
     prices_.issue_kernel = issues ? kernels_->launch : Time();
     prices_.dispatch = issues ? scenario_.plan.training.dispatch : Dispatch();
@@ -372,8 +419,6 @@ class Pricer {
     }
     return *groups_[group];
   }
-  const GroupShape& ShapeOfGroup(Index communicator) { return GroupOf(communicator).shape; }
-
   void PriceCollectives() {
     prices_.collectives.clear();
     prices_.collectives.reserve(program_.collectives.size());
@@ -383,58 +428,188 @@ class Pricer {
         prices_.collectives.push_back(*known);
         continue;
       }
-      CollectivePrice price = PriceOneCollective(collective, group.path);
-      if (group.siblings != nullptr && group.siblings->shared()) {
-        CountSiblings(collective, *group.siblings, price);
-      }
+      const CollectivePrice price = PriceOneCollective(collective, group);
       prices_.collectives.push_back(price);
-      if (Endless(price.demand)) {
-        ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
-      }
+      if (Endless(price.demand)) ReportEndless(collective, group);
       if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
   }
 
-  // Siblings run the collective at the same time: it takes as long as the links need for all of
-  // them, where that is longer.
-  void CountSiblings(const program::Collective& collective, SiblingLinks& siblings,
-                     CollectivePrice& price) {
-    if (price.demand.work == Time()) return;
-    const auto busy = siblings.Of(price.algorithm, collective.kind);
+  void PriceExchanges() {
+    prices_.exchanges.clear();
+    for (const program::Exchange& exchange : program_.exchanges) {
+      std::vector<MessagePrice>& messages = prices_.exchanges.emplace_back();
+      const program::ProcessGroup& group =
+          program_.groups[program_.communicators[exchange.communicator].group];
+      for (const program::Message& message : exchange.messages) {
+        const auto [from, to] = EndsOf(exchange, message, group);
+        const bool sends = message.direction == program::MessageDirection::kSend;
+        messages.push_back(PriceMessage(exchange, message.bytes, sends, group, from, to));
+      }
+    }
+  }
+
+  // Positions in the group of the message's sender and receiver.
+  std::pair<int, int> EndsOf(const program::Exchange& exchange, const program::Message& message,
+                             const program::ProcessGroup& group) const {
+    const int own = group.PositionOf(program_.rank);
+    const int peer = exchange.PeerPosition(message, own, static_cast<int>(group.ranks.size()));
+    if (message.direction == program::MessageDirection::kSend) return {own, peer};
+    return {peer, own};
+  }
+
+  const PriceCache::Machine::Group& RouteOf(const program::Exchange& exchange,
+                                            const program::ProcessGroup& group, int from, int to) {
+    return machine_.GroupOf(group,
+                            PriceCache::Machine::MessageRoute{
+                                .by_distance = exchange.peers == program::PeerNaming::kDistance,
+                                .from = from,
+                                .to = to});
+  }
+
+  // As a shift, in which all members send as much at once, over the group of the two ranks: links
+  // carry as much one way as the other.
+  MessagePrice PriceMessage(const program::Exchange& exchange, Bytes bytes, bool sends,
+                            const program::ProcessGroup& all, int from, int to) {
+    if (from == to) {  // a copy, which its sender counts
+      MessagePrice price;
+      if (sends) {
+        price.demand =
+            PriceOneCopy({.direction = program::CopyDirection::kDeviceToDevice, .bytes = bytes});
+      }
+      return price;
+    }
+    const PriceCache::Machine::Group& group = RouteOf(exchange, all, from, to);
+    const program::Collective shift = {.kind = CollectiveKind::kSendRecv,
+                                       .communicator = exchange.communicator,
+                                       .bytes = bytes,
+                                       .data_type = exchange.data_type};
+    const CollectivePrice* known = machine_.Known(shift, group);
+    const CollectivePrice price = known != nullptr ? *known : PriceOneCollective(shift, group);
+    if (known == nullptr) {
+      if (Endless(price.demand)) ReportEndless(MessageOf(bytes));
+      if (diagnostics_.empty()) machine_.Remember(shift, group, price);
+    }
+    return EndOfMessage(price, sends, exchange.messages.size());
+  }
+
+  static std::string MessageOf(Bytes bytes) {
+    return fmt::format("a message of {}", FormatBytes(bytes));
+  }
+
+  // A shift reads and writes three bytes of memory for each that is sent: the sender reads it, the
+  // receiver takes it out of a buffer and writes it. The messages of an exchange share thread
+  // blocks.
+  static MessagePrice EndOfMessage(const CollectivePrice& shift, bool sends, std::size_t messages) {
+    MessagePrice price = {.demand = shift.demand,
+                          .protocol = shift.protocol,
+                          .channels = shift.channels,
+                          .bandwidth_bound = shift.bandwidth_bound};
+    const auto share = [&](Resource resource) -> double& {
+      return price.demand.share[static_cast<std::size_t>(resource)];
+    };
+    share(Resource::kCompute) /= static_cast<double>(messages);
+    share(Resource::kMemory) *= (sends ? 1 : 2) / 3.0;
+    if (!sends) {
+      share(Resource::kScaleUpIn) = std::exchange(share(Resource::kScaleUp), 0);
+      share(Resource::kNetworkIn) = std::exchange(share(Resource::kNetwork), 0);
+    }
+    return price;
+  }
+
+  void ReportEndless(const program::Collective& collective,
+                     const PriceCache::Machine::Group& group) {
+    ReportEndless(fmt::format("{} over {} ranks", Name(collective.kind), group.path.ranks));
+  }
+
+  // A priced collective, or end of a message, on links that others may use, too.
+  struct OnLinks {
+    Demand* demand = nullptr;
+    SharedLinks::Use use;
+    double bytes = 0;  // of the size that the use's links are busy for
+    std::string name;
+  };
+
+  std::vector<OnLinks> AllOnLinks() {
+    std::vector<OnLinks> all;
+    const auto add = [&](Demand& demand, const PriceCache::Machine::Group& group,
+                         const char* algorithm, CollectiveKind kind, Bytes bytes,
+                         std::string name) {
+      if (group.siblings == nullptr || demand.work == Time() || group.path.ranks < 2) return;
+      links_count_ = links_count_ || group.siblings->count();
+      all.push_back({.demand = &demand,
+                     .use = SharedLinks::Use(group.siblings.get(), algorithm, kind),
+                     .bytes = static_cast<double>(bytes.count()),
+                     .name = std::move(name)});
+    };
+    for (std::size_t i = 0; i < program_.collectives.size(); ++i) {
+      const program::Collective& collective = program_.collectives[i];
+      CollectivePrice& price = prices_.collectives[i];
+      add(price.demand, GroupOf(collective.communicator), price.algorithm, collective.kind,
+          collective.bytes, std::string(Name(collective.kind)));
+    }
+    for (std::size_t e = 0; e < program_.exchanges.size(); ++e) {
+      const program::Exchange& exchange = program_.exchanges[e];
+      const program::ProcessGroup& group =
+          program_.groups[program_.communicators[exchange.communicator].group];
+      for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+        const program::Message& message = exchange.messages[i];
+        const auto [from, to] = EndsOf(exchange, message, group);
+        if (from == to) continue;
+        // A scatter of two parts sends one of them.
+        add(prices_.exchanges[e][i].demand, RouteOf(exchange, group, from, to), "pairwise",
+            CollectiveKind::kScatter, 2 * message.bytes, MessageOf(message.bytes));
+      }
+    }
+    return all;
+  }
+
+  // Siblings communicate at the same time: it takes as long as the links need for all of them,
+  // where that is longer.
+  void CountSharedLinks() {
+    links_count_ = false;
+    const std::vector<OnLinks> all = AllOnLinks();
+    if (!links_count_) return;
+    std::vector<SharedLinks::Use> uses;
+    std::vector<std::size_t> use_of;
+    for (const OnLinks& one : all) {
+      use_of.push_back(
+          static_cast<std::size_t>(std::find(uses.begin(), uses.end(), one.use) - uses.begin()));
+      if (use_of.back() == uses.size()) uses.push_back(one.use);
+    }
+    const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
       Report("cost.no-network", scenario_.cluster_location,
              fmt::format("collectives have no links to go over: {}", busy.error().message),
              busy.error().hint);
       return;
     }
-    const auto bytes = static_cast<double>(collective.bytes.count());
-    Demand& demand = price.demand;
-    const double needed = busy->longest() * bytes;  // seconds
-    // Rounding alone does not make the links decide.
-    if (needed > demand.work.seconds() * (1 + 1e-6)) {
-      const double part = demand.work.seconds() / needed;
-      for (double& share : demand.share) share *= part;
-      constexpr double kLongest = 8.64e4;  // a day: what comes near it is reported
-      demand.work =
-          Picoseconds(static_cast<std::int64_t>(std::ceil(std::min(needed, kLongest) * 1e12)));
-      demand.provenance = Provenance::kModelled;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Demand& demand = *all[i].demand;
+      const SharedLinks::Busy& links = (*busy)[use_of[i]];
+      // What was measured on these links, alone as here, may have gone over them in another way.
+      const bool known = !std::get<SiblingLinks*>(all[i].use)->shared() &&
+                         demand.provenance < Provenance::kTransferred;
+      for (std::size_t link = 0; link < links.size(); ++link) {
+        double& share = demand.share[static_cast<std::size_t>(Resource::kNodeLinks) + link];
+        share = links[link] * all[i].bytes / demand.work.seconds();
+        // Rounding alone does not make the links decide.
+        if (known || share < 1 + 1e-6) share = std::min(share, 1.0);
+        if (share > 1) demand.provenance = Provenance::kModelled;
+      }
+      if (Endless(demand)) ReportEndless(all[i].name);
     }
-    const auto use = [&](Resource resource, double seconds) {
-      double& share = demand.share[static_cast<std::size_t>(resource)];
-      share = std::clamp(seconds * bytes / demand.work.seconds(), share, 1.0);
-    };
-    use(Resource::kNetwork, busy->network);
   }
 
   CollectivePrice PriceOneCollective(const program::Collective& collective,
-                                     const CommunicationPath& path) {
+                                     const PriceCache::Machine::Group& group) {
+    const CommunicationPath& path = group.path;
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
         CollectivePrice price = PriceTabulatedCollective(collective.bytes, path, links_, *table);
         if (nccl_) {
-          nccl_->AddShares(collective.kind, collective.bytes, path,
-                           ShapeOfGroup(collective.communicator), price);
+          nccl_->AddShares(collective.kind, collective.bytes, path, group.shape, price);
         }
         return price;
       }
@@ -452,16 +627,16 @@ class Pricer {
                                       path.ranks, path.nodes));
         return {};
       }
-      if (nccl_) return PriceByNccl(collective, path);
+      if (nccl_) return PriceByNccl(collective, group);
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, links_,
                                    scenario_.algorithm);
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,
-                              const CommunicationPath& path) {
-    const auto price = nccl_->Price(collective.kind, collective.bytes, path,
-                                    ShapeOfGroup(collective.communicator));
+                              const PriceCache::Machine::Group& group) {
+    const CommunicationPath& path = group.path;
+    const auto price = nccl_->Price(collective.kind, collective.bytes, path, group.shape);
     if (price) return *price;
     Report("cost.no-algorithm", scenario_.communication_location,
            fmt::format("the settings leave NCCL nothing for {} over {} ranks on {} nodes",
@@ -573,6 +748,7 @@ class Pricer {
   PriceCache::Device& device_;
   std::optional<NcclPricer>& nccl_;                        // the machine's
   std::vector<const PriceCache::Machine::Group*> groups_;  // by group
+  bool links_count_ = false;  // there are links that a path does not say all of
   std::optional<HostLink> host_link_;
   bool unpriceable_ = false;  // a kernel was refused
   Diagnostics diagnostics_;

@@ -579,5 +579,63 @@ TEST(PriceCacheTest, ComplainsEachTime) {
   EXPECT_TRUE(cache.Price(program, GpuScenario(1)).has_value());
 }
 
+// Messages.
+
+Program WithMessage(int rank, std::vector<int> group, const program::Message& message,
+                    const parallel::GroupLayout& layout = {}) {
+  Program program;
+  program.rank = rank;
+  program.streams = {{"compute"}};
+  program.groups = {{.name = "pipeline", .ranks = std::move(group), .layout = layout}};
+  program.communicators = {{.name = "pipeline", .group = 0}};
+  program.exchanges = {{.communicator = 0, .messages = {message}}};
+  return program;
+}
+
+double ShareOf(const Demand& demand, Resource resource) {
+  return demand.share[static_cast<std::size_t>(resource)];
+}
+
+// A link of 5 us and 25 GB/s: 25 MB take 1 ms. The sender's egress and the receiver's ingress.
+TEST(PriceTest, AMessageTakesItsLink) {
+  const Scenario scenario = FlatScenario(4);
+  const program::Message send = {program::MessageDirection::kSend, 2, Bytes(25'000'000)};
+  const program::Message receive = {program::MessageDirection::kReceive, 1, Bytes(25'000'000)};
+  const auto sent = Price(WithMessage(1, {0, 1, 2, 3}, send), scenario);
+  const auto received = Price(WithMessage(2, {0, 1, 2, 3}, receive), scenario);
+  ASSERT_TRUE(sent && received);
+  const Demand& from = sent->exchanges.front().front().demand;
+  const Demand& to = received->exchanges.front().front().demand;
+  for (const Demand& demand : {from, to}) {
+    EXPECT_EQ(demand.latency, Microseconds(5));
+    EXPECT_EQ(demand.work, Milliseconds(1));
+    EXPECT_EQ(demand.provenance, Provenance::kModelled);
+  }
+  EXPECT_EQ(ShareOf(from, Resource::kNetwork), 1);
+  EXPECT_EQ(ShareOf(from, Resource::kNetworkIn), 0);
+  EXPECT_EQ(ShareOf(to, Resource::kNetwork), 0);
+  EXPECT_EQ(ShareOf(to, Resource::kNetworkIn), 1);
+  EXPECT_EQ(sent->exchanges.front().front().bandwidth_bound, Milliseconds(1));
+}
+
+// Inside a node over NVLink, between nodes over the network; where both GPUs of a node send to the
+// next one at the same time, as two pipelines side by side do, they share its one card.
+TEST(PriceTest, MessagesOfSiblingGroupsShareCards) {
+  const Scenario scenario = NodesScenario(2);
+  const program::Message send = {program::MessageDirection::kSend, 1, Bytes(100'000'000)};
+  const auto work = [&](std::vector<int> group, const parallel::GroupLayout& layout) {
+    const auto prices = Price(WithMessage(group.front(), group, send, layout), scenario);
+    EXPECT_TRUE(prices.has_value());
+    return prices ? prices->exchanges.front().front().demand.work : Time();
+  };
+  const Time inside = work({0, 1}, parallel::GroupLayout(4, {{.stride = 1, .degree = 2}}));
+  const Time alone = work({0, 2}, {});
+  const Time shared = work({0, 2}, parallel::GroupLayout(4, {{.stride = 2, .degree = 2}}));
+  EXPECT_LT(inside, alone);
+  // No less than the card needs for both: 200 MB at 40 GB/s of PCIe, in front of 50 GB/s.
+  EXPECT_GE(shared, Milliseconds(5));
+  EXPECT_GE(alone, Microseconds(2500));
+}
+
 }  // namespace
 }  // namespace stepcast::cost

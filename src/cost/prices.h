@@ -22,15 +22,26 @@ struct CollectivePrice {
   Time bandwidth_bound;
 };
 
+// One end of a message that an exchange sends or receives.
+struct MessagePrice {
+  // Of the message by itself; what it uses at this end. The two ends of a message take the longer
+  // latency and work.
+  Demand demand;
+  const char* protocol = "";  // as in CollectivePrice
+  int channels = 0;
+  Time bandwidth_bound;  // its bytes over the narrowest link of its route
+};
+
 // The price of everything in a program, one entry per entry of the program's tables, and the host
 // time to issue each kind of instruction.
 struct Prices {
   std::vector<Demand> kernels;
   std::vector<CollectivePrice> collectives;
+  std::vector<std::vector<MessagePrice>> exchanges;  // [exchange][message]
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;
+  Time issue_collective;  // and an exchange, whatever the number of its messages
   // What comes before the launch of a kernel, by whose code issues it.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }

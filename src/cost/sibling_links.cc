@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/cost/collective_price.h"
@@ -12,28 +13,69 @@
 namespace stepcast::cost {
 namespace {
 
-// The nodes of a group, of the groups that have one of them in common, and so on: at most `most`.
-std::set<int> NodesAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout,
-                          int gpus, int most) {
-  std::set<int> nodes;
-  std::set<int> seen;  // groups, by their first rank
-  std::vector<std::vector<int>> open = {ranks};
-  seen.insert(ranks.front());
-  while (!open.empty()) {
-    const std::vector<int> group = std::move(open.back());
-    open.pop_back();
-    for (const int rank : group) {
-      const int node = rank / gpus;
-      if (nodes.contains(node)) continue;
-      if (static_cast<int>(nodes.size()) == most) return nodes;
-      nodes.insert(node);
-      for (int other = node * gpus; other < std::min((node + 1) * gpus, layout.ranks()); ++other) {
-        if (seen.insert(layout.First(other)).second) open.push_back(layout.Ranks(other));
+// Nodes below one leaf share its uplinks. A leaf that leaves no room for others is not looked at as
+// a whole.
+int NodesOfLeaf(const topology::Cluster& cluster, int most) {
+  const topology::Fabric& fabric = *cluster.fabric();
+  const bool tree = fabric.kind == topology::FabricKind::kFatTree;
+  return tree && 2 * fabric.nodes_per_unit <= most ? fabric.nodes_per_unit : 1;
+}
+
+// The lists of a group, and of other groups as far as they have to do with some of the nodes.
+class ListsAround {
+ public:
+  ListsAround(const std::vector<int>& ranks, const parallel::GroupLayout& layout, int gpus,
+              const SiblingLinks::Lists& lists_of)
+      : layout_(layout), gpus_(gpus), lists_of_(lists_of), lists_(lists_of(ranks)) {
+    seen_.insert(layout.empty() ? ranks.front() : layout.First(ranks.front()));
+  }
+
+  // Those of all groups with a rank on the node, too.
+  void Add(int node) {
+    for (int rank = node * gpus_; rank < std::min((node + 1) * gpus_, layout_.ranks()); ++rank) {
+      if (!layout_.Holds(rank) || !seen_.insert(layout_.First(rank)).second) continue;
+      for (std::vector<int>& list : lists_of_(layout_.Ranks(rank))) {
+        lists_.push_back(std::move(list));
       }
     }
   }
-  return nodes;
-}
+
+  // The nodes of the first list with those below the same leaves (so many nodes each), of the lists
+  // that have one of them in common, and so on: at most `most` of the cluster's `nodes`.
+  std::set<int> Nodes(int leaf, int nodes, std::size_t most) {
+    std::set<int> taken;
+    const auto take = [&](const std::vector<int>& list) {
+      for (const int rank : list) {
+        const int first = rank / gpus_ / leaf * leaf;
+        for (int node = first; node < std::min(first + leaf, nodes); ++node) {
+          if (taken.size() == most) return;
+          if (taken.insert(node).second) Add(node);
+        }
+      }
+    };
+    const auto touches = [&](const std::vector<int>& list) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](int rank) { return taken.contains(rank / gpus_); });
+    };
+    take(std::vector<int>(lists_.front()));
+    for (std::size_t before = 0; before != taken.size() && taken.size() < most;) {
+      before = taken.size();
+      for (std::size_t i = 0; i < lists_.size() && taken.size() < most; ++i) {
+        if (touches(lists_[i])) take(std::vector<int>(lists_[i]));
+      }
+    }
+    return taken;
+  }
+
+  const std::vector<std::vector<int>>& lists() const { return lists_; }
+
+ private:
+  const parallel::GroupLayout& layout_;
+  const int gpus_;
+  const SiblingLinks::Lists& lists_of_;
+  std::vector<std::vector<int>> lists_;
+  std::set<int> seen_;  // groups, by their first rank
+};
 
 // Whether what a link carries grows with the number of nodes even where there are many: as
 // (N - 1) / N. An inner node of a tree has its neighbours in the tree alone, and a card that talks
@@ -59,51 +101,60 @@ bool ShareNodes(const std::vector<std::vector<int>>& groups, int gpus, int nodes
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                            const parallel::GroupLayout& layout)
-    : cluster_(&cluster), ranks_(static_cast<int>(ranks.size())) {
-  if (layout.groups() < 2 || ranks.size() < 2 || cluster.flat()) return;
+    : SiblingLinks(cluster, ranks, layout, [](const std::vector<int>& group) {
+        return std::vector<std::vector<int>>{group};
+      }) {}
+
+SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+                           const parallel::GroupLayout& layout, const Lists& lists)
+    : cluster_(&cluster) {
+  if (ranks.size() < 2 || cluster.flat()) return;
   const int gpus = cluster.gpus_per_node();
-  const bool one_node = ranks.front() / gpus == ranks.back() / gpus;
+  ListsAround around(ranks, layout, gpus, lists);
+  ranks_ = static_cast<int>(around.lists().front().size());
+  bool one_node = true;
+  for (const std::vector<int>& own : around.lists()) {
+    one_node = one_node && own.front() / gpus == own.back() / gpus;
+  }
   // A small cluster is looked at as it is, fabric and all.
   std::set<int> nodes;
-  if (!one_node && cluster.nodes() <= kMostNodes) {
+  if (cluster.nodes() <= kMostNodes) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
-    nodes = NodesAround(ranks, layout, gpus, kMostNodes);
+    nodes =
+        around.Nodes(one_node ? 1 : NodesOfLeaf(cluster, kMostNodes), cluster.nodes(), kMostNodes);
   }
+  for (const int node : nodes) around.Add(node);
   nodes_ = static_cast<int>(nodes.size());
-  std::set<int> seen;
-  const auto add = [&](int rank) {
-    if (!seen.insert(layout.First(rank)).second) return;
+  for (const std::vector<int>& list : around.lists()) {
     std::vector<int> here;
-    for (const int member : layout.Ranks(rank)) {
+    for (const int member : list) {
       const auto node = nodes.find(member / gpus);
       if (node == nodes.end()) continue;
       here.push_back(static_cast<int>(std::distance(nodes.begin(), node)) * gpus + member % gpus);
     }
     if (here.size() > 1) groups_.push_back(std::move(here));
-  };
-  add(ranks.front());
-  for (const int node : nodes) {
-    for (int rank = node * gpus; rank < std::min((node + 1) * gpus, layout.ranks()); ++rank) {
-      add(rank);
-    }
   }
   const bool leaves = !one_node && cluster.fabric()->kind != topology::FabricKind::kOneSwitch;
-  if (!leaves && !ShareNodes(groups_, gpus, nodes_)) groups_.clear();
+  shared_ = groups_.size() > 1 && (leaves || ShareNodes(groups_, gpus, nodes_));
+  count_ = shared_ || !one_node;
 }
 
-tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::Of(const char* algorithm,
-                                                                  CollectiveKind kind) {
-  STEPCAST_CHECK(shared(), "a group without siblings has its links to itself");
-  const auto found = known_.find({algorithm, kind});
-  if (found != known_.end()) return found->second;
-  const auto busy = WorkOut(algorithm, kind);
-  if (busy) known_.emplace(std::pair(algorithm, kind), *busy);
-  return busy;
+tl::expected<std::span<const SiblingLinks::Load>, network::Fault> SiblingLinks::Of(
+    std::string_view algorithm, CollectiveKind kind) {
+  STEPCAST_CHECK(!groups_.empty(), "only groups on links load them");
+  const std::pair key(std::string(algorithm), kind);
+  auto found = known_.find(key);
+  if (found == known_.end()) {
+    auto loads = WorkOut(algorithm, kind);
+    if (!loads) return tl::unexpected(std::move(loads.error()));
+    found = known_.emplace(key, *std::move(loads)).first;
+  }
+  return found->second;
 }
 
-tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::WorkOut(const char* algorithm,
-                                                                       CollectiveKind kind) {
+tl::expected<std::vector<SiblingLinks::Load>, network::Fault> SiblingLinks::WorkOut(
+    std::string_view algorithm, CollectiveKind kind) {
   if (!network_) {
     if (nodes_ < cluster_->nodes()) {
       part_ = std::make_unique<const topology::Cluster>(*cluster_->node_type(), *cluster_->fabric(),
@@ -117,28 +168,31 @@ tl::expected<SiblingLinks::Busy, network::Fault> SiblingLinks::WorkOut(const cha
   }
   const network::Network& links = network_->network;
   std::vector<double> busy(static_cast<std::size_t>(links.links()));
-  Busy result;
   for (const std::vector<int>& group : groups_) {
     const auto load = loads_->Of(group, algorithm, kind);
     if (!load) return tl::unexpected(load.error());
     for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
   }
-  bool nvlink = false;
-  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
-  for (int id = 0; id < links.links(); ++id) {
-    const bool scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id);
-    double& longest = scale_up ? result.scale_up : result.network;
-    longest = std::max(longest, busy[static_cast<std::size_t>(id)]);
-  }
   // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
+  double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
   if (here < ranks_ && GrowsWithRanks(algorithm)) {
     constexpr Bytes kAny = GiB(1);
-    const double scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
-    result.scale_up *= scale;
-    result.network *= scale;
+    scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
   }
-  return result;
+  bool nvlink = false;
+  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
+  std::vector<Load> loads;
+  for (int id = 0; id < links.links(); ++id) {
+    const double seconds = busy[static_cast<std::size_t>(id)];
+    if (seconds == 0) continue;
+    loads.push_back({.link = links.LinkName(id),
+                     .scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
+                     .busy = seconds * scale});
+  }
+  std::sort(loads.begin(), loads.end(),
+            [](const Load& a, const Load& b) { return a.link < b.link; });
+  return loads;
 }
 
 }  // namespace stepcast::cost

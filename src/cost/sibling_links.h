@@ -1,8 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +22,8 @@ namespace stepcast::cost {
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
 // same collective at the same time. Eight replica groups of a node with four cards put twice as
-// much on each card as one group does.
+// much on each card as one group does. Likewise for messages: what one member of a group sends to
+// another moves at the same time as between the members at these positions in every other group.
 //
 // Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
 // common with the group, nor with one that has, and so on, are left out: what they share are links
@@ -26,37 +31,49 @@ namespace stepcast::cost {
 // copies, so groups on more than kMostNodes nodes are looked at on that many.
 class SiblingLinks {
  public:
-  static constexpr int kMostNodes = 8;
+  static constexpr int kMostNodes = 16;
+
+  // The lists of ranks that communicate at the same time, of a group's ranks: the group itself, or
+  // pairs of which the first sends to the second.
+  using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
   // `ranks`: a group of `layout`. `cluster` outlives this.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout);
+  // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
+  SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+               const parallel::GroupLayout& layout, const Lists& lists);
 
-  // Whether the group shares links with others, as far as this looks.
-  bool shared() const { return groups_.size() > 1; }
+  // Whether there are links of which a path of the group does not say all: siblings use them, too,
+  // or they lead to other nodes.
+  bool count() const { return count_; }
+  // Whether siblings use them, as far as this looks.
+  bool shared() const { return shared_; }
 
-  // Seconds for each byte of the collective's size that the busiest links need for all groups
-  // together: of those over which GPUs of a node meet, and of the others, which lead to the
-  // network.
-  struct Busy {
-    double scale_up = 0;
-    double network = 0;
-    double longest() const { return scale_up > network ? scale_up : network; }
+  struct Load {
+    std::string link;       // as the network calls it, with the nodes looked at numbered from 0
+    bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
+    double busy = 0;        // with all groups together, in seconds for each byte of the size
   };
-  // Requires shared(). Fails as flow does, where there is no way between ranks.
-  tl::expected<Busy, network::Fault> Of(const char* algorithm, CollectiveKind kind);
+  // What the links carry of a collective that all groups run, by link. Requires a group of at least
+  // two ranks on a real topology. Fails as flow does, where there is no way between ranks.
+  tl::expected<std::span<const Load>, network::Fault> Of(std::string_view algorithm,
+                                                         CollectiveKind kind);
 
  private:
-  tl::expected<Busy, network::Fault> WorkOut(const char* algorithm, CollectiveKind kind);
+  tl::expected<std::vector<Load>, network::Fault> WorkOut(std::string_view algorithm,
+                                                          CollectiveKind kind);
 
   const topology::Cluster* cluster_;
-  int ranks_ = 0;                                  // of the group
-  std::vector<std::vector<int>> groups_;           // on `nodes`, the group itself first
+  int ranks_ = 0;                         // of the group, or of a pair
+  std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
+  bool shared_ = false;
+  bool count_ = false;
   int nodes_ = 0;                                  // that they are on, numbered from 0
   std::unique_ptr<const topology::Cluster> part_;  // so many nodes; null: the cluster has no more
   std::optional<network::ClusterNetwork> network_;
   std::optional<LinkLoads> loads_;
-  std::map<std::pair<const char*, CollectiveKind>, Busy> known_;
+  std::map<std::pair<std::string, CollectiveKind>, std::vector<Load>> known_;
 };
 
 }  // namespace stepcast::cost

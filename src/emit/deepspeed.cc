@@ -2,7 +2,6 @@
 
 #include "src/emit/json_text.h"
 #include "src/emit/target.h"
-#include "src/plan/data_parallel_keys.h"
 
 namespace stepcast::emit {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "fmt/format.h"
 #include "src/emit/target.h"
-#include "src/plan/data_parallel_keys.h"
 
 namespace stepcast::emit {
 namespace {

@@ -21,8 +21,9 @@ struct SharedResources::Later {
 };
 
 std::uint32_t SharedResources::Share(double share) {
-  STEPCAST_CHECK(share >= 0 && share <= 1, "a share is a part of a whole");
-  return static_cast<std::uint32_t>(share * kWhole);  // rounds down, for it is not negative
+  STEPCAST_CHECK(share >= 0 && share <= kMostShare, "a share is in its range");
+  const double units = share * kWhole;
+  return static_cast<std::uint32_t>(share > 1 ? std::ceil(units) : std::floor(units));
 }
 
 void SharedResources::Reset(std::uint32_t resources, std::uint32_t activities) {

@@ -14,7 +14,7 @@ namespace stepcast::engine {
 // The problem
 //   Activity a has work w_a: the time it takes when nothing hinders it. While it runs at rate
 //   x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses the part
-//   s_ar x_a of resource r, 0 <= s_ar <= 1 (its share). A resource cannot give more than it has:
+//   s_ar x_a of resource r, 0 <= s_ar (its share). A resource cannot give more than it has:
 //
 //       sum over a of s_ar x_a  <=  1     for every resource r.
 //
@@ -31,6 +31,10 @@ namespace stepcast::engine {
 //   It is what SimGrid's linear max-min solver does (src/kernel/lmm of simgrid/simgrid), with equal
 //   weights and with 1 as the bound of every rate.
 //
+//   A share above 1 bounds the rate of its activity, whoever else is there: at share 4 it is at
+//   most a quarter. What others take elsewhere then slows the activity only where it takes more
+//   than the bound does.
+//
 //   Example: a matrix product uses all the SMs (share 1), a collective a tenth of them (0.1). The
 //   level of the SMs is 1 / 1.1, so both run at rate 0.909; the product takes a tenth longer while
 //   the collective is there.
@@ -44,7 +48,8 @@ namespace stepcast::engine {
 //   takes time in proportion to what it concerns, and to its logarithm where levels differ.
 //
 // Numbers
-//   Shares are whole multiples of 2^-24 and rates of 2^-38, rounded down; remaining work is exact,
+//   Shares are whole multiples of 2^-24 and rates of 2^-38, rounded down (a share above 1 up, so
+//   that its activity keeps its bound); remaining work is exact,
 //   in units of 2^-38 ps; ends are rounded up to a picosecond. Hence an activity that nobody slows
 //   ends at exactly start + work, work is neither lost nor won however often rates change, no
 //   resource is ever used beyond its capacity, and no end comes too early. Rounding a rate x down
@@ -67,10 +72,12 @@ class SharedResources {
   // The part of a resource that an activity uses at rate 1.
   struct Use {
     std::uint32_t resource = 0;
-    std::uint32_t share = 0;  // in units of 2^-24, at most kWhole
+    std::uint32_t share = 0;  // in units of 2^-24
   };
   static constexpr std::uint32_t kWhole = 1u << 24;
-  // A share from 0 to 1, rounded down so that parts of a whole never add up to more than it.
+  static constexpr int kMostShare = 128;
+  // A share from 0 to kMostShare: up to 1 rounded down, so that parts of a whole never add up to
+  // more than it, and above 1 rounded up.
   static std::uint32_t Share(double share);
 
   SharedResources() = default;

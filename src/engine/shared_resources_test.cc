@@ -106,6 +106,26 @@ TEST(SharedResourcesTest, ProductBesideACollective) {
   EXPECT_NEAR(resources.end(0).picoseconds(), 12'100, 1);
 }
 
+TEST(SharedResourcesTest, AShareAboveOneBoundsTheRate) {
+  // A collective that four siblings run over one card: at a quarter of the rate, 40 ns for 10 ns of
+  // work, whoever is there. At that rate it needs a tenth of the multiprocessors of which it would
+  // need 0.4, and the product beside it keeps 0.9: not 1 / 1.4, and the collective not 1 / 5.6.
+  Stepwise resources(2, 2);
+  const std::vector<Use> product = {Of(0, 1)};
+  const std::vector<Use> collective = {Of(0, 0.4), Of(1, 4)};
+  resources.Start(0, Time(), Nanoseconds(10), collective);
+  EXPECT_EQ(resources.rate(0), 0.25);
+  EXPECT_EQ(resources.end(0), Nanoseconds(40));
+  resources.Start(1, Time(), Nanoseconds(9), product);
+  EXPECT_EQ(resources.rate(0), 0.25);
+  EXPECT_NEAR(resources.rate(1), 0.9, 1e-7);
+  // A second one on the card: an eighth each.
+  resources.Finish(1, Nanoseconds(4));
+  resources.Start(1, Nanoseconds(4), Nanoseconds(10), collective);
+  EXPECT_EQ(resources.rate(0), 0.125);
+  EXPECT_EQ(resources.rate(1), 0.125);
+}
+
 TEST(SharedResourcesTest, OnesWhoAreHeldBackElsewhereLeaveMoreToOthers) {
   // Resource 0: a, b, c need all of it. Resource 1: c and d need all of it, d half... by hand:
   //   level of 0 is 1/3, of 1 is 1 / (1 + 0.5) = 2/3: a, b, c are fixed at 1/3.
@@ -200,14 +220,14 @@ rc::Gen<Plan> AnyPlan() {
     plan.start = Picoseconds(*rc::gen::inRange(0, 5000));
     plan.work = Picoseconds(*rc::gen::inRange(0, 5000));
     for (std::uint32_t r = 0; r < kResources; ++r) {
-      const int percent = *rc::gen::elementOf(std::vector<int>{0, 0, 5, 10, 37, 50, 80, 100});
+      const int percent = *rc::gen::elementOf(std::vector<int>{0, 0, 5, 10, 37, 50, 80, 100, 330});
       if (percent > 0) plan.uses.push_back(Of(r, percent / 100.0));
     }
     return plan;
   });
 }
 
-// Sums of products of a share (24 bits) and a rate (38 bits) that are at most 1 are exact in the
+// Sums of products of a share (26 bits) and a rate (38 bits) that are at most 1 are exact in the
 // 64 bits of a long double.
 long double Used(const SharedResources& resources, const std::vector<Plan>& plans,
                  std::uint32_t resource) {

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "src/program/description.h"
+
 namespace stepcast::forecast {
 namespace {
 
@@ -35,6 +37,18 @@ std::string Joined(std::vector<std::string_view>& names) {
   return text;
 }
 
+Sum& SumOf(CollectiveKind kind, Index communicator, cost::Provenance provenance,
+           std::vector<Sum>& sums) {
+  for (Sum& known : sums) {
+    if (known.kind == kind && known.communicator == communicator) return known;
+  }
+  Sum& sum = sums.emplace_back();
+  sum.kind = kind;
+  sum.communicator = communicator;
+  sum.summary.provenance = provenance;
+  return sum;
+}
+
 }  // namespace
 
 std::vector<CollectiveSummary> SummariseCollectives(const program::Program& program,
@@ -49,32 +63,47 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
     if (calls == 0) continue;
     const program::Collective& collective = program.collectives[operand];
     const cost::CollectivePrice& price = prices.collectives[operand];
-    auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& known) {
-      return known.kind == collective.kind && known.communicator == collective.communicator;
-    });
-    if (sum == sums.end()) {
-      sums.push_back({.kind = collective.kind,
-                      .communicator = collective.communicator,
-                      .summary = {},
-                      .algorithms = {},
-                      .protocols = {}});
-      sum = sums.end() - 1;
-      sum->summary.provenance = price.demand.provenance;
-    }
-    sum_of[operand] = static_cast<std::uint32_t>(sum - sums.begin());
-    CollectiveSummary& summary = sum->summary;
+    Sum& sum = SumOf(collective.kind, collective.communicator, price.demand.provenance, sums);
+    sum_of[operand] = static_cast<std::uint32_t>(&sum - sums.data());
+    CollectiveSummary& summary = sum.summary;
     summary.calls += calls;
     summary.wire_bytes_per_rank += static_cast<double>(calls) * price.wire_bytes_per_rank;
     summary.provenance = std::max(summary.provenance, price.demand.provenance);
     summary.channels = std::max(summary.channels, price.channels);
-    Note(price.algorithm, sum->algorithms);
-    Note(price.protocol, sum->protocols);
+    Note(price.algorithm, sum.algorithms);
+    Note(price.protocol, sum.protocols);
+  }
+  // What exchanges send stands beside collectives.
+  std::vector<std::uint32_t> sum_of_exchange(counts.exchanges.size());
+  for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
+    const std::int64_t calls = counts.exchanges[operand];
+    if (calls == 0) continue;
+    Sum& sum = SumOf(CollectiveKind::kSendRecv, program.exchanges[operand].communicator,
+                     prices.exchanges[operand].front().demand.provenance, sums);
+    sum_of_exchange[operand] = static_cast<std::uint32_t>(&sum - sums.data());
+    CollectiveSummary& summary = sum.summary;
+    summary.calls += calls;
+    for (std::size_t i = 0; i < prices.exchanges[operand].size(); ++i) {
+      const program::Message& message = program.exchanges[operand].messages[i];
+      const cost::MessagePrice& price = prices.exchanges[operand][i];
+      if (message.direction == program::MessageDirection::kSend) {
+        summary.wire_bytes_per_rank +=
+            static_cast<double>(calls) * static_cast<double>(message.bytes.count());
+      }
+      summary.provenance = std::max(summary.provenance, price.demand.provenance);
+      summary.channels = std::max(summary.channels, price.channels);
+      Note("pairwise", sum.algorithms);
+      Note(price.protocol, sum.protocols);
+    }
   }
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.step != step) continue;
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != program::Opcode::kCollective) continue;
-    sums[sum_of[instruction.operand]].summary.total += record.end - record.start;
+    const Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone) continue;
+    const std::vector<std::uint32_t>& sum =
+        instruction.opcode == program::Opcode::kExchange ? sum_of_exchange : sum_of;
+    sums[sum[instruction.operand]].summary.total += record.end - record.start;
   }
   for (Sum& sum : sums) {
     sum.summary.collective = sum.kind;

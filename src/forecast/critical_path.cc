@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "src/program/description.h"
+
 namespace stepcast::forecast {
 namespace {
 
@@ -69,12 +71,10 @@ class Walk {
     if (at_ <= begin_) return kNoRecord;
     if (instruction.opcode == Opcode::kHostTask) return FromHost(present);
     if (record.start > record.ready) {
-      const program::Index communicator = program_.collectives[instruction.operand].communicator;
+      const program::Index communicator = program::CommunicatorOf(program_, instruction);
       const std::size_t earlier =
           EndingAt(record.start, present, [&](const OperationRecord& other) {
-            const Instruction& candidate = InstructionOf(other);
-            return candidate.opcode == Opcode::kCollective &&
-                   program_.collectives[candidate.operand].communicator == communicator;
+            return program::CommunicatorOf(program_, InstructionOf(other)) == communicator;
           });
       if (earlier != kNoRecord) return earlier;
       Add(PathPartKind::kPartners, record.instruction, record.ready);

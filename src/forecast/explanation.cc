@@ -9,6 +9,7 @@
 #include "src/forecast/exposed_communication.h"
 #include "src/forecast/forecast.h"
 #include "src/memory/account.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -37,7 +38,7 @@ const char* OperationName(const Kernel& kernel) {
 }
 
 const char* ResourceName(cost::Resource resource) {
-  switch (resource) {
+  switch (cost::KindOf(resource)) {
     case cost::Resource::kCompute:
       return Name(Lever::kCompute);
     case cost::Resource::kMemory:
@@ -48,8 +49,9 @@ const char* ResourceName(cost::Resource resource) {
       return Name(Lever::kNetwork);
     case cost::Resource::kHostLink:
       return Name(Lever::kHostLink);
+    default:
+      return "";
   }
-  return "";
 }
 
 // What an operation is called, what it would take alone, and which resource limits it.
@@ -73,6 +75,18 @@ Described Describe(const ClassRun& run, const Instruction& instruction) {
       return {fmt::format("{} {}", Name(collective.kind), run.program.groups[group].name),
               run.prices.collectives[instruction.operand].demand, true};
     }
+    case Opcode::kExchange: {
+      // The longest of its messages.
+      const program::Exchange& exchange = run.program.exchanges[instruction.operand];
+      const std::vector<cost::MessagePrice>& messages = run.prices.exchanges[instruction.operand];
+      const auto longest = std::max_element(
+          messages.begin(), messages.end(),
+          [](const auto& a, const auto& b) { return a.demand.alone() < b.demand.alone(); });
+      const program::Index group = run.program.communicators[exchange.communicator].group;
+      return {fmt::format("{} {}", program::OperandName(run.program, instruction),
+                          run.program.groups[group].name),
+              longest->demand, true};
+    }
     case Opcode::kHostTask:
       return {run.program.host_tasks[instruction.operand].name, {}};
     default:
@@ -85,7 +99,7 @@ std::string Limit(const Described& described) {
   if (described.demand.provenance == cost::Provenance::kGiven) return "its given time";
   int limit = -1;
   for (int r = 0; r < cost::kResources; ++r) {
-    const auto resource = static_cast<cost::Resource>(r);
+    const auto resource = cost::KindOf(static_cast<cost::Resource>(r));
     if (described.collective && resource != cost::Resource::kScaleUp &&
         resource != cost::Resource::kNetwork) {
       continue;
@@ -93,7 +107,7 @@ std::string Limit(const Described& described) {
     const double share = described.demand.share[r];
     if (share > 0 && (limit < 0 || share > described.demand.share[limit])) limit = r;
   }
-  return limit < 0 ? "" : ResourceName(static_cast<cost::Resource>(limit));
+  return limit < 0 ? "" : ResourceName(cost::KindOf(static_cast<cost::Resource>(limit)));
 }
 
 class PathShares {
@@ -122,7 +136,7 @@ class PathShares {
     }
     // A part may be cut at the step's begin; what is left of it is its end.
     const Time slowed = std::max(Time(), length - described.demand.alone());
-    const Time work = std::min(length, described.demand.work + slowed);
+    const Time work = std::min(length, described.demand.work_alone() + slowed);
     Add(described.name, Limit(described), work, slowed);
     Add(described.name, "latency", length - work, Time());
   }
@@ -153,10 +167,13 @@ std::vector<ExposedCollective> Exposed(const ClassRun& run, std::uint32_t step) 
   std::map<std::pair<CollectiveKind, program::Index>, ExposedCollective> sums;
   for (const ExposedCall& call : ExposedCalls(run, step)) {
     const Instruction& instruction = run.program.step[call.instruction];
-    const program::Collective& collective = run.program.collectives[instruction.operand];
-    const program::Index group = run.program.communicators[collective.communicator].group;
-    ExposedCollective& sum = sums[{collective.kind, group}];
-    sum.collective = collective.kind;
+    const program::Index communicator = program::CommunicatorOf(run.program, instruction);
+    const program::Index group = run.program.communicators[communicator].group;
+    const CollectiveKind kind = instruction.opcode == Opcode::kCollective
+                                    ? run.program.collectives[instruction.operand].kind
+                                    : CollectiveKind::kSendRecv;
+    ExposedCollective& sum = sums[{kind, group}];
+    sum.collective = kind;
     sum.group = run.program.groups[group].name;
     sum.calls += 1;
     sum.exposed += call.exposed;

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/cost/demand.h"
+#include "src/cost/prices.h"
+#include "src/forecast/what_if.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {
@@ -62,6 +66,31 @@ TEST(Explain, SaysWhatFasterLinksBring) {
 }
 
 // Links so fast that all but the last bucket hides: nothing is left to gain.
+// Four replica groups behind one card: each alone would be bounded by something that is twice as
+// fast as its quarter of the card. A card of twice the speed halves their time, one of eight times
+// the speed leaves what bounds each alone.
+TEST(Faster, LinksThatSiblingsShareFallFirst) {
+  cost::Prices prices;
+  cost::CollectivePrice& price = prices.collectives.emplace_back();
+  price.demand.work = Milliseconds(10);
+  const auto share = [](cost::Demand& demand, cost::Resource resource) -> double& {
+    return demand.share[static_cast<std::size_t>(resource)];
+  };
+  share(price.demand, cost::Resource::kScaleUp) = 0.5;
+  share(price.demand, cost::Resource::kNetwork) = 1;
+  share(price.demand, cost::Resource::kNetworkLinks) = 4;
+  EXPECT_EQ(price.demand.alone(), Milliseconds(40));
+  const auto at = [&](double factor) {
+    return Faster(prices, Lever::kNetwork, factor).collectives.front().demand;
+  };
+  EXPECT_EQ(at(2).alone(), Milliseconds(20));
+  EXPECT_EQ(at(4).alone(), Milliseconds(10));
+  cost::Demand fast = at(16);
+  EXPECT_EQ(fast.alone(), Milliseconds(5));
+  EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kScaleUp), 1);
+  EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kNetworkLinks), 0.5);
+}
+
 TEST(Explain, NothingIsExposedOnFastLinks) {
   const auto explained = Explain(Loaded("1 TB/s", "bucket_size: 0 B"));
   ASSERT_TRUE(explained.has_value());

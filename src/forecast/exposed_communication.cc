@@ -5,10 +5,9 @@
 
 #include "src/forecast/intervals.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
-
-using program::Opcode;
 
 std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   const auto& ends = run.timeline.step_ends;
@@ -17,7 +16,8 @@ std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step) {
   std::vector<const program::OperationRecord*> collectives;
   for (const program::OperationRecord& record : run.timeline.operations) {
     if (record.end <= start || record.ready >= end) continue;
-    if (run.program.step[record.instruction].opcode == Opcode::kCollective) {
+    const program::Instruction& instruction = run.program.step[record.instruction];
+    if (program::CommunicatorOf(run.program, instruction) != program::kNone) {
       collectives.push_back(&record);
     }
   }

@@ -69,8 +69,8 @@ bool Settled(const std::vector<Time>& ends) {
 }
 
 // With `until_repetition`, no more is run than it takes to know what repeats.
-SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
-                           simulate::Recording recording, bool until_repetition) {
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                           bool barrier, simulate::Recording recording, bool until_repetition) {
   SteadyRun run;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     const auto timelines =
@@ -108,30 +108,47 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
   }
 }
 
+// What each entry of a program's tables takes, issuing it included: calls `take` with the table of
+// StepCounts, the operand and the time.
+template <typename Take>
+void ForEachTime(const Program& program, const cost::Prices& prices, Take take) {
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    take(&StepCounts::kernels, i, prices.kernels[i].alone() + prices.IssueOf(program.kernels[i]));
+  }
+  for (std::size_t i = 0; i < program.collectives.size(); ++i) {
+    take(&StepCounts::collectives, i,
+         prices.collectives[i].demand.alone() + prices.issue_collective);
+  }
+  for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
+    Time messages = prices.issue_collective;
+    for (const cost::MessagePrice& message : prices.exchanges[i]) {
+      messages += message.demand.alone();
+    }
+    take(&StepCounts::exchanges, i, messages);
+  }
+  for (std::size_t i = 0; i < program.copies.size(); ++i) {
+    take(&StepCounts::copies, i, prices.copies[i].alone() + prices.issue_copy);
+  }
+  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
+    take(&StepCounts::host_tasks, i, program.host_tasks[i].duration);
+  }
+}
+
 // The clock counts picoseconds in 64 bits: 106 days, and all the steps that are run must fit.
-bool OutlastsTheClock(const Program& program, const cost::Prices& prices,
-                      const StepCounts& counts) {
+bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
+  const auto most = static_cast<double>(Seconds(86'400).picoseconds());
+  // Few steps come near it: at first, as if each instruction were the longest.
+  Time longest;
+  ForEachTime(program, prices,
+              [&](auto, std::size_t, Time time) { longest = std::max(longest, time); });
+  const auto instructions = static_cast<double>(program.step.size());
+  if (instructions * static_cast<double>(longest.picoseconds()) <= most) return false;
+  const StepCounts counts(program);
   double picoseconds = 0;
-  const auto add = [&](std::uint32_t times, Time time) {
-    picoseconds += times * static_cast<double>(time.picoseconds());
-  };
-  for (std::size_t i = 0; i < counts.kernels.size(); ++i) {
-    add(counts.kernels[i], prices.kernels[i].alone());
-  }
-  for (const Issuer issuer : {Issuer::kFramework, Issuer::kModule, Issuer::kAutograd}) {
-    add(counts.issued[static_cast<std::size_t>(issuer)],
-        prices.issue_kernel + prices.dispatch[issuer]);
-  }
-  for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
-    add(counts.collectives[i], prices.collectives[i].demand.alone() + prices.issue_collective);
-  }
-  for (std::size_t i = 0; i < counts.copies.size(); ++i) {
-    add(counts.copies[i], prices.copies[i].alone() + prices.issue_copy);
-  }
-  for (std::size_t i = 0; i < counts.host_tasks.size(); ++i) {
-    add(counts.host_tasks[i], program.host_tasks[i].duration);
-  }
-  return picoseconds > static_cast<double>(Seconds(86'400).picoseconds());
+  ForEachTime(program, prices, [&](auto table, std::size_t operand, Time time) {
+    picoseconds += (counts.*table)[operand] * static_cast<double>(time.picoseconds());
+  });
+  return picoseconds > most;
 }
 
 Time Mean(Time total, std::uint32_t count) {
@@ -173,7 +190,9 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   }
   forecast.time.exposed_communication = Mean(sum.time.exposed_communication, steady.count);
   forecast.time.imbalance = Mean(sum.time.imbalance, steady.count);
-  attributed += forecast.time.exposed_communication + forecast.time.imbalance;
+  forecast.time.pipeline_bubble = Mean(sum.time.pipeline_bubble, steady.count);
+  attributed +=
+      forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
   PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steady.count);
   forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
@@ -192,8 +211,8 @@ void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
 }
 
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
-                                           const PricedClass& own, const StepCounts& counts) {
-  if (!OutlastsTheClock(own.lowered.program, own.prices, counts)) return {};
+                                           const PricedClass& own) {
+  if (!OutlastsTheClock(own.lowered.program, own.prices)) return {};
   return tl::unexpected(Diagnostics{
       {.code = "cost.step-too-long",
        .location = scenario.cluster_location,
@@ -206,8 +225,7 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
 
 const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
-    return own.members.empty() ||
-           std::binary_search(own.members.begin(), own.members.end(), rank);
+    return own.members.empty() || std::binary_search(own.members.begin(), own.members.end(), rank);
   });
   STEPCAST_CHECK(found != classes.end(), "every rank is of a class");
   return *found;
@@ -239,7 +257,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   std::vector<StepCounts> counts;
   for (const PricedClass& own : lowered) {
     counts.emplace_back(own.lowered.program);
-    if (auto checked = CheckClock(scenario, own, counts.back()); !checked) {
+    if (auto checked = CheckClock(scenario, own); !checked) {
       return tl::unexpected(std::move(checked.error()));
     }
   }
@@ -258,14 +276,16 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
     const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
-    ClassRun& own = run.classes.emplace_back(ClassRun{.stage = of.stage,
-                                                      .first_rank = simulated.representative,
-                                                      .ranks = shown.ranks,
-                                                      .members = shown.members,
-                                                      .speed = shown.speed,
-                                                      .program = of.program,
-                                                      .prices = *simulated.prices,
-                                                      .timeline = steady_run.timelines[shown.index]});
+    ClassRun& own =
+        run.classes.emplace_back(ClassRun{.stage = of.stage,
+                                          .in_flight = of.in_flight,
+                                          .first_rank = simulated.representative,
+                                          .ranks = shown.ranks,
+                                          .members = shown.members,
+                                          .speed = shown.speed,
+                                          .program = of.program,
+                                          .prices = *simulated.prices,
+                                          .timeline = steady_run.timelines[shown.index]});
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
@@ -285,6 +305,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
     const ClassRun& own = run.classes[i];
     run.forecast.classes.push_back({.stage = own.stage,
+                                    .in_flight = own.in_flight,
                                     .first_rank = own.first_rank,
                                     .ranks = own.ranks,
                                     .speed = own.speed,
@@ -292,10 +313,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
                                     .memory = figures[i].memory});
   }
   const ClassRun& critical = run.critical_class();
-  run.forecast.collectives =
-      SummariseCollectives(critical.program, critical.prices,
-                           counts[ranks->shown[run.critical].lowered], critical.timeline,
-                           steady.last);
+  run.forecast.collectives = SummariseCollectives(critical.program, critical.prices,
+                                                  counts[ranks->shown[run.critical].lowered],
+                                                  critical.timeline, steady.last);
   AddFlushes(run.fullest_class().memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   ApplyRuns(scenario, run.forecast);
@@ -322,9 +342,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     auto prices = workspace_->prices.Price(lowered.back().lowered.program, scenario);
     if (!prices) return tl::unexpected(std::move(prices.error()));
     lowered.back().prices = std::move(*prices);
-    if (auto checked =
-            CheckClock(scenario, lowered.back(), StepCounts(lowered.back().lowered.program));
-        !checked) {
+    if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
       return tl::unexpected(std::move(checked.error()));
     }
   }
@@ -333,17 +351,16 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   if (!ranks) return tl::unexpected(ranks.error());
 
   // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
-  std::vector<std::vector<bool>> marked(lowered.size());  // by lowered class
+  std::vector<memory::DeferredFrees> frees;               // by lowered class
+  std::vector<std::vector<bool>> marked(lowered.size());  // likewise
   bool deferred = false;
   for (std::size_t i = 0; i < lowered.size(); ++i) {
     const Program& program = lowered[i].lowered.program;
-    const memory::DeferredFrees frees(program);
-    if (!frees.any()) continue;
+    frees.emplace_back(program);
+    if (!frees[i].any()) continue;
     deferred = true;
     marked[i].resize(program.step.size());
-    for (Index at = 0; at < program.step.size(); ++at) {
-      marked[i][at] = frees.NumberOf(at) != program::kNone;
-    }
+    for (const Index operation : frees[i].operations()) marked[i][operation] = true;
   }
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     if (!marked[shown.lowered].empty()) ranks->classes[shown.index].marked = &marked[shown.lowered];
@@ -369,8 +386,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   memory::Usage usage;
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
-    const memory::Usage own = workspace_->memory.Figures(program, run.timelines[shown.index],
-                                                         DeviceOf(scenario, program), steps);
+    const memory::Usage own =
+        workspace_->memory.Figures(program, run.timelines[shown.index], frees[shown.lowered],
+                                   DeviceOf(scenario, program), steps);
     if (&shown != &ranks->shown.front() && own.peak <= usage.peak) continue;
     usage = own;
     forecast.memory = SummariseMemory(scenario, program, usage);

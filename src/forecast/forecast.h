@@ -22,13 +22,14 @@ namespace stepcast::forecast {
 // A class of ranks in a forecast: all that is behind its figures, for the trace, the page and the
 // program dump.
 struct ClassRun {
-  int stage = 0;  // of the pipeline
+  int stage = 0;      // of the pipeline
+  int in_flight = 1;  // most micro-batches whose activations are held
   int first_rank = 0;
-  int ranks = 1;     // how many run this program in equivalent surroundings
+  int ranks = 1;               // how many run this program in equivalent surroundings
   std::vector<int> members{};  // these, ascending; empty: all that there are
-  double speed = 1;  // of their devices (Scenario::slow_devices)
+  double speed = 1;            // of their devices (Scenario::slow_devices)
   program::Program program{};
-  cost::Prices prices{};         // of the program's tables: the trace says where each time comes from
+  cost::Prices prices{};  // of the program's tables: the trace says where each time comes from
   program::Timeline timeline{};  // of one of the ranks; its steps end when the last class's do
   memory::Account memory{};
   Time host_waits{};  // from here to the end of the step that is described the host waits at a
@@ -57,8 +58,8 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, const std::vector<PricedClass>& classes);
 
-// Forecasts one scenario after another, for sweeps and searches: step time, throughput and memory as
-// Simulate gives them, to the picosecond and the byte. Where the time goes, its range and the
+// Forecasts one scenario after another, for sweeps and searches: step time, throughput and memory
+// as Simulate gives them, to the picosecond and the byte. Where the time goes, its range and the
 // collectives stay empty. It goes the same way as Simulate, in the same memory again and again; it
 // keeps works, prices and replays by value, records no more than these figures need, and leaves out
 // the validation of programs. Not to be used by two threads at once.

@@ -1,8 +1,10 @@
 #include "src/forecast/memory_formula.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
+#include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
 
 namespace stepcast::forecast {
@@ -13,8 +15,9 @@ using program::Category;
 // Bytes of `elements` spread over `ranks`, rounded up.
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
-Bytes Activations(const scenario::Scenario& scenario) {
-  const model::Model& model = *scenario.model;
+// Of the stage, for as many micro-batches as it has in flight.
+Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineStage& stage) {
+  const model::Model& model = stage.model();
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan.training);
   const auto works = model::BuildWork(model, options);
   const auto sum = [](const std::vector<model::Activation>& activations) {
@@ -39,16 +42,15 @@ Bytes Activations(const scenario::Scenario& scenario) {
     }
   }
   for (int i = 0; i < std::min(offloaded, 2); ++i) saved += largest;
-  return saved + recomputed;
+  return stage.in_flight() * saved + recomputed;
 }
 
-}  // namespace
-
-BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
+BytesByCategory OfStage(const scenario::Scenario& scenario,
+                        const lowering::PipelineStage& pipeline) {
   const plan::Training& training = scenario.plan.training;
   const int stage = scenario.plan.data_parallel.zero_stage;
   const std::int64_t shards = scenario.plan.data_parallel.shard_group_size;
-  const std::int64_t parameters = scenario.model->parameter_count();
+  const std::int64_t parameters = pipeline.model().parameter_count();
   const auto sharded_from = [&](int first_stage, std::int64_t bytes_per_parameter) {
     return Spread(parameters * bytes_per_parameter, stage >= first_stage ? shards : 1);
   };
@@ -78,8 +80,22 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   set(Category::kGradient,
       whole_gradients ? Bytes(parameters * gradient_bytes) : sharded_from(2, gradient_bytes));
   set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));
-  set(Category::kActivation, Activations(scenario));
+  set(Category::kActivation, Activations(scenario, pipeline));
   return result;
+}
+
+}  // namespace
+
+BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
+  BytesByCategory most{};
+  for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
+    const BytesByCategory own = OfStage(scenario, lowering::PipelineStage(scenario, stage));
+    const auto total = [](const BytesByCategory& bytes) {
+      return std::accumulate(bytes.begin(), bytes.end(), Bytes());
+    };
+    if (stage == 0 || total(own) > total(most)) most = own;
+  }
+  return most;
 }
 
 }  // namespace stepcast::forecast

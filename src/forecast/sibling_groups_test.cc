@@ -80,14 +80,14 @@ TEST(SiblingGroups, FourReplicaGroupsShareOneCard) {
 
 TEST(SiblingGroups, TheStepWaitsForTheSharedCard) {
   const double analytic = StepSeconds(kOneCard, {});
-  EXPECT_NEAR(analytic / StepSeconds(kOneCard, {"cluster.network=flow"}), 1, 0.02);
+  EXPECT_NEAR(analytic / StepSeconds(kOneCard, {"cluster.network=flow"}), 1, 0.001);
   // A card for each GPU is faster.
   EXPECT_GT(analytic, 2 * StepSeconds(kOneCard, {"cluster.topology.node.devices.nic=4"}));
 }
 
-// Eight nodes at most are looked at, and what is found there holds for more.
-TEST(SiblingGroups, ManyNodesAreLikeEight) {
-  for (const int nodes : {8, 9, 40}) {
+// Sixteen nodes at most are looked at, and what is found there holds for more.
+TEST(SiblingGroups, ManyNodesAreLikeSixteen) {
+  for (const int nodes : {16, 17, 40}) {
     const CollectiveGroup all{.name = {}, .ranks = nodes, .nodes = nodes, .siblings = true};
     const double n = nodes;
     const double by_hand = 4 * 2 * (n - 1) / n * 1073741824.0 / 3.125e9;
@@ -105,7 +105,6 @@ struct AnyCluster {
   std::string text;
   int gpus = 0;
   int nodes = 0;
-  bool nvlink = false;
 };
 
 AnyCluster DrawCluster(int most_nodes) {
@@ -115,7 +114,7 @@ AnyCluster DrawCluster(int most_nodes) {
   cluster.gpus = switches * below;
   if (cluster.gpus == 1) cluster.gpus = 2;
   cluster.nodes = *rc::gen::inRange(1, most_nodes + 1);
-  const bool nvlink = cluster.nvlink = *rc::gen::arbitrary<bool>();
+  const bool nvlink = *rc::gen::arbitrary<bool>();
   std::vector<int> divisors;
   for (int nics = 1; nics <= switches; nics *= 2) divisors.push_back(nics);
   const int nics = *rc::gen::elementOf(divisors);
@@ -186,6 +185,9 @@ int DrawShard(const AnyCluster& cluster) {
   return *rc::gen::elementOf(sizes);
 }
 
+// Rounding of rates and shares.
+constexpr double kTolerance = 1.001;
+
 RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
   const AnyCluster cluster = DrawCluster(4);
   const int shard = DrawShard(cluster);
@@ -204,16 +206,14 @@ RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlow, ()) {
   const double flow = CollectiveSeconds(text, "flow", op, all, size);
   RC_LOG() << text << Name(op) << " " << name << " analytic " << analytic << " flow " << flow
            << "\n";
-  RC_ASSERT(analytic <= flow * 1.02);
-  RC_ASSERT(flow <= analytic * 1.02);
+  RC_ASSERT(analytic <= flow * kTolerance);
+  RC_ASSERT(flow <= analytic * kTolerance);
 }
 
-// Where shards meet over NVLink and replicas over cards the two do not share links. On a node
-// without NVLink both cross PCIe: flow knows each link, the analytic model all of them as one. A
-// collective that a card bounds also takes more multiprocessors than it does in flow, where its
-// links slow it: a few percent where kernels run beside it.
+// What one rank's collectives do to each other and to its kernels by the links that they share with
+// those of other ranks, where all ranks do the same at the same time.
 RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
-  const AnyCluster cluster = DrawCluster(3);
+  const AnyCluster cluster = DrawCluster(16);
   const int shard = DrawShard(cluster);
   RC_PRE(shard > 1 && shard < cluster.gpus * cluster.nodes);
   const std::string text =
@@ -223,7 +223,8 @@ RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  const double tolerance = cluster.nvlink ? 1.05 : 1.1;
+  // Of more nodes the analytic price looks at a part (src/cost/sibling_links.h).
+  const double tolerance = cluster.nodes > 16 ? 1.02 : kTolerance;
   RC_ASSERT(analytic <= flow * tolerance);
   RC_ASSERT(flow <= analytic * tolerance);
 }

@@ -128,6 +128,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
     ranks.classes.push_back({.program = &program,
                              .prices = kind.prices,
                              .representative = rank,
+                             .ranks = ranks.shown.back().members,
                              .groups = &ranks.groups.back()});
   }
   if (analytic) return ranks;
@@ -140,7 +141,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
     std::vector<ProcessGroup> groups = lowering::GroupsOf(own.lowered.program, rank);
     const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
     if (!as_before) ranks.groups.push_back(std::move(groups));
-    carried.push_back({&own.lowered.program, &own.prices, &ranks.groups.back()});
+    carried.push_back({&own.lowered.program, &own.prices, &ranks.groups.back(), rank});
     const int of = classes.class_of[static_cast<std::size_t>(rank)];
     ranks.classes.push_back(
         {.program = &own.lowered.program,

@@ -1,7 +1,5 @@
 #include "src/forecast/step_counts.h"
 
-#include <cstddef>
-
 namespace stepcast::forecast {
 
 using program::Opcode;
@@ -9,16 +7,19 @@ using program::Opcode;
 StepCounts::StepCounts(const program::Program& program) {
   kernels.resize(program.kernels.size());
   collectives.resize(program.collectives.size());
+  exchanges.resize(program.exchanges.size());
   copies.resize(program.copies.size());
   host_tasks.resize(program.host_tasks.size());
   for (const program::Instruction& instruction : program.step) {
     switch (instruction.opcode) {
       case Opcode::kKernel:
         ++kernels[instruction.operand];
-        ++issued[static_cast<std::size_t>(program.kernels[instruction.operand].issuer)];
         break;
       case Opcode::kCollective:
         ++collectives[instruction.operand];
+        break;
+      case Opcode::kExchange:
+        ++exchanges[instruction.operand];
         break;
       case Opcode::kCopy:
         ++copies[instruction.operand];

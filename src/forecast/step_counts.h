@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +13,7 @@ struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program);
 
-  std::vector<std::uint32_t> kernels, collectives, copies, host_tasks;  // by operand
-  std::array<std::uint32_t, 3> issued{};                                // kernels, by Issuer
+  std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand
 };
 
 }  // namespace stepcast::forecast

@@ -38,7 +38,9 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
   const double peak =
       static_cast<double>(scenario.gpu->PeakOf(training.precision).flops_per_second()) * seconds;
-  const double micro_batches = static_cast<double>(training.gradient_accumulation);
+  // The ranks of a replica share out a micro-batch's work.
+  const double micro_batches = static_cast<double>(training.gradient_accumulation) /
+                               static_cast<double>(scenario.plan.parallelism.pipeline);
   if (peak <= 0) return;
   forecast.has_flops = true;
   forecast.mfu = flops.once * micro_batches / peak;

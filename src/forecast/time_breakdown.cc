@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "src/forecast/intervals.h"
+#include "src/program/description.h"
+#include "src/program/wait_target.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -36,6 +40,35 @@ void AddPhases(const KernelSpans& kernels, const KernelCluster& cluster, TimeBre
   }
 }
 
+// What a wait waits for: the last operation on the stream before the event was recorded.
+struct Awaited {
+  program::Index instruction = program::kNone;
+  std::uint32_t steps_before = 0;
+};
+
+// [instruction of the step].
+std::vector<Awaited> AwaitedOperations(const program::Program& program) {
+  program::WaitTargets targets;
+  FindWaitTargets(program, targets);
+  std::vector<program::Index> last(program.streams.size(), program::kNone);
+  std::vector<program::Index> before(program.step.size(), program::kNone);  // a record
+  for (program::Index i = 0; i < program.step.size(); ++i) {
+    const program::Instruction& instruction = program.step[i];
+    if (instruction.opcode == Opcode::kRecordEvent) before[i] = last[instruction.stream];
+    if (program::IsLaunched(instruction.opcode)) last[instruction.stream] = i;
+  }
+  std::vector<Awaited> awaited(program.step.size());
+  for (program::Index i = 0; i < program.step.size(); ++i) {
+    const Opcode opcode = program.step[i].opcode;
+    if (opcode != Opcode::kWaitEvent && opcode != Opcode::kHostWaitEvent) continue;
+    const program::WaitTarget& target = targets.step[i];
+    if (target.record == program::kNone) continue;
+    awaited[i] = {.instruction = before[target.record],
+                  .steps_before = target.step_before ? 1U : 0U};
+  }
+  return awaited;
+}
+
 }  // namespace
 
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
@@ -52,20 +85,30 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   Breakdown result;
   for (const KernelCluster& cluster : kernels.clusters) AddPhases(kernels, cluster, result.time);
 
-  Intervals running, under_way, waiting, members_awaited;
-  std::vector<Time> free(program.communicators.size());  // since when
+  Intervals running, under_way, waiting, members_awaited, peers_awaited;
+  std::map<std::pair<std::uint32_t, program::Index>, Interval> without_peers;  // exchanges
+  std::vector<Time> free(program.communicators.size());                        // since when
   for (const program::OperationRecord& record : timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective) continue;
-    // A collective whose turn has come and that has not started waits for another member.
-    Time& free_since = free[program.collectives[instruction.operand].communicator];
+    const program::Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone) continue;
+    // A collective whose turn has come and that has not started waits for another member, an
+    // exchange for a peer.
+    Time& free_since = free[communicator];
     const Time turn = std::max(record.ready, free_since);
     free_since = record.end;
     if (record.end <= start || record.ready >= end) continue;
     Append(clip(record.start, record.end), running);
     Append(clip(record.ready, record.end), under_way);
     if (turn < record.start && turn < end && record.start > start) {
-      members_awaited.push_back(clip(turn, record.start));
+      if (instruction.opcode == Opcode::kCollective) {
+        members_awaited.push_back(clip(turn, record.start));
+      } else {
+        without_peers[{record.step, record.instruction}] = clip(turn, record.start);
+        if (instruction.stream == program::Program::kComputeStream) {
+          peers_awaited.push_back(clip(turn, record.start));
+        }
+      }
     }
     // Kernels behind it on its stream wait for it without a wait.
     if (instruction.stream == program::Program::kComputeStream) {
@@ -75,11 +118,26 @@ Breakdown BreakDown(const program::Program& program, const program::Timeline& ti
   for (const program::WaitRecord& record : timeline.waits) {
     if (record.end > start && record.start < end) waiting.push_back(clip(record.start, record.end));
   }
+  // Of several exchanges that have been begun, the one that is waited for counts.
+  if (!without_peers.empty()) {
+    const std::vector<Awaited> awaited = AwaitedOperations(program);
+    for (const program::WaitRecord& record : timeline.waits) {
+      const Awaited& of = awaited[record.instruction];
+      const auto found = without_peers.find({record.step - of.steps_before, of.instruction});
+      if (found == without_peers.end()) continue;
+      const Interval own = {std::max(record.start, found->second.start),
+                            std::min(record.end, found->second.end)};
+      if (own.start < own.end) peers_awaited.push_back(own);
+    }
+  }
   waiting.push_back(clip(host_waits, end));
   const Intervals awaited = Intersection(
       kernels.gaps, Intersection(Union(std::move(under_way)), Union(std::move(waiting))));
   const Intervals imbalance = Intersection(awaited, Union(std::move(members_awaited)));
-  result.exposed = Difference(awaited, imbalance);
+  const Intervals communication = Difference(awaited, imbalance);
+  const Intervals bubble = Intersection(communication, Union(std::move(peers_awaited)));
+  result.exposed = Difference(communication, bubble);
+  result.time.pipeline_bubble = Length(bubble);
   result.time.exposed_communication = Length(result.exposed);
   result.time.imbalance = Length(imbalance);
   result.time.idle = Length(kernels.gaps) - Length(awaited);

@@ -11,7 +11,7 @@ namespace stepcast::forecast {
 struct Breakdown {
   TimeBreakdown time;
   Time communication_total;  // the communicators' busy time, their union
-  Intervals exposed;         // when communication is exposed: without imbalance
+  Intervals exposed;         // when communication is exposed: without imbalance and bubble
 };
 
 // Attributes every instant of [start, end) of one rank's timeline. From `host_waits` to `end` the

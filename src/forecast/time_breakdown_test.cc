@@ -79,6 +79,52 @@ TEST(TimeBreakdown, WaitingForAnotherMemberIsImbalance) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(13));
 }
 
+// An exchange that its last peer reaches at 42: until then the pipeline has nothing for this stage.
+TEST(TimeBreakdown, WaitingForAPeerIsPipelineBubble) {
+  program::Program program = Six();
+  program.streams.resize(3);
+  program.exchanges = {{.communicator = 0, .messages = {{.peer = 1, .bytes = Bytes(8)}}}};
+  program.events.resize(1);
+  program.step[5].operand = 0;
+  program.step[2].opcode = Opcode::kExchange;
+  program.step[2].stream = 0;
+  program::OperationRecord late = Ran(2, 30, 50);
+  late.start = Picoseconds(42);
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 10), Ran(1, 10, 30), late, Ran(3, 50, 55)};
+  const Breakdown result = BreakDown(program, timeline, Time(), Picoseconds(60), Picoseconds(60));
+  EXPECT_EQ(result.time.pipeline_bubble, Picoseconds(12));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(8));
+  EXPECT_EQ(result.time.imbalance, Time());
+  EXPECT_EQ(result.time.idle, Picoseconds(5));
+}
+
+// The compute stream waits from 30 to 50 for what comes from 36 on; that another exchange has been
+// begun, too, and waits for its peer until 48, is no bubble.
+TEST(TimeBreakdown, TheExchangeThatIsWaitedForCounts) {
+  program::Program program = Six();
+  program.streams.resize(3);
+  program.events.resize(1);
+  program.communicators.resize(2);
+  program.exchanges = {{.communicator = 0, .messages = {{.peer = 1, .bytes = Bytes(8)}}},
+                       {.communicator = 1, .messages = {{.peer = 2, .bytes = Bytes(8)}}}};
+  program.step = {
+      {.opcode = Opcode::kKernel, .phase = Phase::kForward, .stream = 0},
+      {.opcode = Opcode::kExchange, .phase = Phase::kForward, .stream = 1, .operand = 0},
+      {.opcode = Opcode::kRecordEvent, .phase = Phase::kForward, .stream = 1, .operand = 0},
+      {.opcode = Opcode::kExchange, .phase = Phase::kForward, .stream = 2, .operand = 1},
+      {.opcode = Opcode::kWaitEvent, .phase = Phase::kForward, .stream = 0, .operand = 0}};
+  program::OperationRecord awaited = Ran(1, 20, 50), other = Ran(3, 20, 55);
+  awaited.start = Picoseconds(36);
+  other.start = Picoseconds(48);
+  program::Timeline timeline;
+  timeline.operations = {Ran(0, 0, 30), awaited, other};
+  timeline.waits = {{.instruction = 4, .start = Picoseconds(30), .end = Picoseconds(50)}};
+  const Breakdown result = BreakDown(program, timeline, Time(), Picoseconds(50), Picoseconds(50));
+  EXPECT_EQ(result.time.pipeline_bubble, Picoseconds(6));
+  EXPECT_EQ(result.time.exposed_communication, Picoseconds(14));
+}
+
 // As above, but the second stream is the host's, that loads data: the time is exposed.
 TEST(TimeBreakdown, TheHostsWorkIsNoPhase) {
   program::Program program = Six();

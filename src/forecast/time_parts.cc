@@ -15,6 +15,7 @@ std::vector<TimePart> PartsOf(const TimeBreakdown& time) {
       {"checkpoint saving", "checkpoint_saving", phase(Phase::kCheckpoint), false},
       {"exposed communication", "exposed_communication", time.exposed_communication},
       {"imbalance", "imbalance", time.imbalance, false},
+      {"pipeline bubble", "pipeline_bubble", time.pipeline_bubble, false},
       {"idle", "idle", time.idle},
       {"allocator flushes", "allocator_flushes", time.allocator_flushes, false},
       {"learned from runs", "learned", time.learned, false},

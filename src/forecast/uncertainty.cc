@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/forecast/intervals.h"
+#include "src/program/description.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -103,8 +104,11 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.end <= start || record.start >= end) continue;
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective) continue;
-    const Part part = PartOf(prices.collectives[instruction.operand].demand.provenance);
+    if (program::CommunicatorOf(program, instruction) == program::kNone) continue;
+    // All messages of an exchange come from the same source.
+    const Part part = PartOf(instruction.opcode == Opcode::kCollective
+                                 ? prices.collectives[instruction.operand].demand.provenance
+                                 : prices.exchanges[instruction.operand].front().demand.provenance);
     Append({std::max(record.start, start), std::min(record.end, end)},
            busy[static_cast<std::size_t>(part)]);
   }

@@ -20,12 +20,16 @@ using memory::BytesByCategory;
 
 // Where one step's time goes on the critical rank; the parts add up to the step time exactly.
 // Each instant belongs to the phase of the kernel computing then; else to imbalance or exposed
-// communication if a stream or the host waits for a collective; else to idle.
+// communication if a stream or the host waits for a collective; else to idle. Waiting for an
+// exchange is exposed communication once all its peers have begun it.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
   // What waits for a collective waits for another member of its group to reach it.
   Time imbalance;
+  // What waits for an exchange waits for a peer that has not begun it: its part of the pipeline has
+  // nothing to do.
+  Time pipeline_bubble;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
   // calls of allocator flushes (memory/driver_calls.h).
@@ -102,7 +106,8 @@ struct MemoryForecast {
 
 // Ranks that run one program in equivalent surroundings.
 struct ClassForecast {
-  int stage = 0;  // of the pipeline
+  int stage = 0;      // of the pipeline
+  int in_flight = 1;  // most micro-batches whose activations are held
   int first_rank = 0;
   int ranks = 0;
   double speed = 1;    // of its devices (Scenario::slow_devices)
@@ -122,7 +127,7 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // a collective was under way, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of the class with the highest peak
+  MemoryForecast memory;                       // of the class with the highest peak
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };

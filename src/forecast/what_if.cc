@@ -1,8 +1,8 @@
 #include "src/forecast/what_if.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -19,27 +19,32 @@ Time Scaled(Time time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / factor));
 }
 
-// Which resources can limit an operation: kernels and copies all; collectives the links, for which
-// their use of compute and memory is a burden on others and not a limit.
-constexpr std::array<bool, kResources> kOfKernels{true, true, true, true, true};
-constexpr std::array<bool, kResources> kOfCollectives{false, false, true, true, false};
+// What can limit an operation: kernels and copies all resources; collectives links, for which their
+// use of compute and memory is a burden on others and not a limit.
+enum class Operation : std::uint8_t { kOnDevice, kCollective };
 
-void Speed(Demand& demand, Resource resource, double factor,
-           const std::array<bool, kResources>& limits) {
+bool Limits(Operation operation, Resource kind) {
+  return operation == Operation::kOnDevice || kind == Resource::kScaleUp ||
+         kind == Resource::kNetwork;
+}
+
+void Speed(Demand& demand, Resource resource, double factor, Operation operation) {
   if (demand.provenance == cost::Provenance::kGiven) return;  // what limits it is not known
+  const auto kind = [](int r) { return cost::KindOf(static_cast<Resource>(r)); };
   double most = 0, most_after = 0;
   for (int r = 0; r < kResources; ++r) {
-    if (!limits[r]) continue;
+    if (!Limits(operation, kind(r))) continue;
     const double share = demand.share[r];
     most = std::max(most, share);
-    most_after = std::max(most_after, r == static_cast<int>(resource) ? share / factor : share);
+    most_after = std::max(most_after, kind(r) == resource ? share / factor : share);
   }
   if (most == 0 || most_after == most) return;
-  const double faster = most / most_after;
+  // A share above 1 falls first; below 1 the work is done sooner.
+  const double faster = std::max(1.0, std::min(1.0, most) / most_after);
   demand.work = Scaled(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
-    const double speed = r == static_cast<int>(resource) ? faster / factor : faster;
-    demand.share[r] = std::min(1.0, demand.share[r] * speed);
+    const double share = demand.share[r] * (kind(r) == resource ? faster / factor : faster);
+    demand.share[r] = Limits(operation, kind(r)) ? share : std::min(1.0, share);
   }
 }
 
@@ -80,12 +85,18 @@ const char* Name(Lever lever) {
 
 cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
   const auto kernels = [&](Resource resource) {
-    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, kOfKernels);
+    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, Operation::kOnDevice);
   };
   const auto collectives = [&](Resource resource) {
     for (cost::CollectivePrice& price : prices.collectives) {
-      Speed(price.demand, resource, factor, kOfCollectives);
+      Speed(price.demand, resource, factor, Operation::kCollective);
       price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+    }
+    for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
+      for (cost::MessagePrice& price : messages) {
+        Speed(price.demand, resource, factor, Operation::kCollective);
+        price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+      }
     }
   };
   switch (lever) {
@@ -94,7 +105,8 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       break;
     case Lever::kDeviceMemory:
       kernels(Resource::kMemory);
-      for (Demand& demand : prices.copies) Speed(demand, Resource::kMemory, factor, kOfKernels);
+      for (Demand& demand : prices.copies)
+        Speed(demand, Resource::kMemory, factor, Operation::kOnDevice);
       break;
     case Lever::kScaleUp:
       collectives(Resource::kScaleUp);
@@ -103,11 +115,17 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       collectives(Resource::kNetwork);
       break;
     case Lever::kHostLink:
-      for (Demand& demand : prices.copies) Speed(demand, Resource::kHostLink, factor, kOfKernels);
+      for (Demand& demand : prices.copies)
+        Speed(demand, Resource::kHostLink, factor, Operation::kOnDevice);
       break;
     case Lever::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {
         price.demand.latency = Scaled(price.demand.latency, factor);
+      }
+      for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
+        for (cost::MessagePrice& price : messages) {
+          price.demand.latency = Scaled(price.demand.latency, factor);
+        }
       }
       break;
     case Lever::kLaunch:
@@ -126,8 +144,8 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
   std::vector<WhatIf> result;
   for (const Lever lever : kLevers) {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-      return Faster(std::move(prices), lever, factor);
-    }));
+                                      return Faster(std::move(prices), lever, factor);
+                                    }));
     if (!changed) return tl::unexpected(changed.error());
     if (StepTime(*changed) != StepTime(run)) {
       result.push_back({.lever = lever, .step_time = StepTime(*changed)});
@@ -142,11 +160,11 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
   if (Hidden(run, part)) return std::optional(1.0);
   const auto hidden_at = [&](double speed) -> Result<bool> {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-      for (cost::CollectivePrice& price : prices.collectives) {
-        price.demand.work = Scaled(price.demand.work, speed);
-      }
-      return prices;
-    }));
+                                      for (cost::CollectivePrice& price : prices.collectives) {
+                                        price.demand.work = Scaled(price.demand.work, speed);
+                                      }
+                                      return prices;
+                                    }));
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };

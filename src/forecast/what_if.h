@@ -36,7 +36,8 @@ struct WhatIf {
   Time step_time;
 };
 
-// One for each lever that changes anything of `run`, which is of these classes. Errors: as Simulate.
+// One for each lever that changes anything of `run`, which is of these classes. Errors: as
+// Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);

@@ -16,7 +16,16 @@ class Parser {
     if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
   }
 
-  Result<CsvTable> Run() {
+  Result<std::vector<std::vector<CsvCell>>> Rows() {
+    std::vector<std::vector<CsvCell>> rows;
+    while (at_ < text_.size()) {
+      if (!SkipsLine()) rows.push_back(Line());
+    }
+    if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
+    return rows;
+  }
+
+  Result<CsvTable> Table() {
     CsvTable table;
     bool headed = false;
     while (at_ < text_.size()) {
@@ -159,8 +168,13 @@ class Parser {
 
 }  // namespace
 
+Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
+                                                       const std::string& file) {
+  return Parser(text, file).Rows();
+}
+
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file) {
-  return Parser(text, file).Run();
+  return Parser(text, file).Table();
 }
 
 }  // namespace stepcast::formats

@@ -6,7 +6,7 @@
 
 #include "src/base/diagnostic.h"
 
-// Tables as spreadsheets and loggers write them: RFC 4180, with a heading line.
+// Tables as spreadsheets and loggers write them: RFC 4180.
 namespace stepcast::formats {
 
 struct CsvCell {
@@ -19,11 +19,15 @@ struct CsvTable {
   std::vector<std::vector<CsvCell>> rows;  // as long as the headings
 };
 
-// Fields are parted by commas, lines end in LF or CRLF; a field in double quotes may hold commas,
-// line ends and doubled quotes. Blank lines, and lines that begin with '#', are left out. `file`
-// names the text in positions. Errors, all at once: csv.quote (text after a closing quote, or no
-// closing quote), csv.fields (a line has more or fewer fields than the headings), csv.heading
-// (none, an empty one, or one twice).
+// Lines of fields, as many in each as it has. Fields are parted by commas, lines end in LF or CRLF;
+// a field in double quotes may hold commas, line ends and doubled quotes. Blank lines, and lines
+// that begin with '#', are left out. `file` names the text in positions. Errors, all at once:
+// csv.quote (text after a closing quote, or no closing quote).
+Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
+                                                       const std::string& file);
+
+// The same with headings on the first line. Further errors: csv.fields (a line has more or fewer
+// fields than the headings), csv.heading (none, an empty one, or one twice).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::formats

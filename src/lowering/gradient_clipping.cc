@@ -5,6 +5,8 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/memory_kernel.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
@@ -31,6 +33,12 @@ void GradientClipping::WritePrologue(Index communicator) {
   squares_ = builder_.AddBuffer("gradient norm", Bytes(4), Category::kWorkspace);
   builder_.Allocate(step_.compute(), squares_);
   if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
+  if (step_.stage().stages() > 1) {
+    parallel::AxisSet axes = parallel::Axis::kPipeline;
+    if (communicator != kNone) axes = axes | parallel::kShard;
+    communicator =
+        builder_.AddCommunicator("gradient norm", plan::GridOf(step_.plan()).Layout(axes));
+  }
   if (communicator == kNone) return;
   all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                         .communicator = communicator,
@@ -61,7 +69,7 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
   const program::Elements squares = At(squares_, 0, DataType::kFp32);
   builder_.With(Squares(squares, squares, 0, false));  // this rank may have none of them
   for (const ClippedRange& range : ranges) {
-    builder_.With(Squares(squares, range.place, range.elements, true));
+    if (range.counted) builder_.With(Squares(squares, range.place, range.elements, true));
   }
   const Index norm =
       add(TensorByTensor() ? "norm" : "multi_tensor_norm", each, TensorByTensor() ? one : norms);

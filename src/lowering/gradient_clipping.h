@@ -27,6 +27,7 @@ namespace stepcast::lowering {
 struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
+  bool counted = true;  // in the norm; else another stage of the pipeline counts these gradients
 };
 
 class GradientClipping {
@@ -36,8 +37,8 @@ class GradientClipping {
   // Whether the plan asks for it; nothing below does anything otherwise.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Prologue. `communicator`: the ranks among which the gradients are shared out; kNone where this
-  // one has them all.
+  // Prologue. `communicator`: the ranks among which the stage's gradients are shared out; kNone
+  // where this one has them all. In a pipeline the norm is summed over those of all stages.
   void WritePrologue(Index communicator);
 
   // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together

@@ -199,7 +199,7 @@ HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   bytes.memory += Bytes(ranks * OffloadedActivations(scenario));
   const auto& saving = scenario.plan.training.checkpoint_saving;
   if (saving && saving->mode == plan::CheckpointMode::kAsync) {
-    bytes.memory += CheckpointBytesOf(scenario).of_node;
+    bytes.memory += CheckpointBytesOf(scenario, *scenario.model).of_node;
   }
   return bytes;
 }

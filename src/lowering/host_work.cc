@@ -33,16 +33,19 @@ bool SharesStates(const plan::DataParallel& data_parallel) { return data_paralle
 
 }  // namespace
 
-HostWork::HostWork(const scenario::Scenario& scenario, ProgramBuilder& builder)
-    : scenario_(scenario), training_(scenario.plan.training), builder_(builder) {}
+HostWork::HostWork(const scenario::Scenario& scenario, const PipelineStage& stage,
+                   ProgramBuilder& builder)
+    : scenario_(scenario), stage_(stage), training_(scenario.plan.training), builder_(builder) {}
 
 Index HostWork::Given(const char* name, Time time) {
   return builder_.AddKernel(
       {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
 }
 
-void HostWork::WritePrologue() {
-  if (const auto& loading = training_.data_loading) {
+void HostWork::WritePrologue(int slots) {
+  loads_ = training_.data_loading.has_value() && (stage_.first() || stage_.last());
+  if (loads_) {
+    const auto& loading = training_.data_loading;
     if (loading->workers > 0) {
       loader_ = builder_.AddStream("data loading");
       load_ = Given("load_micro_batch",
@@ -53,7 +56,9 @@ void HostWork::WritePrologue() {
     }
     const Bytes input = InputBytes(scenario_);
     if (input > Bytes(0)) {
-      input_ = builder_.AddBuffer("input", input, Category::kActivation);
+      for (int slot = 0; slot < slots; ++slot) {
+        inputs_.push_back(builder_.AddBuffer("input", input, Category::kActivation));
+      }
       copied_ = builder_.AddEvent("input copied");
     }
   }
@@ -65,9 +70,9 @@ void HostWork::WritePrologue() {
   }
 }
 
-void HostWork::BeginMicroBatch(std::int64_t micro_batch) {
+void HostWork::BeginMicroBatch(std::int64_t micro_batch, int slot) {
+  if (!loads_) return;
   const auto& loading = training_.data_loading;
-  if (!loading) return;
   if (loading->workers == 0) {
     builder_.RunOnHost("load_micro_batch", loading->time);
   } else {
@@ -79,25 +84,26 @@ void HostWork::BeginMicroBatch(std::int64_t micro_batch) {
     builder_.Run(loader_, load_, {});
     builder_.Record(loader_, loaded_[micro_batch]);
   }
-  if (input_ == kNone) return;
-  builder_.Allocate(kCompute, input_);
-  const program::BufferUse written = builder_.WritesAll(input_);
+  if (inputs_.empty()) return;
+  const Index input = inputs_[static_cast<std::size_t>(slot)];
+  builder_.Allocate(kCompute, input);
+  const program::BufferUse written = builder_.WritesAll(input);
   builder_.Copy(kCompute,
-                {.direction = CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(input_)},
+                {.direction = CopyDirection::kHostToDevice, .bytes = builder_.SizeOf(input)},
                 {&written, 1});
   if (loading->pin_memory) return;
   builder_.Record(kCompute, copied_);
   builder_.HostWait(copied_);
 }
 
-void HostWork::EndMicroBatch() {
-  if (input_ != kNone) builder_.Release(input_);
+void HostWork::EndMicroBatch(int slot) {
+  if (!inputs_.empty()) builder_.Release(inputs_[static_cast<std::size_t>(slot)]);
 }
 
 void HostWork::EndStep() {
   const auto& saving = training_.checkpoint_saving;
   if (!saving) return;
-  const CheckpointBytes bytes = CheckpointBytesOf(scenario_);
+  const CheckpointBytes bytes = CheckpointBytesOf(scenario_, stage_.model());
   const Bytes copied(Quotient(bytes.of_rank.count(), saving->every));
   __extension__ using Wide = __int128;
   const Wide rate = static_cast<Wide>(saving->bandwidth.bytes_per_second()) * saving->every;
@@ -117,10 +123,10 @@ void HostWork::EndStep() {
   builder_.Record(writer_, written_);
 }
 
-CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario) {
+CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario, const model::Model& model) {
   const plan::Training& training = scenario.plan.training;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
-  const std::int64_t count = scenario.model->parameter_count();
+  const std::int64_t count = model.parameter_count();
   const std::int64_t shards = data_parallel.shard_group_size;
   const std::int64_t ranks =
       std::min<std::int64_t>(scenario.cluster->gpus_per_node(), shards);  // of the node, that save

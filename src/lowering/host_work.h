@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
@@ -25,12 +26,13 @@ namespace stepcast::lowering {
 
 class HostWork {
  public:
-  HostWork(const scenario::Scenario& scenario, ProgramBuilder& builder);
+  HostWork(const scenario::Scenario& scenario, const PipelineStage& stage, ProgramBuilder& builder);
 
-  void WritePrologue();
+  // So many micro-batches are between their forward and their backward.
+  void WritePrologue(int slots);
   // Before the forward of a micro-batch, and after its backward.
-  void BeginMicroBatch(std::int64_t micro_batch);
-  void EndMicroBatch();
+  void BeginMicroBatch(std::int64_t micro_batch, int slot);
+  void EndMicroBatch(int slot);
   // After the update.
   void EndStep();
 
@@ -38,20 +40,22 @@ class HostWork {
   Index Given(const char* name, Time time);
 
   const scenario::Scenario& scenario_;
+  const PipelineStage& stage_;
   const plan::Training& training_;
   ProgramBuilder& builder_;
   StreamId loader_ = 0, writer_ = 0;
   Index load_ = program::kNone;                               // kernel
-  Index input_ = program::kNone;                              // buffer
+  bool loads_ = false;                                        // this stage loads data
+  std::vector<Index> inputs_;                                 // buffers by slot
   std::vector<Index> loaded_;                                 // events, by micro-batch of the step
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// What one save brings to a rank and to its node: bytes that leave the first rank's device, and
-// bytes that the first node writes.
+// What one save of a model, or of a stage's part of it, brings to a rank and to its node: bytes
+// that leave the first rank's device, and bytes that the first node writes.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };
-CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario);
+CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario, const model::Model& model);
 
 }  // namespace stepcast::lowering

@@ -132,7 +132,8 @@ TEST(CheckpointSaving, WhoSavesWhat) {
   const std::string training =
       "gradient_accumulation: 1, checkpoint_saving: {every: 100, bandwidth: 2 GB/s}";
   const auto bytes = [&](const std::string& data_parallel) {
-    return CheckpointBytesOf(Loaded(training, data_parallel));
+    const scenario::Scenario scenario = Loaded(training, data_parallel);
+    return CheckpointBytesOf(scenario, *scenario.model);
   };
   // The first rank everything.
   EXPECT_EQ(bytes("zero_stage: 0, framework: ddp").of_rank, Bytes(14 * 16'000));

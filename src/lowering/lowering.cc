@@ -11,6 +11,7 @@
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/reference.h"
 #include "src/parallel/axis.h"
 #include "src/plan/rank_grid.h"
@@ -36,6 +37,7 @@ std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
     classes.push_back({.stage = stage,
                        .first_rank = rank,
                        .ranks = grid.ranks() / stages,
+                       .in_flight = stages == 1 ? 1 : PipelineStage(scenario, stage).in_flight(),
                        .program = LowerRank(scenario, {.rank = rank, .works = works})});
   }
   return classes;

@@ -15,6 +15,7 @@ struct LoweredClass {
   int stage = 0;  // of the pipeline: the ranks whose coordinate it is (plan/rank_grid.h)
   int first_rank = 0;
   int ranks = 0;               // how many
+  int in_flight = 1;           // most micro-batches whose activations are held
   program::Program program{};  // of the first of them
 };
 

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/fsdp1.h"
 #include "src/program/data_flow_validator.h"
@@ -83,6 +87,10 @@ std::vector<std::vector<std::string>> Plans() {
     with(third, {key("reshard_after_forward=false")});
     with(third, {key("reshard_after_forward=4")});
     with(third, {key("reshard_after_forward=2"), key("shard_group_size=4"), key("prefetch=2")});
+    with(third, {"training.parameter_dtype=fp32"});
+    with(third, {"training.parameter_dtype=fp32", key("reshard_after_forward=4")});
+    with(third,
+         {"training.parameter_dtype=fp32", key("bucket_size=1 KiB"), key("shard_group_size=4")});
 
     const std::vector<std::string> ddp{micro, key("framework=ddp")};
     with(ddp, {});
@@ -352,6 +360,31 @@ std::vector<std::string> Collectives(const program::Program& program) {
 // ceil(4096 / 8) + ceil(7 / 8) = 513 rows, 4104 gathered: 8208 B; 'first': 125 + 3 -> 1024: 2048 B.
 // Forward gathers in order. Backward: unshard and prefetch of the next unit come before the
 // gradients, and the reduce-scatter after them; the last block was freed after its forward.
+// Shards in FP32 are cast before they are gathered: what crosses the links is what it is with
+// shards in BF16.
+TEST(Reference, GathersShardsInTheComputeType) {
+  const auto gathers = [](const char* parameters, const char* reshard) {
+    const program::Program program =
+        Lowered(kLayers, {"data_parallel.zero_stage=3",
+                          std::string("data_parallel.reshard_after_forward=") + reshard,
+                          std::string("training.parameter_dtype=") + parameters});
+    std::vector<std::pair<DataType, Bytes>> gathers;
+    for (const program::Instruction& instruction : program.step) {
+      if (instruction.opcode != Opcode::kCollective) continue;
+      const program::Collective& collective = program.collectives[instruction.operand];
+      if (collective.kind != CollectiveKind::kAllGather) continue;
+      gathers.emplace_back(collective.data_type, collective.bytes);
+    }
+    return gathers;
+  };
+  for (const char* reshard : {"true", "false", "4"}) {
+    const auto of_bf16 = gathers("bf16", reshard);
+    EXPECT_FALSE(of_bf16.empty());
+    EXPECT_EQ(of_bf16.front().first, DataType::kBf16);
+    EXPECT_EQ(gathers("fp32", reshard), of_bf16) << reshard;
+  }
+}
+
 TEST(Fsdp2, IssuesGathersAndReductionsInTheFrameworksOrder) {
   EXPECT_EQ(
       Collectives(

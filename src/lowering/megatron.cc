@@ -18,6 +18,7 @@
 #include "src/lowering/model_state.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 
 namespace stepcast::lowering {
@@ -68,7 +69,8 @@ class Megatron final : public Technique {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
-        clipping_(step) {}
+        clipping_(step),
+        tied_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("nccl data");
@@ -80,6 +82,7 @@ class Megatron final : public Technique {
     } else {
       communicator_ = builder_.AddCommunicator("data", groups_.data);
     }
+    tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
     AssignBuckets();
@@ -146,15 +149,17 @@ class Megatron final : public Technique {
     Bucket& bucket = buckets_[parameter.bucket];
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
-    if (plan_.data_parallel.overlap) Reduce(bucket);
+    if (OverlapsReduction()) Reduce(bucket);
   }
 
   void EndBackward() override {
-    if (!step_.last_micro_batch() || communicator_ == kNone) return;
+    if (!step_.last_micro_batch()) return;
     for (Bucket& bucket : buckets_) {
-      if (!plan_.data_parallel.overlap) Reduce(bucket);
+      if (communicator_ == kNone) break;
+      if (!OverlapsReduction()) Reduce(bucket);
       builder_.Wait(step_.compute(), bucket.reduced);
     }
+    tied_.AddUp(step_.compute(), [this](int tensor) { return GradientPlace(tensor); });
   }
 
   void WriteUpdate() override {
@@ -173,7 +178,7 @@ class Megatron final : public Technique {
       AppendUpdates(bucket, updates);
       ForEachOwnPiece(bucket, [&](int tensor, std::int64_t first, std::int64_t count,
                                   std::int64_t /*in_part*/) {
-        clipped.push_back({Further(GradientPlace(tensor), first), count});
+        clipped.push_back({Further(GradientPlace(tensor), first), count, tied_.Counts(tensor)});
       });
     }
     clipping_.Write(static_cast<std::int64_t>(parameters_.size()), elements, GradientType(),
@@ -187,6 +192,11 @@ class Megatron final : public Technique {
   }
 
  private:
+  // In a pipeline without virtual stages the first stage alone reduces bucket by bucket during its
+  // last backward, and has buckets; the others reduce all they have after theirs
+  // (core/pipeline_parallel/schedules.py, core/distributed/distributed_data_parallel.py).
+  bool OverlapsReduction() const { return plan_.data_parallel.overlap && step_.stage().first(); }
+
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
@@ -212,7 +222,7 @@ class Megatron final : public Technique {
   void AssignBuckets() {
     const auto& tensors = step_.model().tensors;
     parameters_.resize(tensors.size());
-    const bool cut = plan_.data_parallel.overlap && plan_.data_parallel.bucket_size.has_value();
+    const bool cut = OverlapsReduction() && plan_.data_parallel.bucket_size.has_value();
     const std::int64_t limit =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())
             : std::numeric_limits<std::int64_t>::max();
@@ -443,6 +453,7 @@ class Megatron final : public Technique {
   std::vector<Bucket> buckets_;        // in launch order
   std::vector<Parameter> parameters_;  // by tensor
   GradientClipping clipping_;
+  TiedGradients tied_;
 };
 
 }  // namespace

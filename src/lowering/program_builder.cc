@@ -40,8 +40,8 @@ StreamId ProgramBuilder::AddStream(std::string name) {
 
 Index ProgramBuilder::AddCommunicator(std::string name, const parallel::GroupLayout& layout) {
   if (layout.size() == 1) return program::kNone;
-  const Index group =
-      Append(program_.groups, {.name = name, .ranks = layout.Ranks(rank_), .layout = layout});
+  const Index group = Append(
+      program_.groups, {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
   return Append(program_.communicators, {.name = std::move(name), .group = group});
 }
 
@@ -51,6 +51,10 @@ Index ProgramBuilder::AddKernel(Kernel kernel) {
 
 Index ProgramBuilder::AddCollective(const program::Collective& collective) {
   return Distinct(program_.collectives, collective, std::equal_to<>());
+}
+
+Index ProgramBuilder::AddExchange(const program::Exchange& exchange) {
+  return Distinct(program_.exchanges, exchange, std::equal_to<>());
 }
 
 Index ProgramBuilder::AddLabel(std::string_view label) {

@@ -39,7 +39,9 @@ struct UseRange {
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const LowerOptions& options = {})
-      : rank_(options.rank), describes_data_flow_(options.data_flow) {}
+      : describes_data_flow_(options.data_flow) {
+    program_.rank = options.rank;
+  }
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
@@ -79,8 +81,9 @@ class ProgramBuilder {
   }
   Index AddKernel(Kernel kernel);
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
-  // The same collective twice gives the same index.
+  // The same collective or exchange twice gives the same index.
   Index AddCollective(const program::Collective& collective);
+  Index AddExchange(const program::Exchange& exchange);
   Index AddLabel(std::string_view label);
 
   // Room for so many more.
@@ -94,10 +97,10 @@ class ProgramBuilder {
   void ReserveStep(std::size_t instructions) { program_.step.reserve(instructions); }
 
   void BeginStep() { section_ = &program_.step; }
-  void SetPhase(program::Phase phase) { phase_ = phase; }
-  void SetLabel(Index label) { label_ = label; }
+  void SetPhase(program::Phase phase) { stamp_.phase = phase; }
+  void SetLabel(Index label) { stamp_.label = label; }
   void SetMicroBatch(std::int64_t micro_batch) {
-    micro_batch_ = static_cast<std::uint16_t>(micro_batch);
+    stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
   // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
@@ -143,6 +146,14 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
+  // One use for each message, in their order.
+  void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
+    program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
+    Operate(program::Opcode::kExchange, stream, exchange);
+  }
+  void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
+    Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
+  }
   // Record and HostWait return where in the step they stand, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
@@ -182,15 +193,12 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    return section_->emplace_back(
-        program::Instruction{.opcode = opcode,
-                             .phase = phase_,
-                             .stream = stream,
-                             .operand = operand,
-                             .first_use = static_cast<Index>(program_.uses.size()),
-                             .use_count = 0,
-                             .micro_batch = micro_batch_,
-                             .label = label_});
+    program::Instruction& instruction = section_->emplace_back(stamp_);
+    instruction.opcode = opcode;
+    instruction.stream = stream;
+    instruction.operand = operand;
+    instruction.first_use = static_cast<Index>(program_.uses.size());
+    return instruction;
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());
@@ -209,15 +217,12 @@ class ProgramBuilder {
   void BeginEffects();
   void AddEffects();
 
-  const int rank_;
   const bool describes_data_flow_;
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
   Index taken_uses_ = 0;                  // so many belong to operations
-  program::Phase phase_ = program::Phase::kForward;
-  Index label_ = program::kNone;
-  std::uint16_t micro_batch_ = 0;
+  program::Instruction stamp_;            // phase, label and micro-batch of what follows
 };
 
 }  // namespace stepcast::lowering

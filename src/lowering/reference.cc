@@ -17,6 +17,7 @@
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 
@@ -88,8 +89,11 @@ class Reference final : public Technique {
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
+        full_type_(sharded_parameters_ ? plan::ComputeType(plan_.training.precision)
+                                       : plan_.training.parameter_dtype),
         written_type_(plan::WrittenGradientType(plan_.training)),
-        clipping_(step) {}
+        clipping_(step),
+        tied_(step) {}
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("communication");
@@ -103,6 +107,7 @@ class Reference final : public Technique {
         replica_stream_ = builder_.AddStream("replica communication");
       }
     }
+    tied_.WritePrologue();
     clipping_.WritePrologue(stage_ == 0 ? kNone : communicator_);
     AddBuckets();
     AddParameterGroups();
@@ -159,6 +164,12 @@ class Reference final : public Technique {
   }
 
   void EndBackward() override {
+    if (step_.last_micro_batch()) {
+      tied_.AddUp(communication_, [this](int tensor) {
+        const GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
+        return Further(Accumulated(bucket, bucket.gradients), gradient_place_[tensor].offset);
+      });
+    }
     for (const int bucket : deferred_) Reduce(bucket);
     // Without overlap nothing is computed while gradients are reduced.
     for (const int bucket : deferred_) builder_.Wait(step_.compute(), buckets_[bucket].reduced);
@@ -211,7 +222,10 @@ class Reference final : public Technique {
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
     if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
-    if (data_parallel_.overlap) {
+    // Gradients that another stage has a part of are reduced when both have them.
+    const bool tied = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
+                                  [this](int own) { return tied_.Has(own); });
+    if (data_parallel_.overlap && !tied) {
       Reduce(index);
     } else {
       deferred_.push_back(index);
@@ -245,8 +259,7 @@ class Reference final : public Technique {
   void AwaitLayer() { builder_.HostWait(layer_done_); }
 
   program::Elements ParameterPlace(int tensor, const Piece& piece) const {
-    return At(parameters_[parameter_place_[tensor].group].full, piece.parameter,
-              plan_.training.parameter_dtype);
+    return At(parameters_[parameter_place_[tensor].group].full, piece.parameter, full_type_);
   }
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
@@ -363,6 +376,7 @@ class Reference final : public Technique {
   void AddParameterGroups() {
     const model::Model& model = step_.model();
     const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
+    const std::int64_t full_bytes = SizeOf(full_type_);
     parameter_place_.resize(model.tensors.size());
     if (!sharded_parameters_) {
       // The same buckets as the gradients', so that a rank's parts of both belong together.
@@ -396,18 +410,18 @@ class Reference final : public Technique {
         parameter_place_[tensor] = {.group = index, .offset = offset};
         offset += model.tensors[tensor].elements;
       }
-      group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, bytes,
+      group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, full_bytes,
                             Category::kCommunication);
       group.shard_buffer = AddPart(builder_.Named(name, "/parameter shard"), group.shard, bytes,
                                    Category::kParameter);
       Keep(group.shard_buffer);
       if (kept_ranks) {
         const Shard kept(group.shard.padded(), *kept_ranks);
-        group.kept = builder_.AddBuffer(builder_.Named(name, "/kept shard"),
-                                        Bytes(kept.length() * bytes), Category::kCommunication);
-        group.keep = builder_.AddKernel({.name = "keep_shard",
-                                         .kind = KernelKind::kMemoryBound,
-                                         .data_type = plan_.training.parameter_dtype});
+        group.kept =
+            builder_.AddBuffer(builder_.Named(name, "/kept shard"),
+                               Bytes(kept.length() * full_bytes), Category::kCommunication);
+        group.keep = builder_.AddKernel(
+            {.name = "keep_shard", .kind = KernelKind::kMemoryBound, .data_type = full_type_});
       }
       group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
       if (unit.elements > 0) forward_order_.push_back(index);
@@ -443,20 +457,26 @@ class Reference final : public Technique {
     Free(group);
   }
 
-  // The part of the gathered parameters that this rank keeps for the backward, without padding.
+  // The part of the gathered parameters that this rank keeps for the backward.
   void WithKeptPart(const ParameterGroup& group, int unit) {
-    if (!builder_.describes_data_flow()) return;
-    const DataType type = plan_.training.parameter_dtype;
     const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
     const std::int64_t length = group.shard.padded() / ranks;
     const std::int64_t begin = groups_.rank % ranks * length;
+    WithMovesOfUnit(unit, begin, length, At(group.kept, 0, full_type_),
+                    At(group.full, begin, full_type_));
+  }
+
+  // Moves elements [begin, begin + length) of a unit, without padding.
+  void WithMovesOfUnit(int unit, std::int64_t begin, std::int64_t length,
+                       const program::Elements& target, const program::Elements& source) {
+    if (!builder_.describes_data_flow()) return;
     std::vector<program::Effect> moves;
     for (const int tensor : units_.units[unit].tensors) {
       for (const Piece& piece : PiecesOf(tensor)) {
         const std::int64_t first = std::max(piece.parameter, begin);
         const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
         if (first >= last) continue;
-        AppendJoined(moves, Move(At(group.kept, first - begin, type), At(group.full, first, type),
+        AppendJoined(moves, Move(Further(target, first - begin), Further(source, first - begin),
                                  last - first));
       }
     }
@@ -469,26 +489,27 @@ class Reference final : public Technique {
     if (position == std::ssize(order)) return;  // no parameters
     const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(order.size()),
                                             position + data_parallel_.prefetch + 1);
-    for (std::int64_t i = position; i < end; ++i) IssueGather(parameters_[order[i]]);
+    for (std::int64_t i = position; i < end; ++i) IssueGather(order[i]);
     if (communicator_ != kNone) builder_.Wait(step_.compute(), parameters_[unit].gathered);
   }
 
-  void IssueGather(ParameterGroup& group) {
+  void IssueGather(int unit) {
+    ParameterGroup& group = parameters_[unit];
     if (group.resident) return;
     group.resident = true;
     builder_.Allocate(step_.compute(), group.full);
     const bool from_kept = group.kept != kNone && in_backward_;
     const Index communicator = from_kept ? kept_communicator_ : communicator_;
     const Index source = from_kept ? group.kept : group.shard_buffer;
-    const DataType type = plan_.training.parameter_dtype;
     if (communicator != kNone) {
-      builder_.With(Collected(At(group.full, 0, type), At(source, 0, type), group.shard.padded()));
+      builder_.With(Collected(At(group.full, 0, full_type_), WithCastToGather(unit, from_kept),
+                              group.shard.padded()));
       Index& gather = from_kept ? group.gather_of_kept : group.gather;
       if (gather == kNone) {
         gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
                                          .communicator = communicator,
                                          .bytes = builder_.SizeOf(group.full),
-                                         .data_type = type});
+                                         .data_type = full_type_});
       }
       builder_.Communicate(communication_, gather,
                            {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
@@ -498,6 +519,19 @@ class Reference final : public Technique {
       builder_.RecordStream(communication_, group.kept);
       builder_.Release(group.kept);
     }
+  }
+
+  // What this rank contributes to a gather. A shard of another type is cast to its place among the
+  // gathered parameters, as part of the gather; the textbook does not count casts.
+  program::Elements WithCastToGather(int unit, bool from_kept) {
+    const ParameterGroup& group = parameters_[unit];
+    if (from_kept) return At(group.kept, 0, full_type_);
+    const program::Elements shard = At(group.shard_buffer, 0, plan_.training.parameter_dtype);
+    if (shard.type == full_type_) return shard;
+    const std::int64_t begin = OwnFirst(group.shard);
+    const program::Elements own = At(group.full, begin, full_type_);
+    WithMovesOfUnit(unit, begin, group.shard.length(), own, shard);
+    return own;
   }
 
   // Stages 1 and 2: the layer's parameters were updated and gathered by the step before.
@@ -822,9 +856,9 @@ class Reference final : public Technique {
       elements += bucket.shard.length();
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
-      ForEachOwnPiece(bucket, [&](int /*tensor*/, const Piece& own) {
-        ranges.push_back(
-            {Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)), own.elements});
+      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+        ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)),
+                          own.elements, tied_.Counts(tensor)});
       });
     }
     clipping_.Write(static_cast<std::int64_t>(step_.model().tensors.size()), elements,
@@ -911,8 +945,10 @@ class Reference final : public Technique {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
+  const DataType full_type_;     // of whole parameters: stage 3 gathers what kernels compute in
   const DataType written_type_;  // of what backward writes
   GradientClipping clipping_;
+  TiedGradients tied_;
 
   StreamId communication_ = 0, replica_stream_ = 0;
   Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;

@@ -19,9 +19,10 @@ namespace stepcast::lowering {
 //              buckets alone. overlap: false puts reduction, update and all-gather one after the
 //              other. Stage 1 keeps full gradients and communicates once a step; stage 2 reduces
 //              every micro-batch and keeps the shard (accumulate_unsharded: as stage 1).
-//  stage 3     parameters are all-gathered before a unit's forward and backward, at most `prefetch`
-//              units ahead, and freed after it; gradients as in stage 2, per unit unless
-//              bucket_size is given. A unit is a layer; layers that share a tied tensor are one.
+//  stage 3     parameters are all-gathered in the compute type before a unit's forward and
+//              backward, at most `prefetch` units ahead, and freed after it; gradients as in stage
+//              2, per unit unless bucket_size is given. A unit is a layer; layers that share a
+//              tied tensor are one.
 //
 // With shard_group_size < data the above happens inside a shard group, and once a step the reduced
 // shards are all-reduced over the replicas.

@@ -1,5 +1,6 @@
 #include "src/lowering/stage_messages.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,9 @@ StageMessages::Lane StageMessages::MakeLane(const char* name, MessageDirection d
   const std::string what = direction == MessageDirection::kSend
                                ? (neighbour > stage_.stage ? "activations" : "gradients")
                                : (neighbour > stage_.stage ? "gradients" : "activations");
-  const Index communicator = builder_.AddCommunicator(
-      what + " " + std::to_string(low) + "-" + std::to_string(low + 1),
-      stage_.pipeline.Only({low, low + 1}));
+  const Index communicator =
+      builder_.AddCommunicator(what + " " + std::to_string(low) + "-" + std::to_string(low + 1),
+                               stage_.pipeline.Only({low, low + 1}));
   lane.exchange = builder_.AddExchange(
       {.communicator = communicator,
        .data_type = stage_.type,
@@ -52,28 +53,26 @@ void StageMessages::WritePrologue(std::vector<Index> inputs) {
   if (stage_.stages == 1) return;
   inputs_ = std::move(inputs);
   if (sends()) {
-    sent_activations_ =
-        builder_.AddBuffer("activations sent", stage_.sent, Category::kActivation);
+    sent_activations_ = builder_.AddBuffer("activations sent", stage_.sent, Category::kActivation);
     for (Index& buffer : received_gradients_) {
       buffer = builder_.AddBuffer("gradients received", stage_.sent, Category::kActivation);
     }
   }
   if (receives()) {
-    sent_gradients_ =
-        builder_.AddBuffer("gradients sent", stage_.received, Category::kActivation);
+    sent_gradients_ = builder_.AddBuffer("gradients sent", stage_.received, Category::kActivation);
   }
   if (stage_.style == MessageStyle::kOverlapped) {
     if (receives()) {
       receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive,
                                       stage_.stage - 1, stage_.received);
-      send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, stage_.stage - 1,
-                                 stage_.received);
+      send_gradients_ =
+          MakeLane("send gradients", MessageDirection::kSend, stage_.stage - 1, stage_.received);
     }
     if (sends()) {
       send_activations_ =
           MakeLane("send activations", MessageDirection::kSend, stage_.stage + 1, stage_.sent);
-      receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive,
-                                    stage_.stage + 1, stage_.sent);
+      receive_gradients_ =
+          MakeLane("receive gradients", MessageDirection::kReceive, stage_.stage + 1, stage_.sent);
     }
     return;
   }
@@ -102,7 +101,10 @@ void StageMessages::BeforePass(std::size_t pass) {
   }
   const std::size_t end = std::min(pass + 2, stage_.passes.size());
   for (; posted_ < end; ++posted_) PostReceive(posted_);
-  if (!Receives(pass)) return;
+}
+
+void StageMessages::AwaitInput(std::size_t pass) {
+  if (stage_.style == MessageStyle::kBlocking || !Receives(pass)) return;
   const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
   builder_.Wait(kCompute, lane.arrived[pass % 2]);
 }

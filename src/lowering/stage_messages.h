@@ -44,6 +44,7 @@ class StageMessages {
 
   StageMessages(const Stage& stage, ProgramBuilder& builder);
 
+  const Stage& stage() const { return stage_; }
   // The stage takes activations from another one, or hands its own on.
   bool receives() const { return stage_.stage > 0; }
   bool sends() const { return stage_.stage + 1 < stage_.stages; }
@@ -51,8 +52,10 @@ class StageMessages {
   // `inputs`: [slot] where received activations go.
   void WritePrologue(std::vector<Index> inputs);
 
-  // Around the kernels of a pass, in order: what it takes is there when it begins.
+  // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before
+  // its first kernel, so that other streams need not wait for it.
   void BeforePass(std::size_t pass);
+  void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
   // The buffers of the present pass: what its last kernel writes for the neighbour, allocated here,
@@ -67,7 +70,7 @@ class StageMessages {
   struct Lane {
     StreamId stream = 0;
     Index exchange = program::kNone;
-    Index ready = program::kNone;                           // event: its stream may begin
+    Index ready = program::kNone;                         // event: its stream may begin
     Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
   };
 

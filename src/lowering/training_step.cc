@@ -7,25 +7,87 @@
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
 using program::Category;
 using program::Phase;
 
+namespace {
+
+// Slots of the passes' activations. Where a receive is posted a pass ahead, its slot is taken then.
+std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead) {
+  std::vector<int> slots(passes.size(), -1);
+  std::vector<int> slot_of;  // [micro-batch]
+  std::vector<bool> taken;   // [slot]
+  const auto take = [&](std::size_t pass) {
+    if (pass >= passes.size() || slots[pass] >= 0) return;
+    const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
+    slot_of.resize(std::max(slot_of.size(), micro_batch + 1), -1);
+    if (passes[pass].task == parallel::Task::kForward) {
+      const auto free = std::find(taken.begin(), taken.end(), false);
+      slot_of[micro_batch] = static_cast<int>(free - taken.begin());
+      if (free == taken.end()) taken.push_back(false);
+      taken[static_cast<std::size_t>(slot_of[micro_batch])] = true;
+    }
+    slots[pass] = slot_of[micro_batch];
+  };
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    take(pass);
+    if (ahead) take(pass + 1);
+    if (passes[pass].task == parallel::Task::kForward) continue;
+    taken[static_cast<std::size_t>(slots[pass])] = false;
+  }
+  return slots;
+}
+
+MessageStyle StyleOf(plan::Framework framework) {
+  return framework == plan::Framework::kMegatron ? MessageStyle::kBlocking
+                                                 : MessageStyle::kOverlapped;
+}
+
+StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
+                                const std::vector<model::LayerWork>& works) {
+  const MessageStyle style = StyleOf(scenario.plan.data_parallel.framework);
+  StageMessages::Stage messages{
+      .stage = stage.stage(),
+      .stages = stage.stages(),
+      .pipeline = plan::GridOf(scenario.plan).Layout(parallel::Axis::kPipeline),
+      .style = style,
+      .type = plan::ComputeType(scenario.plan.training.precision),
+      .passes = stage.passes(),
+      .slots = SlotsOf(stage.passes(), stage.stages() > 1 && style == MessageStyle::kOverlapped)};
+  // What a stage hands on is what its last layer makes.
+  const auto output = [&](const model::Layer& layer) {
+    return works[static_cast<std::size_t>(layer.work)].output;
+  };
+  if (!stage.first()) messages.received = output(stage.layer_before());
+  if (!stage.last()) messages.sent = output(stage.model().layers.back());
+  return messages;
+}
+
+}  // namespace
+
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
+      stage_(scenario, plan::StageOf(scenario.plan, options.rank)),
       builder_(options),
-      host_work_(scenario, builder_),
+      host_work_(scenario, stage_, builder_),
       own_works_(
           options.works != nullptr
               ? std::vector<model::LayerWork>()
               : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
       works_(options.works != nullptr ? *options.works : own_works_),
       work_of_layer_(
-          model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan.training))),
-      offload_(builder_) {
+          model::WorkOfLayers(stage_.model(), plan::WorkOptionsOf(scenario.plan.training))),
+      offload_(builder_),
+      messages_(MessagesOf(scenario, stage_, works_), builder_),
+      values_(stage_.stage(), stage_.stages(), builder_) {
+  slot_of_pass_ = messages_.stage().slots;
+  for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
 
@@ -101,19 +163,23 @@ void TrainingStep::AddLayers() {
     }
   }
   layers_of_tensor_.assign(model().tensors.size(), 0);
+  const std::size_t layers = model().layers.size();
+  saved_.resize(static_cast<std::size_t>(slots_) * layers, Entries(0, 0));
   for (std::size_t index = 0; index < model().layers.size(); ++index) {
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
     const Index name = builder_.AddText(layer.name);
-    const Index first = builder_.buffers();
-    Index text = saved_texts[work_of_layer_[index]];
-    for (const model::Activation& activation : works_[work_of_layer_[index]].saved) {
-      builder_.AddBuffer({.first = name, .second = text++}, activation.bytes,
-                         Category::kActivation);
+    for (int slot = 0; slot < slots_; ++slot) {
+      const Index first = builder_.buffers();
+      Index text = saved_texts[work_of_layer_[index]];
+      for (const model::Activation& activation : works_[work_of_layer_[index]].saved) {
+        builder_.AddBuffer({.first = name, .second = text++}, activation.bytes,
+                           Category::kActivation);
+      }
+      saved_[static_cast<std::size_t>(slot) * layers + index] = Entries(first, builder_.buffers());
     }
-    saved_.emplace_back(first, builder_.buffers());
     if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
-      offload_.AddBlock(static_cast<int>(index), saved_.back());
+      offload_.AddBlock(static_cast<int>(index), saved_[index]);
     }
     for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
   }
@@ -123,10 +189,12 @@ void TrainingStep::AddTensors() {
   first_elements_.reserve(model().tensors.size());
   tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
+  std::size_t whole = 0;
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
+    const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
+    for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
     first_elements_.push_back(elements);
-    elements += tensor.elements;
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone
@@ -150,9 +218,11 @@ void TrainingStep::FindReads(Technique& technique) {
     reads.first = reads_.size();
     technique.AppendParameterReads(static_cast<int>(layer), reads_);
     reads.parameters = reads_.size();
-    append(saved_[layer]);
-    append(entries_[work_of_layer_[layer]].recomputed);
-    reads.end = reads_.size();
+    for (int slot = 0; slot < slots_; ++slot) {
+      append(saved_[static_cast<std::size_t>(slot) * work_of_layer_.size() + layer]);
+      append(entries_[work_of_layer_[layer]].recomputed);
+      if (slot == 0) reads.activations = reads_.size() - reads.parameters;
+    }
   }
 }
 
@@ -160,6 +230,9 @@ program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   technique.WritePrologue();
   offload_.WritePrologue();
+  inputs_ = AddInputs();
+  messages_.WritePrologue(inputs_);
+  values_.WritePrologue(slots_);
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       drained_.push_back(builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
@@ -167,30 +240,13 @@ program::Program TrainingStep::Write(Technique& technique) {
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
     drained_.push_back(builder_.AddEvent("read by the host"));
   }
-  host_work_.WritePrologue();  // its streams are the host's
+  host_work_.WritePrologue(slots_);  // its streams are the host's
   FindReads(technique);
   Reserve();
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
   technique.BeginStep();
-  const int layers = static_cast<int>(model().layers.size());
-  for (micro_batch_ = 0; micro_batch_ < plan().training.gradient_accumulation; ++micro_batch_) {
-    builder_.SetMicroBatch(micro_batch_);
-    builder_.SetPhase(Phase::kForward);
-    host_work_.BeginMicroBatch(micro_batch_);
-    technique.BeginForward();
-    for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
-    builder_.SetLabel(program::kNone);
-    WaitOnHost(plan::HostWaits::kPhase);
-    builder_.SetPhase(Phase::kBackward);
-    missing_ = layers_of_tensor_;
-    for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
-    builder_.SetLabel(program::kNone);
-    technique.EndBackward();
-    WaitOnHost(plan::HostWaits::kMicroBatch);
-    host_work_.EndMicroBatch();
-  }
-  --micro_batch_;
+  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) WritePass(technique);
   WaitOnHost(plan::HostWaits::kUpdate);
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
@@ -199,6 +255,75 @@ program::Program TrainingStep::Write(Technique& technique) {
   builder_.SetLabel(program::kNone);
   WaitOnHost(plan::HostWaits::kStep);
   return builder_.Take();
+}
+
+void TrainingStep::WritePass(Technique& technique) {
+  const parallel::Action& pass = stage_.passes()[pass_];
+  const int layers = static_cast<int>(model().layers.size());
+  micro_batch_ = pass.micro_batch;
+  builder_.SetMicroBatch(micro_batch_);
+  if (pass.task == parallel::Task::kForward) {
+    builder_.SetPhase(Phase::kForward);
+    messages_.BeforePass(pass_);
+    host_work_.BeginMicroBatch(micro_batch_, slot());
+    technique.BeginForward();
+    for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
+    builder_.SetLabel(program::kNone);
+    messages_.AfterPass(pass_);
+    WaitOnHost(plan::HostWaits::kPhase);
+    return;
+  }
+  STEPCAST_CHECK(pass.task == parallel::Task::kBackward, "backward of inputs and weights together");
+  builder_.SetPhase(Phase::kBackward);
+  messages_.BeforePass(pass_);
+  missing_ = layers_of_tensor_;
+  for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
+  builder_.SetLabel(program::kNone);
+  messages_.AfterPass(pass_);
+  technique.EndBackward();
+  WaitOnHost(plan::HostWaits::kMicroBatch);
+  host_work_.EndMicroBatch(slot());
+}
+
+std::vector<Index> TrainingStep::AddInputs() {
+  std::vector<Index> inputs;
+  if (!messages_.receives()) return inputs;
+  const int kept = works_[work_of(0)].input;
+  keeps_inputs_ = kept != model::LayerWork::kNone;
+  for (int slot = 0; slot < slots_; ++slot) {
+    inputs.push_back(keeps_inputs_
+                         ? Saved(slot, 0)[kept]
+                         : builder_.AddBuffer("activations received", messages_.stage().received,
+                                              Category::kActivation));
+  }
+  return inputs;
+}
+
+void TrainingStep::BeginForwardKernels() {
+  messages_.AwaitInput(pass_);
+  const Index received =
+      inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
+  if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
+  values_.BeginForward(slot(), received);
+}
+
+void TrainingStep::EndForwardKernels() {
+  const Index sent = messages_.AllocateOutput(pass_);
+  if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
+  values_.EndForward(slot(), sent);
+}
+
+void TrainingStep::BeginBackwardKernels() {
+  messages_.AwaitInput(pass_);
+  const Index received = messages_.ReceivedGradient(pass_);
+  if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
+  values_.BeginBackward(slot(), received);
+}
+
+void TrainingStep::EndBackwardKernels() {
+  const Index sent = messages_.AllocateOutput(pass_);
+  if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
+  values_.EndBackward(sent);
 }
 
 void TrainingStep::Reserve() {
@@ -210,7 +335,7 @@ void TrainingStep::Reserve() {
     const std::size_t activations = work.saved.size() + work.recomputed.size();
     const std::size_t parameters = reads.parameters - reads.first;
     instructions += kernels + 2 * activations + 4 * parameters + 24;
-    uses += 4 * (reads.end - reads.first) + 8 * parameters + 16;
+    uses += 4 * (parameters + reads.activations) + 8 * parameters + 16;
   }
   const auto micro_batches = static_cast<std::size_t>(plan().training.gradient_accumulation);
   const std::size_t tensors = model().tensors.size();
@@ -234,10 +359,13 @@ void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t ele
                                 bool add) {
   if (!builder_.describes_data_flow()) return;
   builder_.Use(Reads(source.buffer, source.offset, BytesOf(elements, source.type)));
+  const program::Elements seed = values_.seed();
+  if (seed.buffer != program::kNone) builder_.Use(Reads(seed.buffer, seed.offset, Bytes(4)));
   builder_.With({.kind = program::EffectKind::kGradient,
                  .add = add,
                  .target = target,
                  .source = source,
+                 .states = seed,
                  .elements = elements,
                  .first_element = first_element(tensor) + first,
                  .scale = 1.0 / static_cast<double>(plan().training.gradient_accumulation)});
@@ -253,10 +381,17 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
                             const std::vector<model::ForwardOperator>& operators,
                             Entries activations) {
   const LayerReads& reads = layer_reads_[layer];
+  const bool forward = pass == Technique::Pass::kForward;
+  const bool first = forward && layer == 0;
+  const bool last = forward && layer + 1 == static_cast<int>(model().layers.size());
   for (std::size_t i = 0; i < operators.size(); ++i) {
     technique.BeforeOperator(pass, layer, i);
     if (i == 0 || i + 1 == operators.size()) UseReads(reads.first, reads.parameters);
+    if (first && i == 0) BeginForwardKernels();
+    if (last && i + 1 == operators.size()) EndForwardKernels();
     for (const int created : operators[i].creates) {
+      // It is there already, received from the stage before.
+      if (first && keeps_inputs_ && created == works_[work_of(layer)].input) continue;
       builder_.Allocate(compute(), activations[created]);
       builder_.Use(builder_.WritesAll(activations[created]));
     }
@@ -272,8 +407,11 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
   technique.BeforeForward(layer);
   for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
   RunLayer(technique, Technique::Pass::kForward, layer, entries.forward, work.forward,
-           saved_[layer]);
+           Saved(slot(), layer));
   for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
+  if (layer == 0 && !inputs_.empty() && !keeps_inputs_) {
+    builder_.Release(inputs_[static_cast<std::size_t>(slot())]);
+  }
   offload_.AfterForward(layer);
   technique.AfterForward(layer);
 }
@@ -299,7 +437,14 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
   }
   for (std::size_t i = 0; i < work.backward.size(); ++i) {
     technique.BeforeOperator(Technique::Pass::kBackward, layer, i);
-    if (i == 0 || i + 1 == work.backward.size()) UseReads(reads.first, reads.end);
+    if (i == 0 || i + 1 == work.backward.size()) {
+      UseReads(reads.first, reads.parameters);
+      const std::size_t kept =
+          reads.parameters + static_cast<std::size_t>(slot()) * reads.activations;
+      UseReads(kept, kept + reads.activations);
+    }
+    if (i == 0 && layer + 1 == static_cast<int>(model().layers.size())) BeginBackwardKernels();
+    if (i + 1 == work.backward.size() && layer == 0) EndBackwardKernels();
     ready_.clear();
     for (const int position : work.backward[i].gradients) {
       const int tensor = tensors[position];
@@ -315,7 +460,10 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
   for (const Index buffer : contributions_) builder_.Release(buffer);
   for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
   for (const Index buffer : entries.recomputed) builder_.Release(buffer);
-  for (const Index buffer : saved_[layer]) builder_.Release(buffer);
+  for (const Index buffer : Saved(slot(), layer)) builder_.Release(buffer);
+  if (layer + 1 == static_cast<int>(model().layers.size())) {
+    messages_.ReleaseReceivedGradient(pass_);
+  }
   technique.AfterBackward(layer);
 }
 

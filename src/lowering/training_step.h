@@ -7,7 +7,10 @@
 #include "src/lowering/activation_offload.h"
 #include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
+#include "src/lowering/stage_messages.h"
+#include "src/lowering/stage_values.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
@@ -63,7 +66,9 @@ class TrainingStep {
   program::Program Write(Technique& technique);
 
   const scenario::Scenario& scenario() const { return scenario_; }
-  const model::Model& model() const { return *scenario_.model; }
+  // This rank's part of the model.
+  const model::Model& model() const { return stage_.model(); }
+  const PipelineStage& stage() const { return stage_; }
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
@@ -77,7 +82,7 @@ class TrainingStep {
     return micro_batch_ + 1 == plan().training.gradient_accumulation;
   }
 
-  // The number of a tensor's first element among all elements of the model.
+  // The number of a tensor's first element among all elements of the whole model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
   // The kernel that is written next puts a contribution to the gradient of the tensor's elements
@@ -101,10 +106,11 @@ class TrainingStep {
     Entries forward_transient, backward_transient;  // buffers
   };
 
-  // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters;
-  // in backward up to `end`, also what forward and recomputation have kept.
+  // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters; in
+  // backward also what forward and recomputation have kept, slot by slot.
   struct LayerReads {
-    std::size_t first = 0, parameters = 0, end = 0;
+    std::size_t first = 0, parameters = 0;
+    std::size_t activations = 0;  // so many behind the parameters for each slot
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
@@ -113,13 +119,29 @@ class TrainingStep {
   void FindReads(Technique& technique);
   // Said of the next kernel, from reads_.
   void UseReads(std::size_t first, std::size_t end);
+  void WritePass(Technique& technique);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
   void RunLayer(Technique& technique, Technique::Pass pass, int layer, Entries kernels,
                 const std::vector<model::ForwardOperator>& operators, Entries activations);
+  // Where received activations go, by slot.
+  std::vector<Index> AddInputs();
+  // Said of the first and the last kernel of a pass: what they read of the message that has come
+  // and write of the one that goes.
+  void BeginForwardKernels();
+  void EndForwardKernels();
+  void BeginBackwardKernels();
+  void EndBackwardKernels();
+  // Of the pass that is written.
+  int slot() const { return slot_of_pass_[pass_]; }
+  const Entries& Saved(int slot, int layer) const {
+    return saved_[static_cast<std::size_t>(slot) * model().layers.size() +
+                  static_cast<std::size_t>(layer)];
+  }
 
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
+  const PipelineStage stage_;
   ProgramBuilder builder_;
   HostWork host_work_;
   const std::vector<model::LayerWork> own_works_;  // empty where they are known
@@ -127,7 +149,9 @@ class TrainingStep {
   std::vector<int> work_of_layer_;
   ActivationOffload offload_;
   std::vector<Work> entries_;                 // by work
-  std::vector<Entries> saved_;                // buffers by layer
+  int slots_ = 1;                             // micro-batches whose activations have room
+  std::vector<int> slot_of_pass_;             // by pass
+  std::vector<Entries> saved_;                // buffers by slot and layer
   std::vector<Index> labels_;                 // by layer
   std::vector<std::int64_t> first_elements_;  // by tensor
   std::vector<int> layers_of_tensor_;         // contributions to each gradient
@@ -139,6 +163,11 @@ class TrainingStep {
   std::vector<LayerReads> layer_reads_;  // by layer
   std::vector<Index> drained_;           // events by stream, for host_waits
   std::int64_t micro_batch_ = 0;
+  std::size_t pass_ = 0;  // of the stage's passes, the one that is written
+  StageMessages messages_;
+  StageValues values_;
+  std::vector<Index> inputs_;  // by slot
+  bool keeps_inputs_ = false;  // they are among what the first layer saves
 };
 
 }  // namespace stepcast::lowering

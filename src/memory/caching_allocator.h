@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -39,23 +38,24 @@ class CachingAllocator {
 
   // Names a live block until it is freed.
   using Block = std::uint32_t;
+  static constexpr Block kNoBlock = static_cast<Block>(-1);
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
   // As a new one, in the same memory.
   void Reset(int streams, Settings settings);
 
-  // A block for `stream` from a free block or a new segment; nothing if the device has no room for
+  // A block for `stream` from a free block or a new segment; kNoBlock if the device has no room for
   // the segment.
-  std::optional<Block> TryAllocate(int stream, Bytes size);
+  Block TryAllocate(int stream, Bytes size);
   // The same once TryAllocate found nothing: gives all segments without a live block back and takes
   // a new one. Free blocks are not looked at again, as in PyTorch (issue 189504): what was freed
-  // since then helps only where a whole segment became free. Nothing: out of memory.
-  std::optional<Block> FlushAndAllocate(int stream, Bytes size);
+  // since then helps only where a whole segment became free. kNoBlock: out of memory.
+  Block FlushAndAllocate(int stream, Bytes size);
   // One after the other.
-  std::optional<Block> Allocate(int stream, Bytes size) {
-    const std::optional<Block> block = TryAllocate(stream, size);
-    return block ? block : FlushAndAllocate(stream, size);
+  Block Allocate(int stream, Bytes size) {
+    const Block block = TryAllocate(stream, size);
+    return block != kNoBlock ? block : FlushAndAllocate(stream, size);
   }
   // Requires a live block.
   void Free(Block block);
@@ -65,7 +65,6 @@ class CachingAllocator {
 
   Bytes allocated() const { return allocated_; }  // live blocks, rounded up as they are
   Bytes reserved() const { return reserved_; }    // segments
-  Bytes peak_allocated() const { return peak_allocated_; }
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
@@ -77,43 +76,39 @@ class CachingAllocator {
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  static constexpr Block kNone = static_cast<Block>(-1);
+  // Sizes in four classes for each power of two of 512 B.
+  static constexpr std::size_t kClasses = 192;
 
   struct State {
     std::int64_t address = 0;
     std::int64_t size = 0;
-    Block before = kNone, after = kNone;  // neighbours in the segment
+    Block before = kNoBlock, after = kNoBlock;  // neighbours in the segment
+    // Of a free block: those of its class that fit next better and next worse. The best fit is the
+    // smallest, of several the one at the lowest address.
+    Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;
   };
-  struct FreeBlock {
-    std::int64_t size = 0, address = 0;
-    Block block = kNone;
-  };
-  // Sizes in four classes for each power of two of 512 B.
-  static constexpr std::size_t kClasses = 192;
   struct Pool {
     bool small = false;
-    // Free blocks by class of size; in a class the best fit last: descending in size, then address.
-    // `has`: which classes have any.
-    std::vector<std::vector<FreeBlock>> free{};
-    std::array<std::uint64_t, kClasses / 64> has{};
+    std::array<Block, kClasses> best{};              // free block by class of size
+    std::array<std::uint64_t, kClasses / 64> has{};  // which classes have any
     // Expandable: the range [begin, end) that has been mapped so far, and its last block.
     std::int64_t begin = 0, end = 0;
-    Block last = kNone;
+    Block last = kNoBlock;
   };
 
-  std::optional<Block> TakeFree(std::uint32_t pool, std::int64_t size);
-  std::optional<Block> TakeSegment(std::uint32_t pool, std::int64_t size);
+  Block TakeFree(std::uint32_t pool, std::int64_t size);
+  Block TakeSegment(std::uint32_t pool, std::int64_t size);
   bool Grow(std::uint32_t pool, std::int64_t size);
-  std::optional<Block> HandOut(std::optional<Block> block);
+  Block HandOut(Block block);
   void Reserve(std::int64_t size, std::int64_t calls);
   void Unreserve(std::int64_t size, std::int64_t calls);
   bool RoomFor(std::int64_t size) const;
   void Flush();
   void GiveBack(Block block);
   void GiveBackGranules(Block block);
-  Block NewBlock(const State& state);
+  Block NewEntry();
   static std::size_t FirstClass(const Pool& pool, std::size_t from);
   void Forget(Block block);
   void AddFree(Block block);
@@ -125,7 +120,7 @@ class CachingAllocator {
   std::vector<State> blocks_;
   std::vector<Block> unused_;  // entries of blocks_ that stand for nothing
   std::int64_t next_address_ = 0;
-  Bytes allocated_, reserved_, peak_allocated_, peak_reserved_;
+  Bytes allocated_, reserved_, peak_reserved_;
   DriverCalls calls_;
 };
 

@@ -29,8 +29,11 @@ DeferredFrees::DeferredFrees(const Program& program) {
   std::vector<BufferState> states;
   std::vector<Recorded> recorded;
   std::vector<LastUse> last_uses;
+  // Streams that are recorded for some buffer: uses on others are never waited for.
+  std::vector<bool> records(program.streams.size());
   for (const Instruction& instruction : program.step) {
     if (instruction.opcode != Opcode::kRecordStream) continue;
+    records[instruction.stream] = true;
     if (numbers.empty()) numbers.resize(program.buffers.size(), kNone);
     Index& number = numbers[instruction.operand];
     if (number != kNone) continue;
@@ -47,7 +50,8 @@ DeferredFrees::DeferredFrees(const Program& program) {
   first_.push_back(0);
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
-    for (Index u = 0; u < instruction.use_count; ++u) {
+    const bool matters = instruction.use_count > 0 && records[instruction.stream];
+    for (Index u = 0; matters && u < instruction.use_count; ++u) {
       const Index number = numbers[program.uses[instruction.first_use + u].buffer];
       if (number == kNone) continue;
       std::uint32_t& last = states[number].use;
@@ -73,8 +77,12 @@ DeferredFrees::DeferredFrees(const Program& program) {
       for (std::uint32_t own = state.use; own != kNone; own = last_uses[own].before) {
         const LastUse& use = last_uses[own];
         if (!is_recorded(state.recorded, use.stream)) continue;
-        if (number_[use.instruction] == 0) number_[use.instruction] = ++count_;
-        uses_.push_back(NumberOf(use.instruction));
+        std::uint32_t& own_number = number_[use.instruction];
+        if (own_number == 0) {
+          operations_.push_back(use.instruction);
+          own_number = static_cast<std::uint32_t>(operations_.size());
+        }
+        uses_.push_back(own_number - 1);
       }
       state = {};
       if (uses_.size() == first_.back()) continue;

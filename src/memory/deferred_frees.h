@@ -17,26 +17,27 @@ class DeferredFrees {
  public:
   explicit DeferredFrees(const program::Program& program);
 
-  bool any() const { return count_ > 0; }
+  bool any() const { return !operations_.empty(); }
   // The operations whose ends this free waits for, numbered from 0 through all frees of the step.
   std::span<const std::uint32_t> Of(program::Index free) const {
     const std::uint32_t own = any() ? free_[free] : 0;
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // The number of an operation that frees wait for; kNone for others. Of all operations of a
-  // timeline, a replay needs the ends of these alone.
+  // The number of an operation that frees wait for; kNone for others.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  std::uint32_t count() const { return count_; }
+  // Those operations by number. Of all operations of a timeline, a replay needs the ends of these
+  // alone.
+  std::span<const program::Index> operations() const { return operations_; }
 
  private:
   std::vector<std::uint32_t> free_;    // by instruction: which of the deferred frees, from 1
   std::vector<std::uint32_t> first_;   // by deferred free, and one more: of uses_
   std::vector<std::uint32_t> uses_;    // numbers
   std::vector<std::uint32_t> number_;  // by instruction, from 1
-  std::uint32_t count_ = 0;
+  std::vector<program::Index> operations_;
 };
 static_assert(program::kNone == std::uint32_t{0} - 1);
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "src/memory/caching_allocator.h"
-#include "src/memory/deferred_frees.h"
 
 namespace stepcast::memory {
 namespace {
@@ -22,7 +22,7 @@ using program::Program;
 using program::Timeline;
 
 using Block = CachingAllocator::Block;
-constexpr Block kNoBlock = static_cast<Block>(-1);
+constexpr Block kNoBlock = CachingAllocator::kNoBlock;
 
 bool ChangesMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
@@ -88,14 +88,12 @@ struct Sized {
 
 // A program's requests, and nothing else of it.
 struct Requests {
-  bool records_streams = false;  // frees may be deferred
   std::size_t streams = 0;
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
 
   void Take(const Program& program) {
-    records_streams = false;
     streams = program.streams.size();
     buffers.clear();
     for (const program::Buffer& buffer : program.buffers) {
@@ -107,7 +105,6 @@ struct Requests {
     for (const Instruction& instruction : program.prologue) Take(instruction, prologue);
     std::uint16_t micro_batch = 0;
     for (const Instruction& instruction : program.step) {
-      records_streams |= instruction.opcode == Opcode::kRecordStream;
       if (!ChangesMemory(instruction)) continue;
       if (sections.empty() || instruction.micro_batch != micro_batch) {
         sections.push_back({.first = step.size()});
@@ -254,10 +251,8 @@ class ProgramOrderReplay {
     for (const Request& request : requests) {
       Block& block = blocks_[request.buffer];
       if (request.allocates) {
-        const auto allocated =
-            allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
-        if (!allocated) return false;
-        block = *allocated;
+        block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
+        if (block == kNoBlock) return false;
         ++live_;
       } else {
         allocator_.Free(std::exchange(block, kNoBlock));
@@ -380,7 +375,7 @@ class TimedReplay {
 
   // When each operation that a deferred free waits for ended, in each step.
   void FindEnds() {
-    ends_.assign(deferred_.count() * steps_, Time());
+    ends_.assign(deferred_.operations().size() * steps_, Time());
     if (ends_.empty()) return;
     for (const program::OperationRecord& record : timeline_.operations) {
       if (record.step >= steps_ || (repeated_ && record.step > *repeated_)) continue;
@@ -424,18 +419,18 @@ class TimedReplay {
   bool Allocate(Index buffer, std::uint16_t stream) {
     if (allocator_) {
       const Bytes size = program_.buffers[buffer].size;
-      auto block = allocator_->TryAllocate(stream, size);
-      if (!block) {
+      Block block = allocator_->TryAllocate(stream, size);
+      if (block == kNoBlock) {
         // release_cached_blocks begins with synchronize_and_free_events.
         while (!pending_.empty()) FreeFirstPending();
         block = allocator_->FlushAndAllocate(stream, size);
       }
-      if (!block) return false;
-      blocks_[buffer] = *block;
+      if (block == kNoBlock) return false;
+      blocks_[buffer] = block;
     }
     const Bytes peak = ledger_.peak();
     ledger_.Allocate(buffer);
-    Note(buffer, true);
+    if (changes_ != nullptr) Note(buffer, true);
     if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
     return true;
   }
@@ -454,11 +449,10 @@ class TimedReplay {
       if (blocks_[buffer] == block) blocks_[buffer] = kNoBlock;
     }
     ledger_.Free(buffer);
-    Note(buffer, false);
+    if (changes_ != nullptr) Note(buffer, false);
   }
 
   void Note(Index buffer, bool allocates) {
-    if (changes_ == nullptr) return;
     changes_->push_back({.time = time_,
                          .step = step_,
                          .instruction = instruction_,
@@ -544,25 +538,34 @@ struct Replayer::Workspace {
   };
 
   // Sets `key` and `hash`.
-  void TakeKey(std::size_t steps, std::uint32_t described, const Device& device) {
-    key.clear();
-    key.insert(key.end(), {static_cast<std::int64_t>(steps), described, device.capacity.count(),
-                           static_cast<std::int64_t>(device.allocator),
-                           static_cast<std::int64_t>(requests.streams),
-                           static_cast<std::int64_t>(requests.prologue.size()),
-                           static_cast<std::int64_t>(requests.step.size())});
-    const auto add = [&](const std::vector<Request>& list) {
-      for (const Request& request : list) {
-        key.push_back(static_cast<std::int64_t>(request.allocates) << 48 |
-                      static_cast<std::int64_t>(request.stream) << 32 | request.buffer);
+  void TakeKey(const Program& program, std::size_t steps, std::uint32_t described,
+               const Device& device) {
+    const std::initializer_list<std::int64_t> first = {
+        static_cast<std::int64_t>(steps),
+        described,
+        device.capacity.count(),
+        static_cast<std::int64_t>(device.allocator),
+        static_cast<std::int64_t>(program.streams.size()),
+        static_cast<std::int64_t>(program.buffers.size())};
+    key.resize(first.size() + 2 * program.buffers.size() + program.prologue.size() +
+               program.step.size() + 1);
+    auto at = std::copy(first.begin(), first.end(), key.begin());
+    for (const program::Buffer& buffer : program.buffers) {
+      *at++ = buffer.size.count();
+      *at++ = buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category);
+    }
+    // Which instructions change memory cannot be foreseen: all are written, the others over again.
+    const auto add = [&at](const std::vector<Instruction>& instructions) {
+      for (const Instruction& instruction : instructions) {
+        *at = static_cast<std::int64_t>(instruction.opcode) << 48 |
+              static_cast<std::int64_t>(instruction.stream) << 32 | instruction.operand;
+        at += ChangesMemory(instruction) ? 1 : 0;
       }
     };
-    add(requests.prologue);
-    add(requests.step);
-    for (const Sized& buffer : requests.buffers) {
-      key.push_back(buffer.size.count());
-      key.push_back(buffer.padding.count() << 3 | static_cast<std::int64_t>(buffer.category));
-    }
+    add(program.prologue);
+    *at++ = -1;
+    add(program.step);
+    key.resize(static_cast<std::size_t>(at - key.begin()));
     // FNV's way over words, in four lanes that do not wait for one another.
     std::array<std::uint64_t, 4> lanes = {1, 2, 3, 4};
     const auto mix = [](std::uint64_t& lane, std::int64_t word) {
@@ -608,20 +611,17 @@ Replayer::~Replayer() = default;
 Replayer::Replayer(Replayer&&) noexcept = default;
 Replayer& Replayer::operator=(Replayer&&) noexcept = default;
 
-Usage Replayer::Figures(const Program& program, const Timeline& timeline, const Device& device,
-                        const Steps& steps) {
+Usage Replayer::Figures(const Program& program, const Timeline& timeline,
+                        const DeferredFrees& deferred, const Device& device, const Steps& steps) {
+  if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
   Workspace& workspace = *workspace_;
-  workspace.requests.Take(program);
-  if (workspace.requests.records_streams) {
-    const DeferredFrees deferred(program);
-    if (deferred.any()) return Timed(program, timeline, deferred, device, steps, nullptr);
-  }
   const std::size_t count = timeline.step_ends.size();
   const auto replay = [&] {
+    workspace.requests.Take(program);
     return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);
   };
   if (device.allocator == Allocator::kNone) return replay();
-  workspace.TakeKey(count, steps.described, device);
+  workspace.TakeKey(program, count, steps.described, device);
   if (const Usage* known = workspace.Find()) return *known;
   const Usage usage = replay();
   workspace.Keep(usage);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "src/memory/account.h"
+#include "src/memory/deferred_frees.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
@@ -39,9 +40,9 @@ class Replayer {
   Replayer& operator=(Replayer&&) noexcept;
 
   // Leaves out what provably repeats: steps and micro-batches that find the allocator in the state
-  // in which equal ones left it unchanged.
+  // in which equal ones left it unchanged. `deferred`: the program's.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
-                const Device& device, const Steps& steps);
+                const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
  private:
   struct Workspace;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/memory/account.h"
+#include "src/memory/deferred_frees.h"
 
 namespace stepcast::memory {
 namespace {
@@ -23,7 +24,7 @@ program::Instruction On(Opcode opcode, std::uint16_t stream, program::Index oper
 Usage PeakOf(const program::Program& program, const program::Timeline& timeline, Bytes capacity,
              bool expandable = false) {
   return Replayer().Figures(
-      program, timeline,
+      program, timeline, DeferredFrees(program),
       {.capacity = capacity,
        .allocator = expandable ? Allocator::kCachingExpandable : Allocator::kCaching},
       {});
@@ -106,7 +107,8 @@ TEST(Replay, FlushesTakeTheDriversCalls) {
   program::Timeline timeline;
   timeline.step_ends.resize(3);
   const auto run = [&](Bytes capacity) {
-    return Replayer().Figures(program, timeline, {.capacity = capacity}, {.described = 1});
+    return Replayer().Figures(program, timeline, DeferredFrees(program), {.capacity = capacity},
+                              {.described = 1});
   };
   const Usage tight = run(MiB(69));
   EXPECT_TRUE(tight.fits);
@@ -290,13 +292,15 @@ RC_GTEST_PROP(ReplayProperty, FiguresAreThoseOfTheWholeAccount, (bool deferred))
   Replayer replayer;
   for (int i = 0; i < 2; ++i) {
     const Run run = AnyRun(deferred);
+    const DeferredFrees frees(run.program);
     for (int j = 0; j < 2; ++j) {
       const Device device = AnyDevice();
       const auto steps = static_cast<std::uint32_t>(run.timeline.step_ends.size());
       const Steps asked{.described = *rc::gen::inRange<std::uint32_t>(0, steps)};
       const Usage whole = Record(run.program, run.timeline, device, asked).usage;
-      CheckSame(replayer.Figures(run.program, run.timeline, device, asked), whole);
-      CheckSame(replayer.Figures(run.program, run.timeline, device, asked), whole);
+      for (int k = 0; k < 2; ++k) {
+        CheckSame(replayer.Figures(run.program, run.timeline, frees, device, asked), whole);
+      }
     }
   }
 }
@@ -364,9 +368,9 @@ RC_GTEST_PROP(ReplayProperty, RepeatedStepsNeedNoRecords, ()) {
   repeated.step_ends = whole.step_ends;
   const Device device = AnyDevice();
   const Steps steps{.described = shown};
-  CheckSame(
-      Replayer().Figures(run.program, repeated, device, {.described = shown, .repeated = shown}),
-      Record(run.program, whole, device, steps).usage);
+  CheckSame(Replayer().Figures(run.program, repeated, DeferredFrees(run.program), device,
+                               {.described = shown, .repeated = shown}),
+            Record(run.program, whole, device, steps).usage);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct ListedLayer {
   Time forward;                          // one micro-batch
   Time backward;                         // the layer's gradients are ready at its end
   Bytes activation;                      // kept from forward to backward, one micro-batch
+  Bytes output{};                        // handed to the next layer, one micro-batch
 };
 
 struct LayerList {

@@ -184,6 +184,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
         break;
     }
     if (save) {
+      if (is_input) work.input = static_cast<int>(work.saved.size());
       saved[v] = static_cast<int>(work.saved.size());
       work.saved.push_back({variable.name, variable.bytes});
     }
@@ -201,6 +202,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     }
     return created;
   };
+  if (output) work.output = variables_[*output].bytes;
   const int operators = static_cast<int>(forward_.size());
   std::pair<int, int> again{0, 0};
   if (checkpointing == Checkpointing::kFull || checkpointing == Checkpointing::kSelectiveOp) {

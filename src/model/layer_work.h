@@ -82,6 +82,11 @@ struct LayerWork {
   // The same tensor by tensor, as they are at the height: an allocator hands out each by itself.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
+  // What the layer takes from the one before it: its index in `saved`, where backward needs it
+  // (kNone of a layer list: `activation` is all that is kept).
+  static constexpr int kNone = -1;
+  int input = kNone;
+  Bytes output{};  // what it hands to the next one; zero where it ends in the loss
 };
 
 }  // namespace stepcast::model

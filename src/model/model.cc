@@ -27,6 +27,7 @@ LayerWork ListedWork(const ListedLayer& layer) {
   for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
     backward.gradients.push_back(static_cast<int>(i));
   }
+  work.output = layer.output;
   // A listed layer is one module.
   forward.parameters = backward.parameters = backward.gradients;
   work.forward.push_back(std::move(forward));

@@ -8,9 +8,10 @@
 namespace stepcast::model {
 
 StageModel StageOf(const Model& whole, int first_layer, int end_layer) {
-  StageModel stage{.model = {.name = whole.name, .tensors = {}, .layers = {}, .source = whole.source},
-                   .first_layer = first_layer,
-                   .tensors = {}};
+  StageModel stage{
+      .model = {.name = whole.name, .tensors = {}, .layers = {}, .source = whole.source},
+      .first_layer = first_layer,
+      .tensors = {}};
   const auto layers = std::span(whole.layers)
                           .subspan(static_cast<std::size_t>(first_layer),
                                    static_cast<std::size_t>(end_layer - first_layer));
@@ -25,9 +26,9 @@ StageModel StageOf(const Model& whole, int first_layer, int end_layer) {
   for (const Layer& layer : layers) {
     Layer& own = stage.model.layers.emplace_back(layer);
     for (int& tensor : own.tensors) {
-      tensor = static_cast<int>(
-          std::lower_bound(stage.tensors.begin(), stage.tensors.end(), tensor) -
-          stage.tensors.begin());
+      tensor =
+          static_cast<int>(std::lower_bound(stage.tensors.begin(), stage.tensors.end(), tensor) -
+                           stage.tensors.begin());
     }
   }
   return stage;
@@ -45,7 +46,8 @@ std::vector<int> StageLayers(const Model& whole, std::span<const std::int64_t> b
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     std::int64_t left = blocks[stage];
     while (left > 0) {
-      STEPCAST_CHECK(layer < static_cast<int>(whole.layers.size()), "stages have the model's blocks");
+      STEPCAST_CHECK(layer < static_cast<int>(whole.layers.size()),
+                     "stages have the model's blocks");
       if (whole.layers[static_cast<std::size_t>(layer++)].kind == LayerKind::kBlock) --left;
     }
     begins.push_back(layer);

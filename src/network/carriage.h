@@ -12,8 +12,8 @@
 #include "src/network/flow.h"
 #include "src/network/traffic.h"
 
-// How the collectives of step programs go over a cluster's links: values that the simulator runs
-// on. cost/carry.h makes it.
+// How the collectives and messages of step programs go over a cluster's links: values that the
+// simulator runs on. cost/carry.h makes it.
 namespace stepcast::network {
 
 struct Carriage {
@@ -33,6 +33,9 @@ struct Carriage {
   std::vector<Collective> collectives{};
   // [class of ranks][collective of its program]: in `collectives`; kNowhere: it crosses no link.
   std::vector<std::vector<std::uint32_t>> numbers{};
+  // [class of ranks][message of its program, numbered through all exchanges]: likewise; kNowhere
+  // for those it receives, which are their senders'.
+  std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 
 }  // namespace stepcast::network

@@ -1,6 +1,8 @@
 #include "src/parallel/group_layout.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -24,7 +26,42 @@ GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : 
   STEPCAST_CHECK(ranks % extent == 0, "groups of one layout hold all ranks");
 }
 
+GroupLayout GroupLayout::Only(std::vector<int> positions) const {
+  STEPCAST_CHECK(positions_.empty() && !positions.empty() &&
+                     std::is_sorted(positions.begin(), positions.end()) && positions.front() >= 0 &&
+                     positions.back() < size_,
+                 "positions in a group");
+  GroupLayout only = *this;
+  if (static_cast<int>(positions.size()) < size_) only.positions_ = std::move(positions);
+  return only;
+}
+
+bool GroupLayout::Holds(int rank) const {
+  return positions_.empty() ||
+         std::binary_search(positions_.begin(), positions_.end(), IndexInWhole(rank));
+}
+
 int GroupLayout::First(int rank) const {
+  return positions_.empty() ? FirstOfWhole(rank) : Ranks(rank).front();
+}
+
+int GroupLayout::Index(int rank) const {
+  const int index = IndexInWhole(rank);
+  if (positions_.empty()) return index;
+  return static_cast<int>(std::lower_bound(positions_.begin(), positions_.end(), index) -
+                          positions_.begin());
+}
+
+std::vector<int> GroupLayout::Ranks(int rank) const {
+  const std::vector<int> whole = Whole(rank);
+  if (positions_.empty()) return whole;
+  std::vector<int> ranks;
+  ranks.reserve(positions_.size());
+  for (const int position : positions_) ranks.push_back(whole[static_cast<std::size_t>(position)]);
+  return ranks;
+}
+
+int GroupLayout::FirstOfWhole(int rank) const {
   int first = rank;
   for (const Dimension& dimension : dimensions_) {
     first -= rank / dimension.stride % dimension.degree * dimension.stride;
@@ -32,7 +69,7 @@ int GroupLayout::First(int rank) const {
   return first;
 }
 
-int GroupLayout::Index(int rank) const {
+int GroupLayout::IndexInWhole(int rank) const {
   int index = 0;
   int scale = 1;
   for (const Dimension& dimension : dimensions_) {
@@ -42,10 +79,10 @@ int GroupLayout::Index(int rank) const {
   return index;
 }
 
-std::vector<int> GroupLayout::Ranks(int rank) const {
+std::vector<int> GroupLayout::Whole(int rank) const {
   std::vector<int> ranks;
   ranks.reserve(static_cast<std::size_t>(size_));
-  ranks.push_back(First(rank));
+  ranks.push_back(FirstOfWhole(rank));
   for (const Dimension& dimension : dimensions_) {
     const std::size_t inner = ranks.size();
     for (int i = 1; i < dimension.degree; ++i) {
@@ -59,7 +96,7 @@ std::vector<std::vector<int>> GroupLayout::Groups() const {
   std::vector<std::vector<int>> groups;
   groups.reserve(static_cast<std::size_t>(this->groups()));
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (First(rank) == rank) groups.push_back(Ranks(rank));
+    if (FirstOfWhole(rank) == rank) groups.push_back(Ranks(rank));
   }
   return groups;
 }

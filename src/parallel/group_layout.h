@@ -28,16 +28,24 @@ class GroupLayout {
   // dimension before it, and `ranks` of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
+  // The same groups cut down to the ranks at these positions (Index), ascending: the first and the
+  // last stage of each pipeline. The other ranks are in none.
+  GroupLayout Only(std::vector<int> positions) const;
+
   // Of the grid; 0 for the empty layout.
   int ranks() const { return ranks_; }
   bool empty() const { return ranks_ == 0; }
   // Of a group.
-  int size() const { return size_; }
+  int size() const { return positions_.empty() ? size_ : static_cast<int>(positions_.size()); }
   // How many groups there are.
   int groups() const { return empty() ? 0 : ranks_ / size_; }
+
+  // Of the whole groups.
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
-  // The lowest rank of a rank's group: which group it is in.
+  // The rank is in a group; all ranks are, but for Only.
+  bool Holds(int rank) const;
+  // The lowest rank of a rank's group: which group it is in. The rank is in one.
   int First(int rank) const;
   // Its position in its group.
   int Index(int rank) const;
@@ -51,7 +59,13 @@ class GroupLayout {
  private:
   int ranks_ = 0;
   int size_ = 1;
+  // All ranks that differ along the dimensions, whatever `positions_`.
+  int FirstOfWhole(int rank) const;
+  int IndexInWhole(int rank) const;
+  std::vector<int> Whole(int rank) const;
+
   std::vector<Dimension> dimensions_;
+  std::vector<int> positions_;  // of those the ones that are in the group; empty: all
 };
 
 }  // namespace stepcast::parallel

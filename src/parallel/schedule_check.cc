@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -14,6 +15,8 @@ namespace stepcast::parallel {
 namespace {
 
 constexpr int kTasks = 4;
+// More are not looked for.
+constexpr std::size_t kMostMistakes = 20;
 
 std::size_t Index(int number) { return static_cast<std::size_t>(number); }
 
@@ -32,6 +35,7 @@ class Checker {
   }
 
  private:
+  // Numbers may be far larger than lists are long, so tables hold what there is.
   struct Passes {  // of a micro-batch at a chunk
     std::array<int, kTasks> count{};
     int stage = -1;
@@ -51,16 +55,18 @@ class Checker {
     mistakes_.push_back({stage, entry, std::move(sentence)});
   }
 
+  bool Enough() const { return mistakes_.size() >= kMostMistakes; }
+
   void CheckChunks() {
-    std::vector<bool> held(Index(chunks_));
+    std::set<int> held;
     for (int stage = 0; stage < stages(); ++stage) {
-      for (const int chunk : schedule_.stages[Index(stage)].chunks) held[Index(chunk)] = true;
-      if (schedule_.stages[Index(stage)].chunks.empty()) {
+      const std::vector<int>& chunks = schedule_.stages[Index(stage)].chunks;
+      held.insert(chunks.begin(), chunks.end());
+      if (chunks.empty())
         Add(stage, -1, fmt::format("stage {} holds no chunk of the model", stage));
-      }
     }
-    for (int chunk = 0; chunk < chunks_; ++chunk) {
-      if (held[Index(chunk)]) continue;
+    for (int chunk = 0; chunk < chunks_ && !Enough(); ++chunk) {
+      if (held.contains(chunk)) continue;
       Add(0, -1, fmt::format("no stage holds chunk {} of {}", chunk, chunks_));
     }
   }
@@ -81,10 +87,9 @@ class Checker {
   }
 
   void CountPasses() {
-    passes_.assign(Index(chunks_) * Index(schedule_.micro_batches), {});
     for (int stage = 0; stage < stages(); ++stage) {
       const int entries = static_cast<int>(schedule_.stages[Index(stage)].entries.size());
-      for (int entry = 0; entry < entries; ++entry) CountEntry({stage, entry});
+      for (int entry = 0; entry < entries && !Enough(); ++entry) CountEntry({stage, entry});
     }
   }
 
@@ -108,8 +113,7 @@ class Checker {
   void CountAction(const Action& action, const EntryAt& at) {
     const bool held = Holds(action.chunk, at);
     if (!Exists(action.micro_batch, at) || !held) return;
-    Passes& passes =
-        passes_[Index(action.chunk) * Index(schedule_.micro_batches) + Index(action.micro_batch)];
+    Passes& passes = passes_[{action.chunk, action.micro_batch}];
     const auto count = [&](Task task) { return passes.count[static_cast<std::size_t>(task)]; };
     const bool whole = action.task == Task::kBackward;
     const bool part = action.task == Task::kBackwardInput || action.task == Task::kBackwardWeight;
@@ -144,8 +148,9 @@ class Checker {
 
   void CheckComplete() {
     for (int chunk = 0; chunk < chunks_; ++chunk) {
-      for (int i = 0; i < schedule_.micro_batches; ++i) {
-        const Passes& passes = passes_[Index(chunk) * Index(schedule_.micro_batches) + Index(i)];
+      for (int i = 0; i < schedule_.micro_batches && !Enough(); ++i) {
+        const auto found = passes_.find({chunk, i});
+        const Passes passes = found == passes_.end() ? Passes() : found->second;
         const auto require = [&](Task task) {
           if (passes.count[static_cast<std::size_t>(task)] > 0) return;
           const int stage = Home(chunk, passes);
@@ -182,7 +187,7 @@ class Checker {
     }
     if (!any) return;
     for (int stage = 0; stage < stages(); ++stage) {
-      for (int i = 0; i < schedule_.micro_batches; ++i) {
+      for (int i = 0; i < schedule_.micro_batches && !Enough(); ++i) {
         for (const auto part : {VocabularyPass::Part::kS, VocabularyPass::Part::kT}) {
           if (counts[Index(stage)].contains({part, i})) continue;
           Add(stage, -1,
@@ -238,7 +243,7 @@ class Checker {
 
   const PipelineSchedule& schedule_;
   int chunks_;
-  std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
+  std::map<std::pair<int, int>, Passes> passes_;  // [chunk, micro-batch]
   std::vector<ScheduleMistake> mistakes_;
 };
 

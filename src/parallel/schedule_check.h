@@ -14,7 +14,7 @@ struct ScheduleMistake {
   std::string sentence;
 };
 
-// All mistakes; empty when the schedule can run:
+// All mistakes, or the first 20; empty when the schedule can run:
 // - every chunk of the model is held by a stage, and stages run passes of chunks that they hold;
 // - every micro-batch goes through every chunk once: one forward, and either one whole backward or
 //   one for inputs and one for weights, all on one stage;
@@ -23,7 +23,8 @@ struct ScheduleMistake {
 //   chunk before it, a backward that of the chunk behind it and its own forward, gradients of
 //   weights those of inputs; S needs the last chunk's forward; T, and the last chunk's backward,
 //   every stage's S.
-// Cycles are looked for only when there is no other mistake.
+// Cycles are looked for only when there is no other mistake. Takes time and memory for what the
+// lists hold, however large the numbers in them are.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 
 // [stage] the most micro-batches of a chunk, summed over its chunks, whose forward has begun and

@@ -68,6 +68,14 @@ TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
   EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1: they are 1, from 0");
 }
 
+// Numbers beyond what the lists hold cost no time.
+TEST(ScheduleCheckTest, TheFirstMistakesOfMany) {
+  const std::vector<std::string> mistakes = Mistakes("stage 0: F999999999 B999999999\n");
+  ASSERT_EQ(mistakes.size(), 20U);
+  EXPECT_EQ(mistakes.front(), "0/-1: stage 0 has no F0");
+  EXPECT_EQ(Mistakes("stage 0 holds 999999999: F0.999999999\n").size(), 20U);
+}
+
 // Activations are held until the last part of their backward.
 TEST(ScheduleCheckTest, InFlightUntilTheWeightsGradients) {
   const auto schedule = ParseSchedule("stage 0: F0 I0 F1 W0 I1 F2 W1 B2\n", "schedule");

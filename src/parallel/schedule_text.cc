@@ -12,27 +12,24 @@
 namespace stepcast::parallel {
 namespace {
 
-struct TaskLetter {
-  Task task;
-  char letter;
-};
-constexpr TaskLetter kTasks[] = {{Task::kForward, 'F'},
-                                 {Task::kBackward, 'B'},
-                                 {Task::kBackwardInput, 'I'},
-                                 {Task::kBackwardWeight, 'W'}};
+constexpr std::pair<Task, char> kLetters[] = {{Task::kForward, 'F'},
+                                              {Task::kBackward, 'B'},
+                                              {Task::kBackwardInput, 'I'},
+                                              {Task::kBackwardWeight, 'W'}};
 
 struct ParameterWord {
   ParameterPass::Kind kind;
   std::string_view word;
 };
+// Of micro-batches and chunks.
+constexpr int kHighestNumber = 999'999'999;
+
 constexpr ParameterWord kParameterWords[] = {{ParameterPass::Kind::kUnshard, "unshard"},
                                              {ParameterPass::Kind::kReshard, "reshard"},
                                              {ParameterPass::Kind::kReduceGradients, "reduce"}};
 
 std::string ActionText(const Action& action, int stage_chunk) {
-  const auto* task = std::find_if(std::begin(kTasks), std::end(kTasks),
-                                  [&](const TaskLetter& one) { return one.task == action.task; });
-  std::string text = fmt::format("{}{}", task->letter, action.micro_batch);
+  std::string text = fmt::format("{}{}", Letter(action.task), action.micro_batch);
   if (action.chunk != stage_chunk) text += fmt::format(".{}", action.chunk);
   return text;
 }
@@ -42,7 +39,7 @@ std::optional<int> TakeNumber(std::string_view& text) {
   int number = 0;
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
+  if (error != std::errc() || number > kHighestNumber) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return number;
 }
@@ -57,16 +54,14 @@ std::optional<int> TakeChunk(std::string_view& text, int stage_chunk) {
 }
 
 std::optional<Action> TakeAction(std::string_view& text, int stage_chunk) {
-  const auto* task = std::find_if(std::begin(kTasks), std::end(kTasks), [&](const TaskLetter& one) {
-    return text.starts_with(one.letter);
-  });
-  if (task == std::end(kTasks)) return std::nullopt;
+  const std::optional<Task> task = text.empty() ? std::nullopt : TaskOf(text.front());
+  if (!task) return std::nullopt;
   text.remove_prefix(1);
   const std::optional<int> micro_batch = TakeNumber(text);
   if (!micro_batch) return std::nullopt;
   const std::optional<int> chunk = TakeChunk(text, stage_chunk);
   if (!chunk) return std::nullopt;
-  return Action{task->task, *micro_batch, *chunk};
+  return Action{*task, *micro_batch, *chunk};
 }
 
 std::optional<ScheduleEntry> ReadEntry(std::string_view text, int stage_chunk) {
@@ -188,6 +183,20 @@ class Parser {
 };
 
 }  // namespace
+
+char Letter(Task task) {
+  for (const auto& [one, letter] : kLetters) {
+    if (one == task) return letter;
+  }
+  return '?';
+}
+
+std::optional<Task> TaskOf(char letter) {
+  for (const auto& [task, one] : kLetters) {
+    if (one == letter) return task;
+  }
+  return std::nullopt;
+}
 
 std::string Print(const ScheduleEntry& entry, int stage_chunk) {
   if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {

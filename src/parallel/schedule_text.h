@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@
 //
 //   stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {
+
+// F, B, I or W.
+char Letter(Task task);
+std::optional<Task> TaskOf(char letter);
 
 // "F3". Where `stage_chunk` is another chunk or -1, "F3.1".
 std::string Print(const ScheduleEntry& entry, int stage_chunk);

@@ -2,20 +2,6 @@
 
 namespace stepcast::plan {
 
-const char* Name(CommHook hook) {
-  switch (hook) {
-    case CommHook::kNone:
-      return "none";
-    case CommHook::kFp16Compress:
-      return "fp16_compress";
-    case CommHook::kBf16Compress:
-      return "bf16_compress";
-    case CommHook::kPowerSgd:
-      return "powerSGD";
-  }
-  return "";
-}
-
 PowerSgd Complete(const PowerSgdRequest& request) {
   const PowerSgd defaults;
   return {

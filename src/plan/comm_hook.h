@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -9,7 +10,9 @@ namespace stepcast::plan {
 
 // Casts to 16 bits and back (default_hooks.py), or low-rank factors (powerSGD_hook.py).
 enum class CommHook : std::uint8_t { kNone, kFp16Compress, kBf16Compress, kPowerSgd };
-const char* Name(CommHook hook);  // "fp16_compress"
+inline constexpr const char* kCommHookNames[] = {"none", "fp16_compress", "bf16_compress",
+                                                 "powerSGD"};
+constexpr const char* Name(CommHook hook) { return kCommHookNames[static_cast<std::size_t>(hook)]; }
 
 // The state of the PowerSGD hook (Vogels et al. 2019, arXiv 1905.13727): the mapping
 // `data_parallel.powersgd`, by the names and with the defaults of PowerSGDState.

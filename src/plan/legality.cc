@@ -1,11 +1,13 @@
 #include "src/plan/legality.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/plan/data_parallel_keys.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -124,23 +126,98 @@ class Checker {
 
   void CheckAxes() {
     const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
-        {"tensor", request_.tensor},
-        {"pipeline", request_.pipeline},
-        {"context", request_.context},
-        {"expert", request_.expert}};
+        {"tensor", request_.tensor}, {"context", request_.context}, {"expert", request_.expert}};
     for (const auto& [axis, degree] : axes) {
       if (degree.value_or(1) <= 1) continue;
       axes_supported_ = false;
       Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported",
           fmt::format("the {} axis is not supported yet: {}", axis, *degree),
-          "leave it at 1; the data axis is supported");
+          "leave it at 1; the data and pipeline axes are supported");
     }
+    if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline);
+  }
+
+  void CheckPipeline(std::int64_t stages) {
+    const auto name = [&] { return plan::Name(*request_.framework); };
+    const bool known = Is(Framework::kReference) || Is(Framework::kMegatron);
+    if (request_.framework && !known) {
+      Add("parallelism.pipeline", "plan.axis-not-of-framework",
+          fmt::format("pipelines of {} are not supported yet: {}", name(), stages),
+          "leave it at 1, or write framework: megatron or reference");
+    }
+    if (request_.schedule && Is(Framework::kMegatron) && *request_.schedule != "1f1b") {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("megatron without virtual stages runs 1f1b, and schedule is {}",
+                      *request_.schedule),
+          "write schedule: 1f1b, or framework: reference");
+    }
+    CheckStageLayers(stages);
+    if (facts_.tied_embeddings && Is(Framework::kReference) &&
+        request_.zero_stage.value_or(0) >= 2) {
+      Add("data_parallel.zero_stage", "plan.tied-across-stages",
+          fmt::format("the first and the last stage share the embedding, whose gradients are added "
+                      "up whole; at zero_stage {} no rank has them whole",
+                      *request_.zero_stage),
+          "write zero_stage: 0 or 1, or train a model whose embeddings are not tied");
+    }
+    if (request_.reshard_after_forward &&
+        std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
+      Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
+          fmt::format("in a pipeline several micro-batches' parts would be kept, and "
+                      "reshard_after_forward is {}",
+                      std::get<std::int64_t>(*request_.reshard_after_forward)),
+          "write true or false, or parallelism.pipeline: 1");
+    }
+    if (request_.activation_offload.value_or(false)) {
+      Add("training.activation_offload", "plan.axis-not-supported-with",
+          "activations of pipelines are not offloaded yet, and activation_offload is true",
+          "write activation_offload: false, or parallelism.pipeline: 1");
+    }
+  }
+
+  void CheckStageLayers(std::int64_t stages) {
+    if (request_.stage_layers) {
+      const std::vector<std::int64_t>& layers = *request_.stage_layers;
+      if (static_cast<std::int64_t>(layers.size()) != stages) {
+        Add("parallelism.stage_layers", "plan.stage-layers",
+            fmt::format("stage_layers has {} entries, and pipeline is {}", layers.size(), stages),
+            "give the number of blocks of each stage");
+        return;
+      }
+      const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+      if (facts_.blocks && sum != *facts_.blocks) {
+        Add("parallelism.stage_layers", "plan.stage-layers",
+            fmt::format("stage_layers adds up to {}, and the model has {} blocks", sum,
+                        *facts_.blocks),
+            "the stages' blocks are all of the model's; embedding and head come with the first "
+            "and the last");
+      }
+      return;
+    }
+    if (!facts_.blocks || *facts_.blocks % stages == 0) return;
+    if (*facts_.blocks < stages) {
+      Add("parallelism.pipeline", "plan.stage-layers",
+          fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),
+          fmt::format("use at most {} stages", *facts_.blocks));
+      return;
+    }
+    Add("parallelism.pipeline", "plan.stage-layers",
+        fmt::format("{} blocks do not divide into {} equal stages", *facts_.blocks, stages),
+        "choose a divisor, or say how many each stage has: stage_layers: [...]");
   }
 
   // data x tensor x pipeline x context x expert = devices.
   void CheckDevices() {
-    if (!axes_supported_ || !facts_.devices || !request_.data) return;
+    if (!axes_supported_ || !facts_.devices) return;
     const std::int64_t replica = request_.ranks_per_replica();
+    if (!request_.data) {
+      if (*facts_.devices % replica == 0) return;
+      Add("parallelism.pipeline", "plan.device-count",
+          fmt::format("the cluster's {} devices do not divide into pipelines of {}",
+                      *facts_.devices, replica),
+          "choose a divisor of the number of devices, or change the cluster");
+      return;
+    }
     if (*request_.data * replica == *facts_.devices) return;
     Add("parallelism.data", "plan.device-count",
         fmt::format("data {} x tensor {} x pipeline {} x context {} x expert {} = {} ranks, but "
@@ -247,8 +324,7 @@ class Checker {
   }
 
   void CheckLoop() {
-    const bool one_by_one = Is(Framework::kDdp) || Is(Framework::kFsdp1) || Is(Framework::kFsdp2);
-    if (request_.framework && !one_by_one &&
+    if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
           fmt::format("{} does not update tensor by tensor, and optimizer_implementation is single",
@@ -414,62 +490,17 @@ class Checker {
     }
   }
 
-  bool Given(DataParallelKey key) const {
-    switch (key) {
-      case DataParallelKey::kOverlap:
-        return request_.overlap.has_value();
-      case DataParallelKey::kBucketSize:
-        return request_.bucket_size.has_value();
-      case DataParallelKey::kFirstBucketSize:
-        return request_.first_bucket_size.has_value();
-      case DataParallelKey::kPrefetch:
-        return request_.prefetch.has_value();
-      case DataParallelKey::kReshardAfterForward:
-        return request_.reshard_after_forward.has_value();
-      case DataParallelKey::kAccumulateUnsharded:
-        return request_.accumulate_unsharded.has_value();
-      case DataParallelKey::kShardGroupSize:
-        return request_.shard_group_size.has_value();
-      case DataParallelKey::kOverlapParamGather:
-        return request_.overlap_param_gather.has_value();
-      case DataParallelKey::kGradientAsBucketView:
-        return request_.gradient_as_bucket_view.has_value();
-      case DataParallelKey::kFindUnusedParameters:
-        return request_.find_unused_parameters.has_value();
-      case DataParallelKey::kCommHook:
-        return request_.comm_hook.has_value();
-      case DataParallelKey::kPowerSgd:
-        return request_.powersgd.has_value();
-      case DataParallelKey::kBackwardPrefetch:
-        return request_.backward_prefetch.has_value();
-      case DataParallelKey::kForwardPrefetch:
-        return request_.forward_prefetch.has_value();
-      case DataParallelKey::kLimitAllGathers:
-        return request_.limit_all_gathers.has_value();
-      case DataParallelKey::kUnits:
-        return request_.units.has_value();
-      case DataParallelKey::kUseOrigParams:
-        return request_.use_orig_params.has_value();
-      case DataParallelKey::kDeepSpeed:
-        return request_.deepspeed.has_value();
-    }
-    return false;
-  }
-
   void CheckKeys() {
     if (!request_.framework) return;
-    for (DataParallelKey key : kDataParallelKeys) {
-      if (!Given(key) || Has(*request_.framework, key)) continue;
+    for (const DataParallelSetting& setting : DataParallelSettings()) {
+      if (!setting.IsGiven(request_) || setting.UseOf(*request_.framework) != nullptr) continue;
       std::string having;
-      for (Framework other :
-           {Framework::kReference, Framework::kDdp, Framework::kFsdp1, Framework::kFsdp2,
-            Framework::kMegatron, Framework::kDeepSpeed, Framework::kInternEvo}) {
-        if (!Has(other, key)) continue;
+      for (const SettingUse& use : setting.uses) {
         having += having.empty() ? "" : ", ";
-        having += plan::Name(other);
+        having += plan::Name(use.framework);
       }
-      Add(fmt::format("data_parallel.{}", plan::Name(key)), "plan.key-not-of-framework",
-          fmt::format("{} has no setting {}", plan::Name(*request_.framework), plan::Name(key)),
+      Add(fmt::format("data_parallel.{}", setting.key), "plan.key-not-of-framework",
+          fmt::format("{} has no setting {}", plan::Name(*request_.framework), setting.key),
           fmt::format("remove it; frameworks that have it: {}", having));
     }
   }
@@ -478,7 +509,7 @@ class Checker {
     if (!request_.bucket_size || std::holds_alternative<Bytes>(*request_.bucket_size)) return;
     if (!request_.framework || !request_.zero_stage) return;
     if (Is(Framework::kReference) && request_.zero_stage == 3) return;
-    if (!Has(*request_.framework, DataParallelKey::kBucketSize)) return;  // already said
+    if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
         fmt::format("a bucket per unit belongs to stage 3 of reference, not to stage {} of {}",
                     *request_.zero_stage, plan::Name(*request_.framework)),
@@ -496,7 +527,7 @@ class Checker {
 
   void CheckReshard() {
     if (!request_.reshard_after_forward || !request_.framework) return;
-    if (!Has(*request_.framework, DataParallelKey::kReshardAfterForward)) return;  // already said
+    if (!Has(*request_.framework, "reshard_after_forward")) return;  // already said
     const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
     const bool reshards =
         whether != nullptr ? *whether : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
@@ -629,26 +660,23 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
 
 std::vector<std::string> KeysWithoutEffect(const Request& request) {
   std::vector<std::string> sentences;
-  const auto add = [&](bool given, DataParallelKey key) {
-    if (!given || HasEffect(*request.framework, *request.zero_stage, key)) return;
+  for (const DataParallelSetting& setting : DataParallelSettings()) {
+    if (!setting.IsGiven(request) || setting.HasEffect(*request.framework, *request.zero_stage)) {
+      continue;
+    }
     sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
-                                    Name(key), Name(*request.framework), *request.zero_stage));
-  };
-  add(request.overlap.has_value(), DataParallelKey::kOverlap);
-  add(request.prefetch.has_value(), DataParallelKey::kPrefetch);
-  add(request.reshard_after_forward.has_value(), DataParallelKey::kReshardAfterForward);
-  add(request.accumulate_unsharded.has_value(), DataParallelKey::kAccumulateUnsharded);
-  add(request.shard_group_size.has_value(), DataParallelKey::kShardGroupSize);
-  add(request.overlap_param_gather.has_value(), DataParallelKey::kOverlapParamGather);
-  add(request.gradient_as_bucket_view.has_value(), DataParallelKey::kGradientAsBucketView);
-  add(request.find_unused_parameters.has_value(), DataParallelKey::kFindUnusedParameters);
-  add(request.comm_hook.has_value(), DataParallelKey::kCommHook);
-  add(request.powersgd.has_value(), DataParallelKey::kPowerSgd);
-  add(request.backward_prefetch.has_value(), DataParallelKey::kBackwardPrefetch);
-  add(request.forward_prefetch.has_value(), DataParallelKey::kForwardPrefetch);
-  add(request.limit_all_gathers.has_value(), DataParallelKey::kLimitAllGathers);
-  add(request.units.has_value(), DataParallelKey::kUnits);
-  add(request.use_orig_params.has_value(), DataParallelKey::kUseOrigParams);
+                                    setting.key, Name(*request.framework), *request.zero_stage));
+  }
+  if (request.pipeline.value_or(1) == 1) {
+    const std::pair<const char*, bool> keys[] = {
+        {"schedule", request.schedule.has_value()},
+        {"stage_layers", request.stage_layers.has_value()}};
+    for (const auto& [key, given] : keys) {
+      if (!given) continue;
+      sentences.push_back(
+          fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
+    }
+  }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
   if (IsFsdp(*request.framework) && request.gradient_dtype &&

@@ -34,6 +34,8 @@ struct Facts {
   std::optional<std::int64_t> devices;        // of the cluster
   std::optional<std::int64_t> max_positions;  // longest sequence the model can take; 0: no limit
   std::optional<std::int64_t> layers;         // of the model
+  std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
+  bool tied_embeddings = false;               // embedding and head use one tensor
   std::optional<std::int64_t> tensors;        // of the model
   std::string device = "the device";          // the GPU type's name
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.

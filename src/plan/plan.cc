@@ -40,40 +40,6 @@ const char* Name(HostWaits waits) {
   return "";
 }
 
-const char* Name(Framework framework) {
-  switch (framework) {
-    case Framework::kReference:
-      return "reference";
-    case Framework::kDdp:
-      return "ddp";
-    case Framework::kFsdp1:
-      return "fsdp1";
-    case Framework::kFsdp2:
-      return "fsdp2";
-    case Framework::kDeepSpeed:
-      return "deepspeed";
-    case Framework::kMegatron:
-      return "megatron";
-    case Framework::kInternEvo:
-      return "internevo";
-  }
-  return "";
-}
-
-const char* Name(WrappedUnits units) { return units == WrappedUnits::kBlock ? "block" : "layer"; }
-
-const char* Name(BackwardPrefetch prefetch) {
-  switch (prefetch) {
-    case BackwardPrefetch::kPre:
-      return "pre";
-    case BackwardPrefetch::kPost:
-      return "post";
-    case BackwardPrefetch::kNone:
-      return "none";
-  }
-  return "";
-}
-
 const char* Name(CheckpointMode mode) {
   switch (mode) {
     case CheckpointMode::kSync:

@@ -3,16 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/layer_work.h"
 #include "src/model/recomputation.h"
-#include "src/plan/comm_hook.h"
-#include "src/plan/deepspeed.h"
+#include "src/plan/data_parallel.h"
 #include "src/plan/host_work.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
@@ -30,16 +27,6 @@ enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 // streams are done, after every forward, every backward and the update, as timers do that
 // synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase };
-
-enum class Framework : std::uint8_t {
-  kReference,
-  kDdp,
-  kFsdp1,
-  kFsdp2,
-  kDeepSpeed,
-  kMegatron,
-  kInternEvo,
-};
 
 // `software: {torch: "2.6"}` as numbers that compare.
 struct Version {
@@ -96,45 +83,11 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  // Of pipelines: how stages order their passes (parallel::FindSchedule), and how many of the
+  // model's blocks each has.
+  std::string schedule = "sequential";
+  std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
-};
-
-// What happens to a unit's full parameters after its forward.
-// true: freed, gathered again for backward. false: kept. k: re-sharded over groups of k ranks.
-using ReshardAfterForward = std::variant<bool, std::int64_t>;
-
-// When FSDP1 gathers the next unit of backward: before the present unit's gradients are computed,
-// after that, or only when it is needed.
-enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
-
-// What FSDP wraps: every block, and the rest as the root; or the embedding and the head as well,
-// each by itself, unless they share a tensor.
-enum class WrappedUnits : std::uint8_t { kBlock, kLayer };
-
-struct DataParallel {
-  int zero_stage = 0;
-  Framework framework = Framework::kReference;
-  bool overlap = true;
-  // One collective per bucket. 0 B: one per tensor. Not set: the framework has no buckets, or (only
-  // for `reference`) one bucket per unit at stage 3 and one for everything without overlap.
-  std::optional<Bytes> bucket_size;
-  std::optional<Bytes> first_bucket_size;
-  std::int64_t prefetch = 1;
-  ReshardAfterForward reshard_after_forward = true;
-  bool accumulate_unsharded = false;
-  std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
-  bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
-  bool gradient_as_bucket_view = false;                         // ddp
-  bool find_unused_parameters = false;                          // ddp
-  WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
-  CommHook comm_hook = CommHook::kNone;                         // ddp
-  PowerSgd powersgd;                                            // ddp with that hook
-  BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
-  bool forward_prefetch = false;                                // fsdp1
-  bool limit_all_gathers = true;                                // fsdp1
-  bool use_orig_params = false;                                 // fsdp1
-  DeepSpeed deepspeed;                                          // deepspeed
-  friend bool operator==(const DataParallel&, const DataParallel&) = default;
 };
 
 struct Plan {
@@ -147,14 +100,6 @@ struct Plan {
 const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);
 const char* Name(HostWaits waits);
-const char* Name(Framework framework);
-const char* Name(WrappedUnits units);
-const char* Name(BackwardPrefetch prefetch);  // "pre"
-
-// Whether the framework is one of PyTorch's FSDP: units, gradients kept in the parameters' type.
-constexpr bool IsFsdp(Framework framework) {
-  return framework == Framework::kFsdp1 || framework == Framework::kFsdp2;
-}
 
 // The type in which kernels read parameters and write gradients: 16 bits beside 8-bit products, 32
 // beside those that round to TF32.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -15,9 +16,8 @@ constexpr Bytes kDdpFirstBucket = MiB(1);
 // own checkpoints without reentrant autograd. DeepSpeed and Megatron bring their own, which
 // recompute the whole block.
 bool StopsRecomputationEarly(const Request& request) {
-  const bool own = request.framework == Framework::kDdp || request.framework == Framework::kFsdp1 ||
-                   request.framework == Framework::kFsdp2;
-  return own && request.torch.value_or(Software().torch) >= Version{2, 1};
+  return TraitsOf(*request.framework).of_pytorch &&
+         request.torch.value_or(Software().torch) >= Version{2, 1};
 }
 
 model::Implementation DefaultNorm(const Request& request, bool compile) {
@@ -52,9 +52,6 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
 }
 
 Training CompleteTraining(const Request& request, std::int64_t data) {
-  const bool has_fused_update = request.framework == Framework::kReference ||
-                                request.framework == Framework::kMegatron ||
-                                request.framework == Framework::kDeepSpeed;
   Training training;
   training.sequence_length = *request.sequence_length;
   training.micro_batch_size = *request.micro_batch_size;
@@ -84,10 +81,10 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   const bool one_by_one =
       (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
       request.torch.value_or(Software().torch) < Version{2, 0};
-  training.optimizer_implementation =
-      request.optimizer_implementation.value_or(has_fused_update ? OptimizerImplementation::kFused
-                                                : one_by_one     ? OptimizerImplementation::kSingle
-                                                             : OptimizerImplementation::kForeach);
+  training.optimizer_implementation = request.optimizer_implementation.value_or(
+      TraitsOf(*request.framework).fused_update ? OptimizerImplementation::kFused
+      : one_by_one                              ? OptimizerImplementation::kSingle
+                                                : OptimizerImplementation::kForeach);
   training.activation_checkpointing =
       request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
@@ -152,9 +149,7 @@ void CompleteFsdp1(const Request& request, DataParallel& data_parallel) {
   const Version torch = request.torch.value_or(Software().torch);
   data_parallel.backward_prefetch = request.backward_prefetch.value_or(
       torch >= Version{2, 0} ? BackwardPrefetch::kPre : BackwardPrefetch::kNone);
-  data_parallel.forward_prefetch = request.forward_prefetch.value_or(false);
   data_parallel.limit_all_gathers = request.limit_all_gathers.value_or(torch >= Version{2, 1});
-  data_parallel.use_orig_params = request.use_orig_params.value_or(false);
 }
 
 DataParallel CompleteDataParallel(const Request& request, const Training& training,
@@ -162,18 +157,17 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   DataParallel data_parallel;
   data_parallel.zero_stage = *request.zero_stage;
   data_parallel.framework = *request.framework;
+  ApplyGiven(request, data_parallel);
+  // Below: defaults that depend on more than the setting, and notations of their own.
   // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
   const bool deepspeed = data_parallel.framework == Framework::kDeepSpeed;
   data_parallel.overlap = request.overlap.value_or(!deepspeed || data_parallel.zero_stage == 3);
   if (deepspeed) data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   CompleteBuckets(request, training, data, data_parallel);
-  data_parallel.prefetch = request.prefetch.value_or(1);
-  data_parallel.units = request.units.value_or(WrappedUnits::kBlock);
   // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
   const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
   data_parallel.reshard_after_forward =
       request.reshard_after_forward.value_or(ReshardAfterForward(!keeps_whole));
-  data_parallel.accumulate_unsharded = request.accumulate_unsharded.value_or(false);
   data_parallel.shard_group_size = request.shard_group_size.value_or(data);
   // Shards over one rank are no shards, and shards over the whole group are the shards that there
   // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
@@ -187,9 +181,6 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
                                        data_parallel.zero_stage == 1 &&
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
-  data_parallel.gradient_as_bucket_view = request.gradient_as_bucket_view.value_or(false);
-  data_parallel.find_unused_parameters = request.find_unused_parameters.value_or(false);
-  data_parallel.comm_hook = request.comm_hook.value_or(CommHook::kNone);
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   CompleteFsdp1(request, data_parallel);
   return data_parallel;
@@ -204,7 +195,7 @@ std::optional<std::int64_t> DataDegree(const Request& request,
   return *devices / request.ranks_per_replica();
 }
 
-Plan Complete(const Request& request, std::int64_t devices) {
+Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks) {
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
                      (request.gradient_accumulation || request.global_batch_size),
@@ -213,8 +204,17 @@ Plan Complete(const Request& request, std::int64_t devices) {
   STEPCAST_CHECK(data.has_value(), "a request is checked before it is completed");
   Plan plan;
   plan.training = CompleteTraining(request, *data);
-  plan.parallelism = {*data, request.tensor.value_or(1), request.pipeline.value_or(1),
-                      request.context.value_or(1), request.expert.value_or(1)};
+  const std::int64_t stages = request.pipeline.value_or(1);
+  plan.parallelism = {.data = *data,
+                      .tensor = request.tensor.value_or(1),
+                      .pipeline = stages,
+                      .context = request.context.value_or(1),
+                      .expert = request.expert.value_or(1)};
+  if (stages > 1) {
+    plan.parallelism.schedule = request.schedule.value_or("1f1b");
+    plan.parallelism.stage_layers = request.stage_layers.value_or(
+        std::vector<std::int64_t>(static_cast<std::size_t>(stages), blocks / stages));
+  }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
                    request.driver.value_or(Software().driver),

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <variant>
+#include <string>
+#include <vector>
 
-#include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/plan/plan.h"
@@ -13,10 +13,7 @@
 // defaults; whether it can exist is legality.h.
 namespace stepcast::plan {
 
-// `bucket_size: unit`: the gradients of each unit together (reference, stage 3).
-struct PerUnit {};
-
-struct Request {
+struct Request : DataParallelRequest {
   std::optional<std::int64_t> sequence_length;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation;
@@ -48,27 +45,8 @@ struct Request {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
-
-  std::optional<int> zero_stage;
-  std::optional<Framework> framework;
-  std::optional<bool> overlap;
-  std::optional<std::variant<Bytes, PerUnit>> bucket_size;
-  std::optional<Bytes> first_bucket_size;
-  std::optional<std::int64_t> prefetch;
-  std::optional<ReshardAfterForward> reshard_after_forward;
-  std::optional<bool> accumulate_unsharded;
-  std::optional<std::int64_t> shard_group_size;
-  std::optional<bool> overlap_param_gather;
-  std::optional<bool> gradient_as_bucket_view;
-  std::optional<bool> find_unused_parameters;
-  std::optional<WrappedUnits> units;
-  std::optional<CommHook> comm_hook;
-  std::optional<PowerSgdRequest> powersgd;
-  std::optional<BackwardPrefetch> backward_prefetch;
-  std::optional<bool> forward_prefetch;
-  std::optional<bool> limit_all_gathers;
-  std::optional<bool> use_orig_params;
-  std::optional<DeepSpeedRequest> deepspeed;
+  std::optional<std::string> schedule;
+  std::optional<std::vector<std::int64_t>> stage_layers;
 
   std::optional<Version> torch;
   std::optional<Version> nccl;
@@ -86,7 +64,7 @@ struct Request {
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
-// `devices`.
-Plan Complete(const Request& request, std::int64_t devices);
+// `devices`, for a model of so many blocks.
+Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks = 1);
 
 }  // namespace stepcast::plan

@@ -15,6 +15,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
 #include "src/planner/program_bounds.h"
 #include "src/planner/program_digest.h"
@@ -28,8 +29,12 @@ using scenario::Scenario;
 
 // The model's part of one micro-batch on one rank.
 struct MicroBatch {
-  Time kernels;       // all of them, each alone, one after the other
-  Bytes activations;  // most that are alive at once, temporaries of backward included
+  Time kernels;  // all of the stage with most to do, each alone, one after the other
+  struct Stage {
+    Bytes activations;  // most that are alive at once, temporaries of backward included
+    std::int64_t parameters = 0;
+  };
+  std::vector<Stage> stages;  // of the pipeline
 };
 
 // What MicroBatch depends on; shared inputs stand for themselves while the key holds them.
@@ -39,8 +44,9 @@ struct WorkKey {
   std::shared_ptr<const calibration::Calibration> calibration;
   std::array<std::int64_t, 5> numbers{};
   std::array<std::uint8_t, 9> kinds{};
+  std::vector<std::int64_t> stage_layers{};
 
-  auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds); }
+  auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
@@ -56,7 +62,8 @@ WorkKey KeyOf(const Scenario& scenario) {
           {number(training.precision), number(training.activation_checkpointing),
            number(training.attention), number(training.loss), number(training.compile),
            number(training.norm), number(training.rotary), number(training.checkpoint_early_stop),
-           number(scenario.plan.data_parallel.framework == Framework::kReference)}};
+           number(scenario.plan.data_parallel.framework == Framework::kReference)},
+           axes.stage_layers};
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
@@ -84,20 +91,28 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     for (std::size_t k = first[w]; k < first[w + 1]; ++k) times[w] += prices->kernels[k].alone();
     saved[w] = sum(works[w].saved);
   }
-  MicroBatch result;
-  // Backward of a layer runs while what it and those before it saved is there; what blocks saved
-  // may be on the host, in part even then.
+  // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
+  // micro-batch by itself: backward of a layer runs while what it and those before it saved is
+  // there; what blocks saved may be on the host, in part even then.
   const bool offloads = scenario.plan.training.activation_offload;
-  const std::vector<int> of_layers =
-      model::WorkOfLayers(model, plan::WorkOptionsOf(scenario.plan.training));
-  Bytes alive;
-  for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
-    const auto w = static_cast<std::size_t>(of_layers[layer]);
-    result.kernels += times[w];
-    if (offloads && model.layers[layer].kind == model::LayerKind::kBlock) continue;
-    alive += saved[w];
-    result.activations = std::max(result.activations,
-                                  alive + sum(works[w].recomputed) + works[w].backward_transient);
+  MicroBatch result;
+  for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
+    const lowering::PipelineStage part(scenario, stage);
+    const std::vector<int> of_layers =
+        model::WorkOfLayers(part.model(), plan::WorkOptionsOf(scenario.plan.training));
+    MicroBatch::Stage& needs = result.stages.emplace_back(
+        MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
+    Time own;
+    Bytes alive;
+    for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
+      const auto w = static_cast<std::size_t>(of_layers[layer]);
+      own += times[w];
+      if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
+      alive += saved[w];
+      needs.activations = std::max(needs.activations,
+                                   alive + sum(works[w].recomputed) + works[w].backward_transient);
+    }
+    result.kernels = std::max(result.kernels, own);
   }
   return result;
 }
@@ -105,10 +120,9 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
 // Parameters and optimizer states: what is there from the first step to the last.
-Bytes States(const Scenario& scenario) {
+Bytes States(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
-  const std::int64_t parameters = scenario.model->parameter_count();
   const std::int64_t shards = plan.shard_group_size;
   const bool fsdp = plan::IsFsdp(plan.framework);
   const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
@@ -126,7 +140,7 @@ Bytes States(const Scenario& scenario) {
 }
 
 // Full gradients that stay until the update, by the stages and frameworks that keep them.
-Bytes FullGradients(const Scenario& scenario) {
+Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
@@ -134,15 +148,14 @@ Bytes FullGradients(const Scenario& scenario) {
   const DataType type = plan.framework == Framework::kReference
                             ? plan::WrittenGradientType(training)
                             : training.gradient_dtype;
-  return BytesOf(scenario.model->parameter_count(), type);
+  return BytesOf(parameters, type);
 }
 
 // Parameters that FSDP's stage 2 leaves gathered between forward and backward.
-Bytes GatheredParameters(const Scenario& scenario) {
+Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};
-  return BytesOf(scenario.model->parameter_count(),
-                 plan::ComputeType(scenario.plan.training.precision));
+  return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
 }
 
 // Whether so much at the peak, with `communicators`, can fit.
@@ -193,15 +206,18 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   const std::int64_t count = scenario.plan.training.gradient_accumulation;
   Bound bound;
   bound.step_time = micro_batch.kernels * count;
-  const Bytes gradients = FullGradients(scenario);
   // DeepSpeed's stage 0 and Megatron accumulate in other ways; two micro-batches tell nothing of
   // them.
   const Framework framework = scenario.plan.data_parallel.framework;
   const bool accumulates =
       count > 1 && (framework == Framework::kDdp || framework == Framework::kReference);
-  const Bytes active = micro_batch.activations + GatheredParameters(scenario);
-  bound.memory =
-      States(scenario) + (accumulates ? gradients + active : std::max(gradients, active));
+  for (const MicroBatch::Stage& stage : micro_batch.stages) {
+    const Bytes gradients = FullGradients(scenario, stage.parameters);
+    const Bytes active = stage.activations + GatheredParameters(scenario, stage.parameters);
+    bound.memory = std::max(bound.memory,
+                            States(scenario, stage.parameters) +
+                                (accumulates ? gradients + active : std::max(gradients, active)));
+  }
   SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
   return bound;
 }
@@ -209,6 +225,10 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
 Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, bool digest) {
   auto kernels = OfKernels(scenario);
   if (!kernels) return tl::unexpected(std::move(kernels.error()));
+  // A program by itself says nothing of the stages that it waits for.
+  if (scenario.plan.parallelism.pipeline > 1) {
+    return OfItsProgram{.bound = *std::move(kernels), .digest = {}};
+  }
   const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());

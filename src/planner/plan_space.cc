@@ -11,14 +11,13 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/model/model.h"
-#include "src/plan/data_parallel_keys.h"
+#include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
 
 namespace stepcast::planner {
 namespace {
 
-using plan::DataParallelKey;
 using plan::Framework;
 using scenario::Scenario;
 
@@ -61,6 +60,13 @@ SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
 }
 
 SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
+
+// The values that the table of settings has for the framework.
+SweepAxis Tried(Framework framework, std::string_view key) {
+  const plan::SettingUse* use = plan::FindDataParallelSetting(key)->UseOf(framework);
+  STEPCAST_CHECK(use != nullptr && !use->tried.empty(), "the table has values to try");
+  return {Key(key), {use->tried.begin(), use->tried.end()}};
+}
 
 // Micro-batches of which every rank gets a whole number.
 std::vector<std::int64_t> MicroBatches(const Around& around) {
@@ -112,8 +118,8 @@ std::vector<SweepAxis> ReferenceAxes(const Around& around, int stage) {
     axes.push_back(
         BucketSizes(around, SizeOf(plan::WrittenGradientType(around.scenario.plan.training))));
   } else {
-    axes.push_back(Axis(Key("prefetch"), {0, 1, 2, 4}));
-    axes.push_back(Switch(Key("reshard_after_forward")));
+    axes.push_back(Tried(Framework::kReference, "prefetch"));
+    axes.push_back(Tried(Framework::kReference, "reshard_after_forward"));
   }
   if (stage >= 2 && MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
   if (stage >= 1) axes.push_back(ShardGroups(around));
@@ -121,16 +127,16 @@ std::vector<SweepAxis> ReferenceAxes(const Around& around, int stage) {
 }
 
 std::vector<SweepAxis> Fsdp1Axes(const Around& around) {
-  std::vector<SweepAxis> axes = {{Key("backward_prefetch"), {"pre", "post", "none"}},
-                                 Switch(Key("forward_prefetch")),
-                                 Switch(Key("limit_all_gathers"))};
+  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp1, "backward_prefetch"),
+                                 Tried(Framework::kFsdp1, "forward_prefetch"),
+                                 Tried(Framework::kFsdp1, "limit_all_gathers")};
   if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
   axes.push_back(ShardGroups(around));
   return axes;
 }
 
 std::vector<SweepAxis> Fsdp2Axes(const Around& around, int stage) {
-  std::vector<SweepAxis> axes = {Axis(Key("prefetch"), {0, 1, 2, 3, 4})};
+  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, "prefetch")};
   if (stage == 3 && around.per_node > 1 && around.per_node < around.devices) {
     axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", around.per_node)}});
   }
@@ -166,19 +172,20 @@ std::vector<SweepAxis> MegatronAxes(const Around& around, int stage) {
     buckets.values.push_back(fmt::format("{} MiB", mib));
   std::vector<SweepAxis> axes = {std::move(buckets)};
   if (stage == 1) {
-    axes.push_back(Switch(Key("overlap_param_gather")));
+    axes.push_back(Tried(Framework::kMegatron, "overlap_param_gather"));
     axes.push_back(ShardGroups(around));
   }
   return axes;
 }
 
-std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, int stage) {
+// What depends on model and cluster, and its order: the first plans win ties.
+std::vector<SweepAxis> DerivedAxes(const Around& around, Framework framework, int stage) {
   switch (framework) {
     case Framework::kReference:
       return ReferenceAxes(around, stage);
     case Framework::kDdp:
       return {BucketSizes(around, SizeOf(around.scenario.plan.training.gradient_dtype)),
-              Switch(Key("gradient_as_bucket_view"))};
+              Tried(Framework::kDdp, "gradient_as_bucket_view")};
     case Framework::kFsdp1:
       return Fsdp1Axes(around);
     case Framework::kFsdp2:
@@ -193,22 +200,25 @@ std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, 
   return {};
 }
 
-std::vector<int> StagesOf(Framework framework) {
-  switch (framework) {
-    case Framework::kReference:
-    case Framework::kDeepSpeed:
-      return {0, 1, 2, 3};
-    case Framework::kDdp:
-      return {0};
-    case Framework::kFsdp1:
-    case Framework::kFsdp2:
-      return {2, 3};
-    case Framework::kMegatron:
-      return {0, 1};
-    case Framework::kInternEvo:
-      return {1};
+// And every other setting of which the table has values to try.
+std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, int stage) {
+  std::vector<SweepAxis> axes = DerivedAxes(around, framework, stage);
+  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
+    const plan::SettingUse* use = setting.UseOf(framework);
+    if (use == nullptr || use->tried.empty() || !use->HasEffect(stage)) continue;
+    const bool there = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) {
+      return axis.key == Key(setting.key);
+    });
+    if (!there) axes.push_back(Tried(framework, setting.key));
   }
-  return {};
+  return axes;
+}
+
+std::vector<int> StagesOf(Framework framework) {
+  const plan::FrameworkTraits& traits = plan::TraitsOf(framework);
+  std::vector<int> stages;
+  for (int stage = traits.first_stage; stage <= traits.last_stage; ++stage) stages.push_back(stage);
+  return stages;
 }
 
 // The framework has the key, or it is none of data parallelism's.
@@ -216,10 +226,8 @@ bool IsFor(Framework framework, std::string_view key) {
   if (!key.starts_with(kSection)) return true;
   key.remove_prefix(std::string_view(kSection).size());
   const std::string_view word = key.substr(0, key.find('.'));
-  for (const DataParallelKey known : plan::kDataParallelKeys) {
-    if (word == plan::Name(known)) return plan::Has(framework, known);
-  }
-  return true;
+  const plan::DataParallelSetting* setting = plan::FindDataParallelSetting(word);
+  return setting == nullptr || setting->UseOf(framework) != nullptr;
 }
 
 Diagnostic Fault(const char* code, std::string option, std::string message, std::string hint) {
@@ -355,7 +363,7 @@ class Builder {
                      const std::string& what) {
     if (std::any_of(frameworks.begin(), frameworks.end(), has)) return;
     std::vector<const char*> others;
-    for (const Framework framework : kFrameworks) {
+    for (const Framework framework : plan::kFrameworks) {
       if (has(framework)) others.push_back(plan::Name(framework));
     }
     faults_.push_back(Fault("planner.vary", std::move(option),
@@ -388,7 +396,7 @@ class Builder {
     std::vector<Framework> frameworks;
     for (const std::string& value : given->values) {
       const Framework* named = nullptr;
-      for (const Framework& known : kFrameworks) {
+      for (const Framework& known : plan::kFrameworks) {
         if (value == plan::Name(known)) named = &known;
       }
       if (named != nullptr) {
@@ -522,10 +530,6 @@ class Builder {
                                            : fmt::format("did you mean '{}'?", near)));
     }
   }
-
-  static constexpr Framework kFrameworks[] = {
-      Framework::kReference, Framework::kDdp,      Framework::kFsdp1,    Framework::kFsdp2,
-      Framework::kDeepSpeed, Framework::kMegatron, Framework::kInternEvo};
 
   const SpaceOptions& options_;
   Around around_;

@@ -186,6 +186,21 @@ class Recurrence {
         turn = stream;
         break;
       }
+      // Peers may be as early as one likes: the class by itself knows no more.
+      case Opcode::kExchange: {
+        Issuing(prices_.issue_collective);
+        Time& turn =
+            Touch(communicators_at_ + program_.exchanges[instruction.operand].communicator);
+        Time& stream = Stream(instruction);
+        stream = std::max(stream, turn);
+        Time longest;
+        for (const cost::MessagePrice& message : prices_.exchanges[instruction.operand]) {
+          longest = std::max(longest, message.demand.alone());
+        }
+        Occupy(stream, counts_collectives_ ? longest : Time());
+        turn = stream;
+        break;
+      }
       case Opcode::kHostTask:
         Issuing(program_.host_tasks[instruction.operand].duration);
         break;
@@ -222,10 +237,15 @@ class Recurrence {
 
 using Shares = std::array<double, kResources>;
 
-// As the engine has them: in parts of 2^-24, rounded down.
-double Share(double share) {
+// As the engine has them, in parts of 2^-24, rounded down, of the operation at the rate that it
+// reaches alone.
+Shares SharesOf(const Demand& demand) {
   constexpr double kWhole = 1 << 24;
-  return std::floor(share * kWhole) / kWhole;
+  Shares shares{};
+  for (int r = 0; r < kResources; ++r) {
+    shares[r] = std::floor(demand.share[r] / demand.hindrance() * kWhole) / kWhole;
+  }
+  return shares;
 }
 
 // Operations of one communicator or stream, which run one at a time.
@@ -237,8 +257,9 @@ struct Lane {
 using Class = unsigned;
 Class ClassOf(const Demand& demand) {
   Class needs = 0;
+  const Shares shares = SharesOf(demand);
   for (int r = 0; r < kResources; ++r) {
-    if (Share(demand.share[r]) >= 1) needs |= 1U << r;
+    if (shares[r] >= 1) needs |= 1U << r;
   }
   return needs;
 }
@@ -334,13 +355,11 @@ Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
       compute.alone += demand.alone() * count;
       compute.latencies += demand.latency.seconds() * static_cast<double>(count);
       if (demand.work > Time()) {
-        compute.work[ClassOf(demand)] += demand.work.seconds() * static_cast<double>(count);
+        compute.work[ClassOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
       }
       return;
     }
-    Shares shares{};
-    for (int r = 0; r < kResources; ++r) shares[r] = Share(demand.share[r]);
-    lane->work[shares] += demand.work.seconds() * static_cast<double>(count);
+    lane->work[SharesOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
   };
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::size_t stream = i % lanes;

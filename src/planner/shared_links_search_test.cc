@@ -70,7 +70,7 @@ TEST(SharedLinksSearch, FindsThePlanThatIsBestByFlow) {
   }
   EXPECT_EQ(found.best.front(), static_cast<std::int64_t>(best));
   EXPECT_NEAR(found.outcomes.at(found.best.front()).step_time.seconds() / shortest.seconds(), 1,
-              0.02);
+              0.001);
 }
 
 }  // namespace

@@ -88,7 +88,9 @@ ShortProgram LowerShort(const scenario::Scenario& scenario) {
   const std::int64_t count = training.gradient_accumulation;
   // A loader of data has an event for each micro-batch.
   const std::int64_t fewer = kFewest + (count - kFewest) % kTurns;
-  if (count < kFewest || fewer == count || training.data_loading) {
+  // The passes of a pipeline's micro-batches are issued by turns.
+  const bool pipeline = scenario.plan.parallelism.pipeline > 1;
+  if (count < kFewest || fewer == count || training.data_loading || pipeline) {
     return {lowering::LowerRank(scenario), {}};
   }
   scenario::Scenario shorter = scenario;

@@ -29,7 +29,10 @@ struct Elements {
 enum class EffectKind : std::uint8_t {
   // target = (or +=, if `add`) scale x this rank's contribution to the gradient of the model
   // elements [first_element, first_element + elements), which the kernel computes from the
-  // parameters as it reads them in `source`. The scale divides a micro-batch's loss by the number
+  // parameters as it reads them in `source`. What is made of a micro-batch is told by rank, step
+  // and
+  // micro-batch, or, where `states` is a place, by the 32 bits there (kMix). The scale divides a
+  // micro-batch's loss by the number
   // of micro-batches.
   kGradient,
   // target = (or +=, if `add`) scale x source, converted to the target's type. In blocks: block b
@@ -46,6 +49,10 @@ enum class EffectKind : std::uint8_t {
   // target = what it is, times the factor that brings a norm down to `scale`; source is one FP32
   // number, the square of the norm.
   kClip,
+  // target, 32 bits as one FP32 number = a mixture of the 32 bits in source, those in `states`, and
+  // first_element; where there is no source, of rank, step and micro-batch instead. What pipeline
+  // stages hand to each other for a micro-batch.
+  kMix,
   // A collective over the instruction's communicator, sizes as NCCL counts them, with `elements` of
   // the collective's whole size:
   //   all-reduce       elements in source -> elements in target
@@ -64,10 +71,10 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};              // kUpdate
+  Elements states{};              // kUpdate; kGradient, kMix: 32 bits, where it is a place
   std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
-  std::int64_t first_element = 0;                     // kGradient
+  std::int64_t first_element = 0;                     // kGradient, kMix
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
   std::int64_t block = 0;                             // kMove; `elements` when it is contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks

@@ -94,8 +94,8 @@ class Check {
   }
 
   void Report(const Effect& effect, std::string_view what) {
-    constexpr std::string_view kNames[] = {"gradient", "move",     "update",
-                                           "squares",  "clipping", "collective"};
+    constexpr std::string_view kNames[] = {"gradient", "move",    "update",    "squares",
+                                           "clipping", "mixture", "collective"};
     sentences_.push_back(fmt::format(
         "step[{}] {}: its {} of {} elements {}", position_, Describe(program_, *instruction_),
         kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
@@ -114,8 +114,9 @@ class Check {
     const bool runs = instruction_->opcode == Opcode::kKernel || is_collective ||
                       instruction_->opcode == Opcode::kCopy;
     if (!runs && !effects.empty()) {
-      sentences_.push_back(fmt::format("step[{}] {} has effects and is no operation", position_,
-                                       Describe(program_, *instruction_)));
+      sentences_.push_back(
+          fmt::format("step[{}] {} has effects and is no kernel, copy or collective", position_,
+                      Describe(program_, *instruction_)));
     }
     for (const Effect& effect : effects) {
       const bool of_kernels =
@@ -169,6 +170,16 @@ class Check {
         if (effect.first_element < 0) Report(effect, "is of elements before the first");
         CheckRange(effect, "writes", effect.target, effect.elements, true);
         CheckRange(effect, "reads", effect.source, effect.elements, false);
+        if (effect.states.buffer != kNone) CheckRange(effect, "reads", effect.states, 1, false);
+        return;
+      case EffectKind::kMix:
+        CheckRange(effect, "writes", effect.target, 1, true);
+        CheckNumber(effect, effect.target);
+        for (const Elements& place : {effect.source, effect.states}) {
+          if (place.buffer == kNone) continue;
+          CheckRange(effect, "reads", place, 1, false);
+          CheckNumber(effect, place);
+        }
         return;
       case EffectKind::kMove:
         CheckMove(effect);
@@ -202,7 +213,7 @@ class Check {
   }
 
   void CheckNumber(const Effect& effect, const Elements& number) {
-    if (number.type != DataType::kFp32) Report(effect, "has a norm that is not FP32");
+    if (number.type != DataType::kFp32) Report(effect, "has a number that is not FP32");
   }
 
   void CheckMove(const Effect& effect) {

@@ -170,7 +170,7 @@ TEST(DataFlowValidator, NamesEveryFault) {
       {"a collective without an effect", [](DataFlow& f) { f.first = {0, 3, 3, 4, 5, 5}; },
        "has 0 effects of a collective"},
       {"an effect of no operation", [](DataFlow& f) { f.first = {0, 2, 3, 4, 4, 5}; },
-       "is no operation"},
+       "is no kernel, copy or collective"},
       {"an update by a collective", [](DataFlow& f) { f.first = {0, 2, 4, 4, 5, 5}; },
        "belongs to no kernel"},
       {"state outside", [](DataFlow& f) { f.state[0].elements = 9; }, "outside of buffers"},

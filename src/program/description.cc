@@ -10,6 +10,7 @@ bool RunsOnStream(Opcode opcode) {
     case Opcode::kKernel:
     case Opcode::kCopy:
     case Opcode::kCollective:
+    case Opcode::kExchange:
     case Opcode::kRecordEvent:
     case Opcode::kWaitEvent:
       return true;
@@ -23,6 +24,30 @@ bool RunsOnStream(Opcode opcode) {
   return false;
 }
 
+Index CommunicatorOf(const Program& program, const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kCollective:
+      return program.collectives[instruction.operand].communicator;
+    case Opcode::kExchange:
+      return program.exchanges[instruction.operand].communicator;
+    default:
+      return kNone;
+  }
+}
+
+bool IsLaunched(Opcode opcode) {
+  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
+         opcode == Opcode::kExchange;
+}
+
+std::string MessageText(const Exchange& exchange, const Message& message) {
+  const char* const from_or_to = message.direction == MessageDirection::kSend ? "to" : "from";
+  return exchange.peers == PeerNaming::kPosition
+             ? fmt::format("{} {} position {}", Name(message.direction), from_or_to, message.peer)
+             : fmt::format("{} {} distance {:+}", Name(message.direction), from_or_to,
+                           message.peer);
+}
+
 std::string OperandName(const Program& program, const Instruction& instruction) {
   const Index operand = instruction.operand;
   switch (instruction.opcode) {
@@ -32,6 +57,10 @@ std::string OperandName(const Program& program, const Instruction& instruction) 
       return Name(program.copies[operand].direction);
     case Opcode::kCollective:
       return std::string(Name(program.collectives[operand].kind));
+    case Opcode::kExchange: {
+      const Exchange& exchange = program.exchanges[operand];
+      return exchange.messages.size() == 1 ? Name(exchange.messages.front().direction) : "exchange";
+    }
     case Opcode::kHostTask:
       return program.host_tasks[operand].name;
     case Opcode::kRecordEvent:
@@ -53,6 +82,17 @@ std::string Describe(const Program& program, const Instruction& instruction) {
       const Collective& collective = program.collectives[instruction.operand];
       text = fmt::format("{} on communicator '{}'", Name(collective.kind),
                          program.communicators[collective.communicator].name);
+      break;
+    }
+    case Opcode::kExchange: {
+      const Exchange& exchange = program.exchanges[instruction.operand];
+      if (exchange.messages.size() == 1) {
+        text = MessageText(exchange, exchange.messages.front());
+      } else {
+        text = fmt::format("exchange of {} messages", exchange.messages.size());
+      }
+      text +=
+          fmt::format(" on communicator '{}'", program.communicators[exchange.communicator].name);
       break;
     }
     case Opcode::kCopy:

@@ -11,12 +11,22 @@ namespace stepcast::program {
 // right.
 std::string Describe(const Program& program, const Instruction& instruction);
 
+// "send to position 3", "receive from distance -1".
+std::string MessageText(const Exchange& exchange, const Message& message);
+
 // Whether an instruction of this kind stands in a stream's queue: a kernel, copy, collective,
-// record or wait of an event.
+// exchange, record or wait of an event.
 bool RunsOnStream(Opcode opcode);
 
-// The operand's name, or what stands for one: a kernel's name, a collective's kind, a copy's
-// direction, the name of an event, buffer or host task.
+// The communicator of a collective or an exchange; kNone of anything else.
+Index CommunicatorOf(const Program& program, const Instruction& instruction);
+
+// Whether it is a kernel, copy, collective or exchange: what a device is given to run.
+bool IsLaunched(Opcode opcode);
+
+// The operand's name, or what stands for one: a kernel's name, a collective's kind, "send",
+// "receive" or, of several messages, "exchange", a copy's direction, the name of an event, buffer
+// or host task.
 std::string OperandName(const Program& program, const Instruction& instruction);
 
 }  // namespace stepcast::program

@@ -114,6 +114,13 @@ std::string InstructionBytes(const Program& program, const Instruction& instruct
       return ExactBytes(program.copies[instruction.operand].bytes);
     case Opcode::kCollective:
       return ExactBytes(program.collectives[instruction.operand].bytes);
+    case Opcode::kExchange: {
+      Bytes sent;
+      for (const Message& message : program.exchanges[instruction.operand].messages) {
+        if (message.direction == MessageDirection::kSend) sent += message.bytes;
+      }
+      return sent == Bytes(0) ? "" : ExactBytes(sent);
+    }
     case Opcode::kAllocate:
     case Opcode::kRelease:
       return ExactBytes(program.buffers[instruction.operand].size);
@@ -127,6 +134,10 @@ std::string OperandText(const Program& program, const Instruction& instruction) 
   if (instruction.opcode == Opcode::kCollective) {
     const Collective& collective = program.collectives[instruction.operand];
     text += fmt::format(" on {}", program.communicators[collective.communicator].name);
+  } else if (instruction.opcode == Opcode::kExchange) {
+    const Exchange& exchange = program.exchanges[instruction.operand];
+    text += fmt::format(" {} on {}", instruction.operand,
+                        program.communicators[exchange.communicator].name);
   }
   return text;
 }
@@ -242,6 +253,20 @@ std::string Dump(const Program& program) {
                      ExactBytes(collective.bytes), std::string(Name(collective.data_type))});
   }
   collectives.AppendTo(text);
+
+  Table exchanges("exchanges");
+  for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
+    const Exchange& exchange = program.exchanges[i];
+    std::string messages;
+    for (const Message& message : exchange.messages) {
+      if (!messages.empty()) messages += ", ";
+      messages += fmt::format("{}: {}", MessageText(exchange, message), ExactBytes(message.bytes));
+    }
+    exchanges.Add({Number(i),
+                   fmt::format("on {}", program.communicators[exchange.communicator].name),
+                   std::string(Name(exchange.data_type)), messages});
+  }
+  exchanges.AppendTo(text);
 
   Table copies("copies");
   for (std::size_t i = 0; i < program.copies.size(); ++i) {

@@ -83,6 +83,36 @@ step
 )");
 }
 
+TEST(DumpTest, ExchangesNameTheirPeers) {
+  TestProgram test(1);
+  const Index x = test.AddBuffer("x", KiB(2));
+  const Index pipeline = test.AddCommunicator("pipeline", {0, 1});
+  const Index ring = test.AddCommunicator("ring", {0, 1});
+  const Index send = test.AddExchange(pipeline, {test.Send(1, KiB(2))});
+  const Index shift = test.AddExchange(ring, {test.Send(1, KiB(1)), test.Receive(-1, KiB(1))},
+                                       PeerNaming::kDistance);
+  test.Step().Exchange(0, send, {test.Read(x)});
+  test.Exchange(0, shift, {test.Read(x, 0, 1024), test.Write(x, 1024, 2048)});
+  EXPECT_EQ(Dump(test.program()),
+            R"(streams
+  0  compute
+groups
+  0  pipeline  2 ranks: 0, 1
+  1  ring      2 ranks: 0, 1
+communicators
+  0  pipeline  group pipeline
+  1  ring      group ring
+buffers
+  0  x  2 KiB  activations
+exchanges
+  0  on pipeline  bf16  send to position 1: 2 KiB
+  1  on ring      bf16  send to distance +1: 1 KiB, receive from distance -1: 1 KiB
+step
+  0  forward  mb0  -  compute  exchange  send 0 on pipeline  2 KiB  r x
+  1  forward  mb0  -  compute  exchange  exchange 1 on ring  1 KiB  r x[0, 1024), w x[1024, 2048)
+)");
+}
+
 TEST(DumpTest, RankListsThatAreNotEven) {
   TestProgram test(1);
   test.AddCommunicator("pair", {0, 5});

@@ -1,5 +1,7 @@
 #include "src/program/program.h"
 
+#include <algorithm>
+
 namespace stepcast::program {
 
 Index Texts::Add(std::string_view text) {
@@ -11,6 +13,11 @@ Index Texts::Add(std::string_view text) {
 void Texts::Clear() {
   all_.clear();
   ends_.clear();
+}
+
+int ProcessGroup::PositionOf(int rank) const {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
 std::string Program::Text(const NameParts& name) const {
@@ -60,6 +67,8 @@ const char* Name(Opcode opcode) {
       return "copy";
     case Opcode::kCollective:
       return "collective";
+    case Opcode::kExchange:
+      return "exchange";
     case Opcode::kHostTask:
       return "host-task";
     case Opcode::kRecordEvent:
@@ -86,6 +95,16 @@ const char* Name(CopyDirection direction) {
       return "host-to-device";
     case CopyDirection::kDeviceToHost:
       return "device-to-host";
+  }
+  return "";
+}
+
+const char* Name(MessageDirection direction) {
+  switch (direction) {
+    case MessageDirection::kSend:
+      return "send";
+    case MessageDirection::kReceive:
+      return "receive";
   }
   return "";
 }

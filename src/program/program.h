@@ -23,8 +23,15 @@
 //    kHostWaitEvent makes it wait for the device.
 //  * A stream runs its operations in issue order, one at a time. Streams of a rank run beside each
 //    other.
-//  * A communicator runs its collectives in host order, one at a time, whatever streams they were
-//    issued on, and a collective starts when every member of its group has reached it.
+//  * A communicator runs its collectives and exchanges in host order, one at a time, whatever
+//    streams they were issued on, and a collective starts when every member of its group has
+//    reached it.
+//  * An exchange is sends and receives that run as one: NCCL's ncclGroupStart and ncclGroupEnd,
+//    MPI's Isend, Irecv and Waitall. The k-th send from rank a to rank b on a communicator goes
+//    into the k-th receive at b from a. A message moves when both of its ends have been reached,
+//    and the exchange ends when all of its messages have moved. A send or receive by itself is an
+//    exchange of one message; an all-to-all, with as many bytes for each peer as one likes, is one
+//    with a send and a receive for each.
 //  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far; a wait refers to
 //    the latest record in host order, and is satisfied at once when there was none. A wait in the
 //    next step for an event of this step is therefore the edge between steps.
@@ -55,6 +62,7 @@ enum class Opcode : std::uint8_t {
   kKernel,         // operand: kernels
   kCopy,           // operand: copies
   kCollective,     // operand: collectives
+  kExchange,       // operand: exchanges
   kHostTask,       // operand: host_tasks; no stream
   kRecordEvent,    // operand: events
   kWaitEvent,      // operand: events; the stream waits
@@ -100,6 +108,9 @@ struct ProcessGroup {
   std::vector<int> ranks{};
   // The groups of all ranks, of which `ranks` is one. Empty: nothing is known of other groups.
   parallel::GroupLayout layout{};
+
+  // Of a rank in the group; -1: it is not in it.
+  int PositionOf(int rank) const;
 };
 
 struct Communicator {
@@ -123,6 +134,38 @@ struct Collective {
   DataType data_type = DataType::kBf16;
   bool average = false;  // a sum that is then divided by the number of ranks
   friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+enum class MessageDirection : std::uint8_t { kSend, kReceive };
+
+// One end of a message.
+struct Message {
+  MessageDirection direction = MessageDirection::kSend;
+  int peer = 0;  // Exchange::peers says how it is counted
+  Bytes bytes{};
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+// How an exchange names its peers: by position in the communicator's group (stage 3 of a pipeline),
+// or by the distance from the own position, modulo the group's size (1: the next in a ring), so
+// that all ranks of a ring have one program. All exchanges of a communicator do it alike.
+enum class PeerNaming : std::uint8_t { kPosition, kDistance };
+
+// The instruction's uses are one for each message, in their order: a read of the bytes sent, a
+// write of the bytes received.
+struct Exchange {
+  Index communicator = kNone;
+  DataType data_type = DataType::kBf16;
+  PeerNaming peers = PeerNaming::kPosition;
+  std::vector<Message> messages{};
+
+  // The peer's position in a group of so many, seen from a position in it.
+  int PeerPosition(const Message& message, int own_position, int group_size) const {
+    if (peers == PeerNaming::kPosition) return message.peer;
+    const int position = (own_position + message.peer) % group_size;
+    return position < 0 ? position + group_size : position;
+  }
+  friend bool operator==(const Exchange&, const Exchange&) = default;
 };
 
 struct Copy {
@@ -159,6 +202,7 @@ struct Instruction {
 };
 
 struct Program {
+  int rank = 0;  // whose groups `groups` are
   std::vector<Stream> streams{};
   std::vector<ProcessGroup> groups{};
   std::vector<Communicator> communicators{};
@@ -166,6 +210,7 @@ struct Program {
   std::vector<Buffer> buffers{};
   std::vector<Kernel> kernels{};          // distinct ones: operations refer to them
   std::vector<Collective> collectives{};  // distinct ones
+  std::vector<Exchange> exchanges{};      // distinct ones
   std::vector<Copy> copies{};
   std::vector<HostTask> host_tasks{};
   std::vector<BufferUse> uses{};
@@ -189,9 +234,10 @@ struct Program {
 };
 
 // The words of the dump, the trace and the JSON output.
-const char* Name(Category category);        // "parameters", "gradients", "optimizer", ...
-const char* Name(Phase phase);              // "forward", "backward", "optimizer"
-const char* Name(Opcode opcode);            // "kernel", "wait-event", ...
-const char* Name(CopyDirection direction);  // "device-to-device", ...
+const char* Name(Category category);           // "parameters", "gradients", "optimizer", ...
+const char* Name(Phase phase);                 // "forward", "backward", "optimizer"
+const char* Name(Opcode opcode);               // "kernel", "wait-event", ...
+const char* Name(CopyDirection direction);     // "device-to-device", ...
+const char* Name(MessageDirection direction);  // "send", "receive"
 
 }  // namespace stepcast::program

@@ -47,6 +47,15 @@ class TestProgram {
     program_.collectives.push_back({kind, communicator, bytes, type});
     return static_cast<Index>(program_.collectives.size() - 1);
   }
+  Index AddExchange(Index communicator, std::vector<Message> messages,
+                    PeerNaming peers = PeerNaming::kPosition) {
+    program_.exchanges.push_back({communicator, DataType::kBf16, peers, std::move(messages)});
+    return static_cast<Index>(program_.exchanges.size() - 1);
+  }
+  static Message Send(int peer, Bytes bytes) { return {MessageDirection::kSend, peer, bytes}; }
+  static Message Receive(int peer, Bytes bytes) {
+    return {MessageDirection::kReceive, peer, bytes};
+  }
   Index AddKernel(const std::string& name) {
     stepcast::Kernel kernel;
     kernel.name = name;
@@ -79,6 +88,9 @@ class TestProgram {
   }
   TestProgram& Communicate(int stream, Index collective, std::vector<BufferUse> uses = {}) {
     return Add(Opcode::kCollective, stream, collective, std::move(uses));
+  }
+  TestProgram& Exchange(int stream, Index exchange, std::vector<BufferUse> uses = {}) {
+    return Add(Opcode::kExchange, stream, exchange, std::move(uses));
   }
   TestProgram& HostTask(const std::string& name, Time duration, std::vector<BufferUse> uses = {}) {
     program_.host_tasks.push_back({name, duration});

@@ -11,13 +11,15 @@
 // names, sizes and streams are looked up in the program.
 namespace stepcast::program {
 
-// A kernel, copy, collective or host task.
+// A kernel, copy, collective, exchange or host task.
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
   Time issued{};  // the host had submitted it
-  Time ready{};   // its stream and its waits let it go; a collective then waits for its
-                  // communicator and its partners until `start`
+  // Its stream and its waits let it go; a collective then waits for its communicator and its
+  // partners until `start`. So does an exchange: at `start` the last of its peers has reached it;
+  // messages of others may have moved before.
+  Time ready{};
   Time start{};
   Time end{};
 };

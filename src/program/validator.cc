@@ -37,6 +37,10 @@ const char* Name(ViolationKind kind) {
       return "used-before-allocation";
     case ViolationKind::kReadUnwritten:
       return "read-unwritten";
+    case ViolationKind::kMismatch:
+      return "mismatch";
+    case ViolationKind::kDeadlock:
+      return "deadlock";
   }
   return "";
 }
@@ -102,6 +106,7 @@ class IndexCheck {
                            program_.collectives[i].communicator));
       }
     }
+    CheckExchanges();
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
       if (program_.buffers[i].size < Bytes(0)) {
         Report(fmt::format("buffers[{}] has a negative size: {} B", i,
@@ -111,6 +116,46 @@ class IndexCheck {
     }
     for (std::size_t i = 0; i < program_.events.size(); ++i) {
       CheckName("events", i, program_.events[i].name);
+    }
+  }
+
+  void CheckExchanges() {
+    std::vector<Index> first(program_.communicators.size(), kNone);
+    for (Index i = 0; i < program_.exchanges.size(); ++i) {
+      const Exchange& exchange = program_.exchanges[i];
+      if (exchange.communicator >= program_.communicators.size()) {
+        Report(fmt::format("exchanges[{}] has no communicator: {}", i, exchange.communicator));
+        continue;
+      }
+      const Communicator& communicator = program_.communicators[exchange.communicator];
+      if (communicator.group >= program_.groups.size()) continue;  // said already
+      const ProcessGroup& group = program_.groups[communicator.group];
+      if (group.PositionOf(program_.rank) < 0) {
+        Report(fmt::format("exchanges[{}] is on communicator '{}', of which rank {} is no member",
+                           i, communicator.name, program_.rank));
+      }
+      Index& other = first[exchange.communicator];
+      if (other == kNone) other = i;
+      if (program_.exchanges[other].peers != exchange.peers) {
+        Report(
+            fmt::format("exchanges[{}] and exchanges[{}] name the peers of communicator '{}' in "
+                        "different ways",
+                        other, i, communicator.name));
+      }
+      if (exchange.messages.empty()) Report(fmt::format("exchanges[{}] has no messages", i));
+      const auto size = static_cast<int>(group.ranks.size());
+      const int least = exchange.peers == PeerNaming::kPosition ? 0 : 1 - size;
+      for (const Message& message : exchange.messages) {
+        if (message.peer < least || message.peer >= size) {
+          Report(
+              fmt::format("exchanges[{}] has no peer in a group of {}: {}", i, size, message.peer));
+        }
+        // One of no bytes only tells that its sender has got there.
+        if (message.bytes < Bytes(0)) {
+          Report(fmt::format("exchanges[{}] has a message of less than nothing: {} B", i,
+                             message.bytes.count()));
+        }
+      }
     }
   }
 
@@ -130,6 +175,8 @@ class IndexCheck {
         return program_.copies.size();
       case Opcode::kCollective:
         return program_.collectives.size();
+      case Opcode::kExchange:
+        return program_.exchanges.size();
       case Opcode::kHostTask:
         return program_.host_tasks.size();
       case Opcode::kRecordEvent:
@@ -163,9 +210,31 @@ class IndexCheck {
       Report(in_prologue, index, fmt::format("({}) has no uses up to: {}", Name(opcode), end));
       return;
     }
+    if (opcode == Opcode::kExchange) CheckMessages(in_prologue, index, instruction);
     if (uses_exist_) return;
     for (std::size_t i = instruction.first_use; i < end; ++i) {
       CheckUse(in_prologue, index, program_.uses[i]);
+    }
+  }
+
+  // What is sent and received is what the uses say.
+  void CheckMessages(bool in_prologue, Index index, const Instruction& instruction) {
+    if (instruction.operand >= program_.exchanges.size()) return;
+    const std::vector<Message>& messages = program_.exchanges[instruction.operand].messages;
+    if (instruction.use_count != messages.size()) {
+      Report(in_prologue, index,
+             fmt::format("(exchange) has {} messages and uses: {}", messages.size(),
+                         instruction.use_count));
+      return;
+    }
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const BufferUse& use = program_.uses[instruction.first_use + i];
+      const bool receives = messages[i].direction == MessageDirection::kReceive;
+      if (use.write == receives && use.size == messages[i].bytes) continue;
+      Report(in_prologue, index,
+             fmt::format("(exchange) {}s {} B with message {}, but its use {}s: {} B",
+                         Name(messages[i].direction), messages[i].bytes.count(), i,
+                         use.write ? "write" : "read", use.size.count()));
     }
   }
 
@@ -292,9 +361,11 @@ class RaceCheck {
           JoinHost(instruction.stream);
           RunOperation(instruction, instruction.stream, position);
           break;
-        case Opcode::kCollective: {
+        case Opcode::kCollective:
+        case Opcode::kExchange: {
+          if (instruction.opcode == Opcode::kExchange) CheckMessages(instruction, position);
           const std::size_t communicator =
-              first_communicator_ + program_.collectives[instruction.operand].communicator;
+              first_communicator_ + CommunicatorOf(program_, instruction);
           JoinHost(instruction.stream);
           clocks_.Join(instruction.stream, communicator);
           RunOperation(instruction, instruction.stream, position);
@@ -335,6 +406,24 @@ class RaceCheck {
             recorded_streams_[instruction.operand].push_back(instruction.stream);
           }
           break;
+      }
+    }
+  }
+
+  // The messages of an exchange move at the same time.
+  void CheckMessages(const Instruction& instruction, Position position) {
+    const auto uses =
+        std::span(program_.uses).subspan(instruction.first_use, instruction.use_count);
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const BufferUse& a = uses[j];
+        const BufferUse& b = uses[i];
+        if (a.buffer != b.buffer || !(a.write || b.write)) continue;
+        if (a.offset + a.size <= b.offset || b.offset + b.size <= a.offset) continue;
+        if (!First(ViolationKind::kRace, position, b.buffer, {position.pass, kNone})) continue;
+        Add(ViolationKind::kRace, position,
+            fmt::format("{} receives into bytes of buffer '{}' that another of its messages uses",
+                        Who(position), program_.NameOf(program_.buffers[b.buffer])));
       }
     }
   }
@@ -560,8 +649,7 @@ class RaceCheck {
       for (std::uint32_t i = 0; i < instructions.size(); ++i) {
         const Opcode opcode = instructions[i].opcode;
         const bool on_host = opcode == Opcode::kHostTask;
-        const bool runs = on_host || opcode == Opcode::kKernel || opcode == Opcode::kCopy ||
-                          opcode == Opcode::kCollective;
+        const bool runs = on_host || IsLaunched(opcode);
         const std::size_t actor = on_host ? host_ : instructions[i].stream;
         if (runs && actor == access.actor && ++count == access.count) return {pass, i};
       }

@@ -17,7 +17,8 @@
 //   * an event that is recorded behind the one and waited for before the other (the wait refers to
 //     the latest record in host order; it waits for nothing when there was none);
 //   * the host: a host task and what it waited for come before all it issues later;
-//   * a communicator: its collectives run one after the other, in host order.
+//   * a communicator: its collectives and exchanges run one after the other, in host order.
+// The messages of an exchange are not ordered among each other.
 //
 // Method: vector clocks. Each stream, and the host, counts its operations; a clock says how many of
 // each have surely ended. An operation is ordered after another exactly when its clock has reached
@@ -45,6 +46,9 @@ enum class ViolationKind : std::uint8_t {
   // another stream's use does not follow the allocation: the memory may still be in use there
   kUsedBeforeAllocation,
   kReadUnwritten,  // a read of bytes that nothing has written since the allocation
+  // Of the programs of several ranks (matching.h):
+  kMismatch,  // a message whose other end is missing, or is of other bytes or another type
+  kDeadlock,  // ranks that wait for one another
 };
 const char* Name(ViolationKind kind);
 

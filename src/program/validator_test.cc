@@ -465,5 +465,73 @@ TEST(ValidatorTest, TheSecondStepDoesNotRepeatTheFirst) {
   EXPECT_EQ(Kinds(test), (std::vector<Kind>{Kind::kRace, Kind::kUsedBeforeAllocation}));
 }
 
+// Exchanges.
+
+TEST(ValidatorTest, AnExchangeIsOrderedByItsCommunicator) {
+  TestProgram test(2);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index pipeline = test.AddCommunicator("pipeline", {0, 1});
+  const Index receive = test.AddExchange(pipeline, {test.Receive(1, kSize)});
+  const Index send = test.AddExchange(pipeline, {test.Send(1, kSize)});
+  test.Allocate(0, x).Step();
+  test.Exchange(0, receive, {test.Write(x)}).Exchange(1, send, {test.Read(x)});
+  EXPECT_EQ(Validate(test.program()), kSound);
+  test.Kernel(0, "overwrite", {test.Write(x)});
+  EXPECT_EQ(Only(test).message,
+            "step[2] kernel 'overwrite' on stream 'compute' writes bytes [0, 64) of buffer 'x' but "
+            "is not ordered after step[1] send to position 1 on communicator 'pipeline' on stream "
+            "'side1' which reads them");
+}
+
+TEST(ValidatorTest, MessagesOfAnExchangeDoNotShareBytes) {
+  TestProgram test(1);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index ring = test.AddCommunicator("ring", {0, 1, 2});
+  const Index shift = test.AddExchange(ring, {test.Send(1, Bytes(32)), test.Receive(-1, Bytes(32))},
+                                       PeerNaming::kDistance);
+  test.Allocate(0, x).Step();
+  test.Exchange(0, shift, {test.Read(x, 0, 32), test.Write(x, 32, 64)});
+  EXPECT_EQ(Validate(test.program()), kSound);
+  test.Exchange(0, shift, {test.Read(x, 0, 32), test.Write(x, 16, 48)});
+  const Violation violation = Only(test);
+  EXPECT_EQ(violation.kind, Kind::kRace);
+  EXPECT_EQ(violation.message,
+            "step[1] exchange of 2 messages on communicator 'ring' on stream 'compute' receives "
+            "into bytes of buffer 'x' that another of its messages uses");
+}
+
+TEST(ValidatorTest, AnExchangeHasPeersBytesAndUses) {
+  TestProgram test(1);
+  const Index x = test.AddBuffer("x", kSize);
+  const Index pipeline = test.AddCommunicator("pipeline", {0, 1});
+  test.AddExchange(pipeline, {test.Send(2, kSize)});
+  test.AddExchange(pipeline, {test.Send(1, Bytes(-1))}, PeerNaming::kDistance);
+  test.AddExchange(7, {test.Send(1, kSize)});
+  test.AddExchange(pipeline, {});
+  const Index other = test.AddCommunicator("other", {2, 3});
+  test.AddExchange(other, {test.Send(1, kSize)});
+  const Index both = test.AddExchange(pipeline, {test.Send(1, kSize), test.Receive(1, kSize)});
+  test.Allocate(0, x).Step();
+  test.Exchange(0, both, {test.Read(x)});
+  test.Exchange(0, both, {test.Write(x), test.Write(x, 0, 32)});
+  std::vector<std::string> messages;
+  for (const Violation& violation : Validate(test.program())) {
+    EXPECT_EQ(violation.kind, Kind::kIndex);
+    messages.push_back(violation.message);
+  }
+  EXPECT_EQ(
+      messages,
+      (std::vector<std::string>{
+          "exchanges[0] has no peer in a group of 2: 2",
+          "exchanges[0] and exchanges[1] name the peers of communicator 'pipeline' in different "
+          "ways",
+          "exchanges[1] has a message of less than nothing: -1 B",
+          "exchanges[2] has no communicator: 7", "exchanges[3] has no messages",
+          "exchanges[4] is on communicator 'other', of which rank 0 is no member",
+          "step[0] (exchange) has 2 messages and uses: 1",
+          "step[1] (exchange) sends 64 B with message 0, but its use writes: 64 B",
+          "step[1] (exchange) receives 64 B with message 1, but its use writes: 32 B"}));
+}
+
 }  // namespace
 }  // namespace stepcast::program

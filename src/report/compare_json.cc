@@ -37,6 +37,7 @@ Json TimeDifference(const forecast::Forecast& a, const forecast::Forecast& b) {
   }
   time.exposed_communication = b.time.exposed_communication - a.time.exposed_communication;
   time.imbalance = b.time.imbalance - a.time.imbalance;
+  time.pipeline_bubble = b.time.pipeline_bubble - a.time.pipeline_bubble;
   time.idle = b.time.idle - a.time.idle;
   time.allocator_flushes = b.time.allocator_flushes - a.time.allocator_flushes;
   time.learned = b.time.learned - a.time.learned;

@@ -10,14 +10,13 @@ namespace stepcast::report {
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution) {
   std::vector<TraceProcess> processes;
   for (const validate::RankRun& run : execution.ranks) {
-    processes.push_back(
-        {.id = run.place.rank,
-         .name = fmt::format("rank {} on {}", run.place.rank, run.place.host),
-         .program = &execution.program_of(run),
-         .timeline = &run.measurement.timeline,
-         .memory = memory::Record(execution.program_of(run), run.measurement.timeline,
-                                  memory::kUnlimited),
-         .marked_step = execution.steps[execution.typical].step});
+    processes.push_back({.id = run.place.rank,
+                         .name = fmt::format("rank {} on {}", run.place.rank, run.place.host),
+                         .program = &execution.program_of(run),
+                         .timeline = &run.measurement.timeline,
+                         .memory = memory::Record(execution.program_of(run),
+                                                  run.measurement.timeline, memory::kUnlimited),
+                         .marked_step = execution.steps[execution.typical].step});
   }
   return processes;
 }

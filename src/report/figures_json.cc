@@ -18,11 +18,11 @@ Json TimeJson(const forecast::TimeBreakdown& time) {
 Json ClassesJson(const forecast::Forecast& forecast) {
   Json classes = Json::array();
   for (const forecast::ClassForecast& own : forecast.classes) {
-    classes.push_back(Json{{"stage", 0},
+    classes.push_back(Json{{"stage", own.stage},
+                           {"in_flight", own.in_flight},
                            {"ranks", own.ranks},
                            {"first_rank", own.first_rank},
                            {"speed", JsonNumber(own.speed)},
-                           {"in_flight", 1},
                            {"time_s", TimeJson(own.time)},
                            {"memory", MemoryJson(own.memory)}});
   }

@@ -53,6 +53,10 @@ std::string Plan(const plan::Plan& plan) {
   if (data.shard_group_size > 0 && data.shard_group_size < plan.parallelism.data) {
     text += fmt::format(" sharded over {}", Grouped(data.shard_group_size));
   }
+  if (plan.parallelism.pipeline > 1) {
+    text += fmt::format(", {} pipeline stages by {}", plan.parallelism.pipeline,
+                        plan.parallelism.schedule);
+  }
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
   if (data.framework == plan::Framework::kFsdp1) {
     text += Fsdp1(plan);
@@ -159,16 +163,31 @@ Table ClassRows(const forecast::Forecast& forecast) {
     }
     if (some) shown.push_back(part);
   }
-  std::vector<Column> columns = {
-      {"first rank", Align::kRight}, {"ranks", Align::kRight}, {"speed", Align::kRight}};
+  // What tells classes apart, as far as it does.
+  const auto differ = [&](const auto& of) {
+    return std::any_of(forecast.classes.begin(), forecast.classes.end(),
+                       [&](const auto& own) { return of(own) != of(forecast.classes.front()); });
+  };
+  const bool stages = differ([](const auto& own) { return own.stage; });
+  const bool speeds = differ([](const auto& own) { return own.speed; });
+  std::vector<Column> columns;
+  if (stages) columns.push_back({"stage", Align::kRight});
+  columns.push_back({"first rank", Align::kRight});
+  columns.push_back({"ranks", Align::kRight});
+  if (speeds) columns.push_back({"speed", Align::kRight});
+  if (stages) columns.push_back({"in flight", Align::kRight});
   for (const forecast::TimePart& part : shown) {
     columns.push_back({fmt::format("{} ms", part.name), Align::kRight});
   }
   columns.push_back({"peak GiB", Align::kRight});
   Table table(columns);
   for (const forecast::ClassForecast& own : forecast.classes) {
-    std::vector<std::string> row = {std::to_string(own.first_rank), std::to_string(own.ranks),
-                                    fmt::format("{}", own.speed)};
+    std::vector<std::string> row;
+    if (stages) row.push_back(std::to_string(own.stage));
+    row.push_back(std::to_string(own.first_rank));
+    row.push_back(std::to_string(own.ranks));
+    if (speeds) row.push_back(fmt::format("{}", own.speed));
+    if (stages) row.push_back(std::to_string(own.in_flight));
     for (const forecast::TimePart& part : shown) {
       for (const forecast::TimePart& other : forecast::PartsOf(own.time)) {
         if (std::string_view(other.key) == part.key) row.push_back(Milliseconds(other.time));

@@ -22,6 +22,7 @@ constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"checkpoint_saving", "--host"},
     {"exposed_communication", "--communication"},
     {"imbalance", "--wait"},
+    {"pipeline_bubble", "--c9"},
     {"idle", "--idle"},
     {"allocator_flushes", "--bad"},
     {"learned", "--copy"},
@@ -97,6 +98,21 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
                      .more = Verdict(memory),
                      .tone = ToneOf(memory.verdict())});
   return figures;
+}
+
+std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
+  std::vector<Lane> lanes;
+  const bool stages = run.classes.back().stage != run.classes.front().stage;
+  for (const forecast::ClassRun& own : run.classes) {
+    const std::string& compute = own.program.streams[program::Program::kComputeStream].name;
+    for (Lane& lane : LanesOf(WindowOf(run, own))) {
+      if (lane.name != compute) continue;
+      lane.name = stages ? fmt::format("stage {}, rank {}", own.stage, own.first_rank)
+                         : fmt::format("rank {}", own.first_rank);
+      lanes.push_back(std::move(lane));
+    }
+  }
+  return lanes;
 }
 
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {

@@ -21,6 +21,9 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
 // Step time, throughput, utilization and memory of a forecast as the page's large figures.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
+// What the compute streams of all its classes do in the forecast's step, a lane a class.
+std::vector<Lane> LanesOfClasses(const forecast::Run& run);
+
 // The forecast's step in the timeline of one of its classes.
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 

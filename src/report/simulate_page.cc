@@ -22,8 +22,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Where the time goes"};
   section.paragraphs = {
       "Every instant belongs to the phase of the kernel that computes then; else to exposed "
-      "communication if something waits for a collective, or to imbalance if that waits for "
-      "another rank to reach it; else the device is idle. The parts add up to the step."};
+      "communication if something waits for a collective or a message, to imbalance if that "
+      "waits for another rank to reach it, or to the pipeline bubble if another stage has not "
+      "reached it; else the device is idle. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart = StackedBars(
@@ -71,6 +72,20 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
       {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
   section.tables.push_back(
       {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
+  return section;
+}
+
+PageSection ClassesSection(const forecast::Run& run) {
+  const StepWindow window = WindowOf(run, run.critical_class());
+  TimelineFigure figure =
+      TimelineChart(LanesOfClasses(run), window.end - window.start,
+                    "What the compute stream of each class of ranks does in one step");
+  PageSection section{.heading = "The same step in each class of ranks"};
+  section.paragraphs = {
+      "A row for the first rank of each class: what its compute stream does when. Gaps are waits "
+      "for other ranks, for communication and for the host."};
+  section.chart = std::move(figure.chart);
+  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   return section;
 }
 
@@ -128,8 +143,11 @@ std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run
   page.asked = Facts(scenario);
   page.answer = AnswerOf(run.forecast);
   page.warnings = scenario.warnings;
-  page.sections = {BreakdownSection(run.forecast), TimelineSection(scenario, run),
-                   MemorySection(run), CollectiveSection(run.forecast)};
+  page.sections = {BreakdownSection(run.forecast)};
+  if (run.classes.size() > 1) page.sections.push_back(ClassesSection(run));
+  page.sections.push_back(TimelineSection(scenario, run));
+  page.sections.push_back(MemorySection(run));
+  page.sections.push_back(CollectiveSection(run.forecast));
   page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
   return PageHtml(page);
 }

@@ -24,6 +24,7 @@ constexpr std::size_t kMostBars = 40'000;
 BarKind KindOf(const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kCollective:
+    case Opcode::kExchange:
       return BarKind::kCommunication;
     case Opcode::kCopy:
       return BarKind::kCopy;
@@ -51,6 +52,16 @@ std::string NameOf(const program::Program& program, const Instruction& instructi
     const program::Communicator& communicator = program.communicators[collective.communicator];
     return fmt::format("{} of {}, group {}", Name(collective.kind), FormatBytes(collective.bytes),
                        program.groups[communicator.group].name);
+  }
+  if (instruction.opcode == Opcode::kExchange) {
+    const program::Exchange& exchange = program.exchanges[instruction.operand];
+    std::string text;
+    for (const program::Message& message : exchange.messages) {
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{} of {}", Name(message.direction), FormatBytes(message.bytes));
+    }
+    const program::Communicator& communicator = program.communicators[exchange.communicator];
+    return fmt::format("{}, group {}", text, program.groups[communicator.group].name);
   }
   if (instruction.opcode == Opcode::kCopy) {
     return fmt::format("copy {}, {}", program::OperandName(program, instruction),
@@ -81,6 +92,7 @@ Time IssueCost(const cost::Prices& prices, Opcode opcode) {
     case Opcode::kCopy:
       return prices.issue_copy;
     case Opcode::kCollective:
+    case Opcode::kExchange:
       return prices.issue_collective;
     default:
       return Time();

@@ -157,7 +157,8 @@ TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   // In host order the 6 MiB are handed out before the first kernel, which starts at 0 of the
   // window, and taken back before the optimizer's, which starts at 90 ms.
   const std::vector<MemoryInstant> instants = MemoryOver(
-      run.classes[0].program, run.classes[0].timeline, memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited), 1,
+      run.classes[0].program, run.classes[0].timeline,
+      memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited), 1,
       Ms(100), Ms(200), 100);
   ASSERT_EQ(instants.size(), 2U);
   EXPECT_EQ(instants[0].start, Time());

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/report/number_text.h"
@@ -102,7 +104,7 @@ std::string Scale(Time length, int columns) {
 std::string TimelineText(const forecast::Run& run, const TerminalStyle& style) {
   const StepWindow window = WindowOf(run, run.critical_class());
   const Time length = window.end - window.start;
-  const std::vector<Lane> lanes = LanesOf(window);
+  const std::vector<Lane> lanes = run.classes.size() == 1 ? LanesOf(window) : LanesOfClasses(run);
   constexpr std::size_t kMostName = 24;
   constexpr int kLeastColumns = 12;
   std::size_t name_width = 0;

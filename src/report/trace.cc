@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/report/categories.h"
@@ -39,10 +40,6 @@ std::string Microseconds(Time time) {
   STEPCAST_CHECK(time >= Time(), "a trace starts at zero");
   return fmt::format("{}.{:06}", time.picoseconds() / kPicoseconds,
                      time.picoseconds() % kPicoseconds);
-}
-
-bool RunsOnStream(Opcode opcode) {
-  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective;
 }
 
 const char* CollectiveName(CollectiveKind kind) {
@@ -310,9 +307,34 @@ class Writer {
       collectives_.push_back(
           {Quote(fmt::format("{} ({})", name, FormatBytes(collective.bytes))), std::move(args)});
     }
+    for (std::size_t i = 0; i < program_.exchanges.size(); ++i) {
+      const program::Exchange& exchange = program_.exchanges[i];
+      std::string args = ExchangeArgs(exchange);
+      if (i < prices.exchanges.size()) args += provenance(prices.exchanges[i].front().demand);
+      Bytes moved;
+      for (const program::Message& message : exchange.messages) moved += message.bytes;
+      exchanges_.push_back(
+          {Quote(fmt::format("ncclDevKernel_SendRecv ({})", FormatBytes(moved))), std::move(args)});
+    }
     for (const program::HostTask& task : program_.host_tasks) {
       host_tasks_.push_back({Quote(task.name), ""});
     }
+  }
+
+  // What is sent and received, and the peers' ranks.
+  std::string ExchangeArgs(const program::Exchange& exchange) const {
+    const program::ProcessGroup& group =
+        program_.groups[program_.communicators[exchange.communicator].group];
+    const int own = group.PositionOf(program_.rank);
+    std::string messages;
+    for (const program::Message& message : exchange.messages) {
+      if (!messages.empty()) messages += ", ";
+      const int peer = exchange.PeerPosition(message, own, static_cast<int>(group.ranks.size()));
+      messages += fmt::format("{{\"direction\": \"{}\", \"peer\": {}, \"bytes\": {}}}",
+                              Name(message.direction), group.ranks[static_cast<std::size_t>(peer)],
+                              message.bytes.count());
+    }
+    return fmt::format(", \"group\": {}, \"messages\": [{}]", Quote(group.name), messages);
   }
 
   // Where the record of an instruction in a step is, for the arrows.
@@ -406,6 +428,10 @@ class Writer {
         Issue("cudaLaunchKernelExC", Cost(&cost::Prices::issue_collective), record);
         StreamSlice(collectives_[instruction.operand], "kernel", record);
         return;
+      case Opcode::kExchange:
+        Issue("cudaLaunchKernelExC", Cost(&cost::Prices::issue_collective), record);
+        StreamSlice(exchanges_[instruction.operand], "kernel", record);
+        return;
       case Opcode::kHostTask:
         BeginSlice(host_tasks_[instruction.operand].name, "cpu_op", kHostTrack, record.start,
                    record.end);
@@ -451,8 +477,8 @@ class Writer {
     const Instruction& instruction = At(record.instruction);
     if (instruction.opcode != Opcode::kHostWaitEvent) return;
     BeginSlice("\"cudaEventSynchronize\"", "cuda_runtime", kHostTrack, record.start, record.end);
-    Append("\"event\": {}, \"step\": {}}}}}", Quote(program_.NameOf(program_.events[instruction.operand])),
-           record.step);
+    Append("\"event\": {}, \"step\": {}}}}}",
+           Quote(program_.NameOf(program_.events[instruction.operand])), record.step);
   }
 
   // The counters start with the buffers of the prologue and of steps that are not written.
@@ -512,7 +538,7 @@ class Writer {
       for (std::size_t i = 0; i < program_.step.size(); ++i) {
         const Instruction& instruction = program_.step[i];
         const std::size_t key = step * program_.step.size() + i;
-        if (RunsOnStream(instruction.opcode)) {
+        if (program::IsLaunched(instruction.opcode)) {
           const Index here = records_[key];
           if (here == kNone) continue;  // of a step that is not written
           last[instruction.stream] = here;
@@ -571,7 +597,7 @@ class Writer {
   const std::size_t steps_;
   const std::uint32_t first_step_;  // earlier ones are not written
 
-  std::vector<Slice> kernels_, copies_, collectives_, host_tasks_;
+  std::vector<Slice> kernels_, copies_, collectives_, exchanges_, host_tasks_;
   std::vector<std::string> labels_;  // quoted
   std::vector<Index> records_;       // by step and instruction: index into timeline operations
   std::vector<Index> waits_;         // likewise, into timeline waits

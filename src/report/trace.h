@@ -65,8 +65,8 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// A class of the forecast as a process of a trace: the step that the figures describe, and as many before it
-// as make `steps`, if so many were run.
+// A class of the forecast as a process of a trace: the step that the figures describe, and as many
+// before it as make `steps`, if so many were run.
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps = 1);
 // All of them, "rank R" of their first ranks.

@@ -104,7 +104,8 @@ forecast::Run TwoSteps() {
 }
 
 std::string Written(forecast::Run run, int steps = 2) {
-  run.classes[0].memory = memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited);
+  run.classes[0].memory =
+      memory::Record(run.classes[0].program, run.classes[0].timeline, memory::kUnlimited);
   std::string text;
   const auto result = WriteTrace(
       run, {"two \"steps\"", 0, 4},
@@ -298,8 +299,8 @@ TEST(TraceTest, StepsBeforeTheForecastOneAreWrittenOnRequest) {
   forecast::Run run = TwoSteps();
   for (std::uint32_t step = 2; step < 5; ++step) {
     const Time begin = stepcast::Microseconds(20) * step;
-    run.classes[0].timeline.operations.push_back({1, step, begin + stepcast::Microseconds(1), begin, begin,
-                                       begin + stepcast::Microseconds(20)});
+    run.classes[0].timeline.operations.push_back({1, step, begin + stepcast::Microseconds(1), begin,
+                                                  begin, begin + stepcast::Microseconds(20)});
     run.classes[0].timeline.memory.push_back({0, step, begin + stepcast::Microseconds(1)});
     run.classes[0].timeline.memory.push_back({6, step, begin + stepcast::Microseconds(2)});
     run.classes[0].timeline.step_ends.push_back(begin + stepcast::Microseconds(20));

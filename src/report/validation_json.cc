@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "src/forecast/time_parts.h"
 #include "src/program/description.h"
 #include "src/report/json_values.h"
 #include "src/report/validation_report.h"
@@ -21,11 +22,11 @@ Json Pair(const validate::TimePair& pair) {
 }
 
 Json TimeOfStep(const validate::Comparison& comparison) {
-  constexpr const char* kKeys[] = {"forward", "backward", "optimizer", "exposed_communication",
-                                   "idle",    "learned"};
   Json object = Json::object();
-  for (std::size_t i = 0; i < comparison.time.size(); ++i) {
-    object[kKeys[i]] = Pair(comparison.time[i]);
+  for (const validate::TimePair& pair : comparison.time) {
+    for (const forecast::TimePart& part : forecast::PartsOf({})) {
+      if (part.name == pair.name) object[std::string(part.key)] = Pair(pair);
+    }
   }
   return object;
 }

@@ -64,9 +64,9 @@ PageSection BreakdownSection(const forecast::Run& forecast, const validate::Exec
   ChartData data;
   AddBreakdown(data, "forecast", forecast.forecast.time, forecast.forecast.step_time);
   AddBreakdown(data, "measured", execution.figures.time, execution.figures.step_time);
-  section.chart = StackedBars(
-      "Where the time of one step goes, forecast above measured, as two stacked bars", "ms",
-      std::move(data), BreakdownPalette(forecast.forecast.time), 2);
+  section.chart =
+      StackedBars("Where the time of one step goes, forecast above measured, as two stacked bars",
+                  "ms", std::move(data), BreakdownPalette(forecast.forecast.time), 2);
   std::vector<validate::TimePair> pairs = comparison.time;
   pairs.push_back(comparison.step);
   pairs.push_back(comparison.communication);

@@ -120,8 +120,8 @@ std::string ValidationText(const scenario::Scenario& scenario, const validate::E
                            const validate::Comparison& comparison, double within) {
   return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario), RunLine(execution),
                      TimeTable(comparison), KindTable(comparison),
-                     LargestTable(execution.program_of(execution.critical()), comparison), MemoryTable(comparison),
-                     Verdict(comparison, within));
+                     LargestTable(execution.program_of(execution.critical()), comparison),
+                     MemoryTable(comparison), Verdict(comparison, within));
 }
 
 }  // namespace stepcast::report

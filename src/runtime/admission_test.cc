@@ -80,6 +80,13 @@ TEST(Admission, AnotherSecretIsTurnedAwayAndTold) {
 }
 
 // A stranger that listens and passes on, as it is, what a guest proves to it.
+TEST(Admission, AHelloIsShort) {
+  Host host;
+  Connection guest = To(host.port());
+  EXPECT_FALSE(Introduce(guest, host.port(), kSecret, std::string(5'000, 'x'), Soon()));
+  EXPECT_THAT(host.End(), HasSubstr("1 connection"));
+}
+
 TEST(Admission, AProofForAnotherPortIsNone) {
   Host host;
   Connection guest = To(host.port());

@@ -9,11 +9,12 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/program/description.h"
 
 namespace stepcast::runtime {
 namespace {
 
-// Starts by communicator, each in host order.
+// Starts by communicator, and by sender and receiver of the messages on one, each in host order.
 using Starts = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
 // The same on all members, and on no others.
@@ -77,9 +78,9 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
   if (job.place().ranks == 1) return {};
   std::vector<std::pair<program::Index, program::OperationRecord*>> collectives;
   for (program::OperationRecord& record : records) {
-    const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != program::Opcode::kCollective) continue;
-    collectives.emplace_back(program.collectives[instruction.operand].communicator, &record);
+    const program::Index communicator =
+        program::CommunicatorOf(program, program.step[record.instruction]);
+    if (communicator != program::kNone) collectives.emplace_back(communicator, &record);
   }
   std::sort(collectives.begin(), collectives.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, a.second->step, a.second->instruction) <
@@ -89,9 +90,31 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
   for (program::Index c = 0; c < program.communicators.size(); ++c) {
     keys.push_back(Key(program, c));
   }
+  // What a record has in common with those of other ranks: a collective of a communicator, the
+  // messages of an exchange.
+  const auto keys_of = [&](program::Index communicator, const program::OperationRecord& record) {
+    const program::Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode == program::Opcode::kCollective) {
+      return std::vector<std::string>{keys[communicator]};
+    }
+    const program::Exchange& exchange = program.exchanges[instruction.operand];
+    const program::ProcessGroup& group = program.groups[program.communicators[communicator].group];
+    const int position = group.PositionOf(job.place().rank);
+    std::vector<std::string> messages;
+    for (const program::Message& message : exchange.messages) {
+      const int peer =
+          exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
+      const bool sends = message.direction == program::MessageDirection::kSend;
+      messages.push_back(fmt::format("{}:{}>{}", keys[communicator], sends ? position : peer,
+                                     sends ? peer : position));
+    }
+    return messages;
+  };
   Starts own;
   for (const auto& [communicator, record] : collectives) {
-    own[keys[communicator]].push_back(record->start.picoseconds());
+    for (const std::string& key : keys_of(communicator, *record)) {
+      own[key].push_back(record->start.picoseconds());
+    }
   }
   const Attempt<std::vector<std::string>> all = job.Gather(Encode(own));
   if (!all) return tl::unexpected(all.error());
@@ -104,10 +127,12 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
 
   std::map<std::string, std::size_t> next;
   for (const auto& [communicator, record] : collectives) {
-    const std::vector<std::int64_t>& times = latest[keys[communicator]];
-    const std::size_t at = next[keys[communicator]]++;
-    if (at >= times.size()) continue;
-    record->start = std::clamp(Time::FromPicoseconds(times[at]), record->start, record->end);
+    for (const std::string& key : keys_of(communicator, *record)) {
+      const std::vector<std::int64_t>& times = latest[key];
+      const std::size_t at = next[key]++;
+      if (at >= times.size()) continue;
+      record->start = std::clamp(Time::FromPicoseconds(times[at]), record->start, record->end);
+    }
   }
   return {};
 }

@@ -37,7 +37,7 @@ struct Failure {
 template <typename T>
 using Attempt = tl::expected<T, Failure>;
 
-// When a kernel, copy, collective or host task ran, by the device's clock.
+// When a kernel, copy, collective, exchange or host task ran, by the device's clock.
 struct OperationTimes {
   OperationId operation;
   Time ready;  // its stream and its waits had let it go; a collective then waited for its

@@ -140,7 +140,8 @@ Attempt<void> Execution::IssueOne(OperationId operation, const Instruction& inst
   switch (instruction.opcode) {
     case Opcode::kKernel:
     case Opcode::kCopy:
-    case Opcode::kCollective: {
+    case Opcode::kCollective:
+    case Opcode::kExchange: {
       Attempt<void> launched = device_.Launch(operation, instruction);
       if (recording_) issues_.push_back({operation, device_.Now()});
       if (!reporting_.by_device()) progress_.operations.fetch_add(1, std::memory_order_relaxed);
@@ -225,7 +226,7 @@ Attempt<void> Execution::IssueStep(std::uint32_t step) {
     const Time issued = device_.Now();
     for (Index i = 0; i < program_.step.size(); ++i) {
       const Opcode opcode = program_.step[i].opcode;
-      if (opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective) {
+      if (program::IsLaunched(opcode)) {
         issues_.push_back({{i, step}, issued});
       } else if (opcode == Opcode::kAllocate || opcode == Opcode::kRelease) {
         memory_.push_back({i, step, begin});

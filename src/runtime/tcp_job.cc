@@ -381,7 +381,11 @@ Attempt<std::unique_ptr<Job>> Visit(const Rendezvous& rendezvous) {
     const auto answer =
         Introduce(*connection, port, SecretOfRun(secret, rendezvous), hello, patience);
     if (!answer) {
-      answered = fmt::format("port {}: {}", port, answer.error().message);
+      // A process that says nothing tells less than one that has said something.
+      const bool silent = steady_clock::now() >= patience;
+      if (answered.empty() || !silent) {
+        answered = fmt::format("port {}: {}", port, answer.error().message);
+      }
       std::this_thread::sleep_for(milliseconds(20));
       continue;
     }

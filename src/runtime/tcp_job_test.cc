@@ -1,5 +1,6 @@
 #include "src/runtime/tcp_job.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,9 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "src/runtime/admission.h"
+#include "src/runtime/authentication.h"
+#include "src/runtime/byte_stream.h"
 #include "src/runtime/connection.h"
 
 namespace stepcast::runtime {
@@ -189,6 +193,38 @@ TEST(TcpJob, TwoOfOneRankAreRefused) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(reasons[0], "two processes were started as rank 1");
+}
+
+// It gave up waiting for the answer, say, while rank 0 was stopped.
+TEST(TcpJob, AProcessThatComesTwiceIsOne) {
+  const int port = FreePort();
+  std::thread rank0([port] {
+    Rendezvous own = At(port, 0, 3);
+    own.timeout = std::chrono::seconds(5);
+    const auto job = JoinTcp(own);
+    ASSERT_FALSE(job);
+    EXPECT_NE(job.error().message.find("for rank 2"), std::string::npos) << job.error().message;
+  });
+  ByteWriter hello;
+  hello.Number(3);
+  hello.Number(1);
+  hello.Text("here");
+  hello.Signed(1);
+  hello.Text("the same process");
+  const std::string text = hello.Take();
+  const Rendezvous job = At(port, 1, 3);
+  const std::string secret = AuthenticationCode(job.secret, job.run_id);
+  const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+  std::vector<Connection> kept;  // open, so that rank 0 does not see that one was given up
+  while (kept.size() < 2 && std::chrono::steady_clock::now() < deadline) {
+    auto connection = Connect("127.0.0.1", port, deadline);
+    if (!connection) continue;  // rank 0 does not listen yet
+    const auto answer = Introduce(*connection, port, secret, text, deadline);
+    EXPECT_TRUE(answer) << answer.error().message;
+    kept.push_back(std::move(*connection));
+  }
+  EXPECT_EQ(kept.size(), 2u);
+  rank0.join();
 }
 
 TEST(TcpJob, AnotherNumberOfRanksIsRefused) {

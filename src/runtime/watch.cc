@@ -317,7 +317,7 @@ class WatchThread : public Watch {
   const WatchOptions options_;
   const milliseconds interval_;
   const End end_;
-  std::map<int, LocalRank> local_;  // by rank; its keys never change
+  std::map<int, LocalRank> local_;                 // by rank; its keys never change
   std::vector<const program::Program*> programs_;  // by rank; not to be read before it is known
   std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;

@@ -13,6 +13,7 @@
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
+#include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
@@ -182,7 +183,8 @@ class Loader::Reading {
  private:
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
-    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices());
+    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices(),
+                                    model::Blocks(*scenario_.model));
     TakeDispatch(read_);
     Warn(read_);
   }
@@ -423,12 +425,14 @@ class Loader::Reading {
     const model::Architecture* architecture =
         scenario_.model == nullptr ? nullptr
                                    : std::get_if<model::Architecture>(&scenario_.model->source);
+    facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr && architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
     }
     if (scenario_.model != nullptr) {
       facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
       facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
+      facts.blocks = model::Blocks(*scenario_.model);
     }
     if (scenario_.cluster != nullptr) {
       facts.devices = scenario_.cluster->devices();

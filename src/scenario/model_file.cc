@@ -195,6 +195,7 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
+  layer.output = reader.ReadBytes("output", Need::kOptional, Zero::kAllowed).value_or(Bytes());
   reader.Finish();
   return layer;
 }

@@ -4,10 +4,18 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/check.h"
+#include "src/parallel/pipeline_schedule.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -16,7 +24,6 @@ namespace {
 constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
 constexpr IntegerRange kTokens = {1, std::int64_t{1} << 20};
-constexpr IntegerRange kUnits = {0, 1'000'000};
 constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
 
 // A key of a section. `read` sets what it stands for anew, from a mapping that may hold other keys,
@@ -315,6 +322,35 @@ constexpr SectionKey kParallelismKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);
      }},
+    {"schedule",
+     [](MappingReader& reader, plan::Request& request) {
+       const auto name = reader.ReadText("schedule", Need::kOptional);
+       if (!name) return;
+       if (parallel::FindSchedule(*name) == nullptr) {
+         std::string names;
+         for (const parallel::NamedSchedule& known : parallel::NamedSchedules()) {
+           names += (names.empty() ? "" : ", ") + std::string(known.name);
+         }
+         reader.Report("schedule", "input.unknown-word",
+                       fmt::format("{} is no pipeline schedule: '{}'",
+                                   Quoted(reader.PathOf("schedule")), *name),
+                       "write one of " + names);
+         return;
+       }
+       request.schedule = *name;
+     }},
+    {"stage_layers",
+     [](MappingReader& reader, plan::Request& request) {
+       const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);
+       if (!nodes) return;
+       std::vector<std::int64_t> layers;
+       for (const Node& node : *nodes) {
+         if (const auto count = ReadInteger(node, kAxis, reader.diagnostics())) {
+           layers.push_back(*count);
+         }
+       }
+       if (layers.size() == nodes->size()) request.stage_layers = std::move(layers);
+     }},
     {"context",
      [](MappingReader& reader, plan::Request& request) {
        request.context = reader.ReadInteger("context", Need::kOptional, kAxis);
@@ -398,6 +434,25 @@ void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
+// A word of a list, by its position.
+std::optional<std::size_t> ReadOneOf(std::span<const char* const> words, std::string_view key,
+                                     Need need, MappingReader& reader) {
+  const std::vector<std::string_view> texts(words.begin(), words.end());
+  const std::optional<Node> node =
+      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(texts, ", ")));
+  return node ? ReadWordIndex(*node, texts, reader.diagnostics()) : std::nullopt;
+}
+
+void ReadFramework(MappingReader& reader, plan::Request& request) {
+  std::vector<const char*> names;
+  for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
+  request.framework.reset();
+  if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
+    request.framework = plan::kFrameworks[*word];
+  }
+}
+
+// Keys of data_parallel that are in every plan, and settings with a notation of their own.
 constexpr SectionKey kDataParallelKeys[] = {
     {"zero_stage",
      [](MappingReader& reader, plan::Request& request) {
@@ -405,22 +460,7 @@ constexpr SectionKey kDataParallelKeys[] = {
          request.zero_stage = static_cast<int>(*stage);
        }
      }},
-    {"framework",
-     [](MappingReader& reader, plan::Request& request) {
-       request.framework =
-           reader.ReadWord<plan::Framework>("framework", Need::kRequired,
-                                            {{"reference", plan::Framework::kReference},
-                                             {"ddp", plan::Framework::kDdp},
-                                             {"fsdp1", plan::Framework::kFsdp1},
-                                             {"fsdp2", plan::Framework::kFsdp2},
-                                             {"deepspeed", plan::Framework::kDeepSpeed},
-                                             {"megatron", plan::Framework::kMegatron},
-                                             {"internevo", plan::Framework::kInternEvo}});
-     }},
-    {"overlap",
-     [](MappingReader& reader, plan::Request& request) {
-       request.overlap = reader.ReadBoolean("overlap", Need::kOptional);
-     }},
+    {"framework", ReadFramework},
     {"bucket_size",
      [](MappingReader& reader, plan::Request& request) {
        ReadBucketSize(reader, request, reader.diagnostics());
@@ -430,76 +470,15 @@ constexpr SectionKey kDataParallelKeys[] = {
        request.first_bucket_size =
            reader.ReadBytes("first_bucket_size", Need::kOptional, Zero::kAllowed);
      }},
-    {"prefetch",
-     [](MappingReader& reader, plan::Request& request) {
-       request.prefetch = reader.ReadInteger("prefetch", Need::kOptional, kUnits);
-     }},
     {"reshard_after_forward",
      [](MappingReader& reader, plan::Request& request) {
        ReadReshard(reader, request, reader.diagnostics());
-     }},
-    {"accumulate_unsharded",
-     [](MappingReader& reader, plan::Request& request) {
-       request.accumulate_unsharded = reader.ReadBoolean("accumulate_unsharded", Need::kOptional);
-     }},
-    {"shard_group_size",
-     [](MappingReader& reader, plan::Request& request) {
-       request.shard_group_size = reader.ReadInteger("shard_group_size", Need::kOptional, kRanks);
-     }},
-    {"overlap_param_gather",
-     [](MappingReader& reader, plan::Request& request) {
-       request.overlap_param_gather = reader.ReadBoolean("overlap_param_gather", Need::kOptional);
-     }},
-    {"gradient_as_bucket_view",
-     [](MappingReader& reader, plan::Request& request) {
-       request.gradient_as_bucket_view =
-           reader.ReadBoolean("gradient_as_bucket_view", Need::kOptional);
-     }},
-    {"find_unused_parameters",
-     [](MappingReader& reader, plan::Request& request) {
-       request.find_unused_parameters =
-           reader.ReadBoolean("find_unused_parameters", Need::kOptional);
-     }},
-    {"units",
-     [](MappingReader& reader, plan::Request& request) {
-       request.units = reader.ReadWord<plan::WrappedUnits>(
-           "units", Need::kOptional,
-           {{"block", plan::WrappedUnits::kBlock}, {"layer", plan::WrappedUnits::kLayer}});
-     }},
-    {"comm_hook",
-     [](MappingReader& reader, plan::Request& request) {
-       request.comm_hook =
-           reader.ReadWord<plan::CommHook>("comm_hook", Need::kOptional,
-                                           {{"none", plan::CommHook::kNone},
-                                            {"fp16_compress", plan::CommHook::kFp16Compress},
-                                            {"bf16_compress", plan::CommHook::kBf16Compress},
-                                            {"powerSGD", plan::CommHook::kPowerSgd}});
      }},
     {"powersgd",
      [](MappingReader& reader, plan::Request& request) {
        if (auto powersgd = reader.ReadMapping("powersgd", Need::kOptional)) {
          ReadPowerSgd(*powersgd, request);
        }
-     }},
-    {"backward_prefetch",
-     [](MappingReader& reader, plan::Request& request) {
-       request.backward_prefetch =
-           reader.ReadWord<plan::BackwardPrefetch>("backward_prefetch", Need::kOptional,
-                                                   {{"pre", plan::BackwardPrefetch::kPre},
-                                                    {"post", plan::BackwardPrefetch::kPost},
-                                                    {"none", plan::BackwardPrefetch::kNone}});
-     }},
-    {"forward_prefetch",
-     [](MappingReader& reader, plan::Request& request) {
-       request.forward_prefetch = reader.ReadBoolean("forward_prefetch", Need::kOptional);
-     }},
-    {"limit_all_gathers",
-     [](MappingReader& reader, plan::Request& request) {
-       request.limit_all_gathers = reader.ReadBoolean("limit_all_gathers", Need::kOptional);
-     }},
-    {"use_orig_params",
-     [](MappingReader& reader, plan::Request& request) {
-       request.use_orig_params = reader.ReadBoolean("use_orig_params", Need::kOptional);
      }},
     {"deepspeed",
      [](MappingReader& reader, plan::Request& request) {
@@ -508,6 +487,29 @@ constexpr SectionKey kDataParallelKeys[] = {
        }
      }},
 };
+
+const SectionKey* FindKey(std::span<const SectionKey> keys, std::string_view name) {
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [&](const SectionKey& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+// A row of the table of settings.
+void ReadSetting(const plan::DataParallelSetting& setting, MappingReader& reader,
+                 plan::Request& request) {
+  if (const auto* type = std::get_if<plan::SwitchSetting>(&setting.type)) {
+    request.*type->given = reader.ReadBoolean(setting.key, Need::kOptional);
+  } else if (const auto* count = std::get_if<plan::CountSetting>(&setting.type)) {
+    request.*count->given =
+        reader.ReadInteger(setting.key, Need::kOptional, {count->least, count->most});
+  } else if (const auto* word = std::get_if<plan::WordSetting>(&setting.type)) {
+    word->give(request, ReadOneOf(word->words, setting.key, Need::kOptional, reader));
+  } else {
+    const SectionKey* own = FindKey(kDataParallelKeys, setting.key);
+    STEPCAST_CHECK(own != nullptr, "a notation of its own has a reader");
+    own->read(reader, request);
+  }
+}
 
 void ReadSection(std::span<const SectionKey> keys, MappingReader& reader, plan::Request& request) {
   for (const SectionKey& key : keys) key.read(reader, request);
@@ -526,7 +528,13 @@ void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSection(kParallelismKeys, reader, request);
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
-  ReadSection(kDataParallelKeys, reader, request);
+  for (const char* key : {"zero_stage", "framework"}) {
+    FindKey(kDataParallelKeys, key)->read(reader, request);
+  }
+  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
+    ReadSetting(setting, reader, request);
+  }
+  reader.Finish();
 }
 
 ReadKey ReaderOf(std::string_view section, std::string_view key) {
@@ -541,14 +549,20 @@ ReadKey ReaderOf(std::string_view section, std::string_view key) {
     });
     return read;
   }
+  if (section == "data_parallel") {
+    if (const plan::DataParallelSetting* setting = plan::FindDataParallelSetting(key)) {
+      return [setting](MappingReader& reader, plan::Request& request) {
+        ReadSetting(*setting, reader, request);
+      };
+    }
+  }
   std::span<const SectionKey> keys;
   if (section == "software") keys = kSoftwareKeys;
   if (section == "training") keys = kTrainingKeys;
   if (section == "parallelism") keys = kParallelismKeys;
   if (section == "data_parallel") keys = kDataParallelKeys;
-  const auto found = std::find_if(keys.begin(), keys.end(),
-                                  [&](const SectionKey& known) { return known.name == key; });
-  return found == keys.end() ? ReadKey() : ReadKey(found->read);
+  const SectionKey* found = FindKey(keys, key);
+  return found == nullptr ? ReadKey() : ReadKey(found->read);
 }
 
 }  // namespace stepcast::scenario

@@ -1,10 +1,14 @@
 #include "src/scenario/resolved_scenario.h"
 
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
 #include "src/base/quantity.h"
-#include "src/plan/data_parallel_keys.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -171,50 +175,45 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
                   {"warm_start", Boolean(powersgd.warm_start)}}};
 }
 
+// Settings with a notation of their own; nothing where there is nothing to say.
+std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  if (key == "bucket_size" || key == "first_bucket_size") {
+    const bool first = key == "first_bucket_size";
+    if (data_parallel.bucket_size) {
+      const auto& size = first ? data_parallel.first_bucket_size : data_parallel.bucket_size;
+      return size ? std::optional(Text(ExactBytes(*size))) : std::nullopt;
+    }
+    if (data_parallel.zero_stage == 3) return first ? std::nullopt : std::optional(Text("unit"));
+    // One bucket that takes every gradient: one that is full exactly when it has them all.
+    return Text(ExactBytes(
+        BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype)));
+  }
+  if (key == "reshard_after_forward") return ReshardValue(data_parallel.reshard_after_forward);
+  if (key == "powersgd") {
+    const bool used = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
+    return used ? std::optional(PowerSgd(data_parallel.powersgd)) : std::nullopt;
+  }
+  STEPCAST_CHECK(key == "deepspeed", "a notation of its own is known here");
+  return DeepSpeed(data_parallel);
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
   mapping.emplace_back("zero_stage", Integer(data_parallel.zero_stage));
   mapping.emplace_back("framework", Text(plan::Name(data_parallel.framework)));
-  const auto add = [&](plan::DataParallelKey key, Resolved value) {
-    if (!plan::HasEffect(data_parallel.framework, data_parallel.zero_stage, key)) return;
-    mapping.emplace_back(plan::Name(key), std::move(value));
-  };
-  add(plan::DataParallelKey::kOverlap, Boolean(data_parallel.overlap));
-  if (data_parallel.bucket_size.has_value()) {
-    add(plan::DataParallelKey::kBucketSize, Text(ExactBytes(*data_parallel.bucket_size)));
-    if (data_parallel.first_bucket_size.has_value()) {
-      add(plan::DataParallelKey::kFirstBucketSize,
-          Text(ExactBytes(*data_parallel.first_bucket_size)));
+  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
+    if (!setting.HasEffect(data_parallel.framework, data_parallel.zero_stage)) continue;
+    if (const auto* type = std::get_if<plan::SwitchSetting>(&setting.type)) {
+      mapping.emplace_back(setting.key, Boolean(data_parallel.*type->value));
+    } else if (const auto* count = std::get_if<plan::CountSetting>(&setting.type)) {
+      mapping.emplace_back(setting.key, Integer(data_parallel.*count->value));
+    } else if (const auto* word = std::get_if<plan::WordSetting>(&setting.type)) {
+      mapping.emplace_back(setting.key, Text(word->words[word->word(data_parallel)]));
+    } else if (auto own = OwnValue(scenario, setting.key)) {
+      mapping.emplace_back(setting.key, *std::move(own));
     }
-  } else if (data_parallel.zero_stage == 3) {
-    add(plan::DataParallelKey::kBucketSize, Text("unit"));
-  } else {
-    // One bucket that takes every gradient: one that is full exactly when it has them all.
-    const Bytes all =
-        BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype);
-    add(plan::DataParallelKey::kBucketSize, Text(ExactBytes(all)));
-    add(plan::DataParallelKey::kFirstBucketSize, Text(ExactBytes(all)));
-  }
-  add(plan::DataParallelKey::kPrefetch, Integer(data_parallel.prefetch));
-  add(plan::DataParallelKey::kReshardAfterForward,
-      ReshardValue(data_parallel.reshard_after_forward));
-  add(plan::DataParallelKey::kAccumulateUnsharded, Boolean(data_parallel.accumulate_unsharded));
-  add(plan::DataParallelKey::kShardGroupSize, Integer(data_parallel.shard_group_size));
-  add(plan::DataParallelKey::kOverlapParamGather, Boolean(data_parallel.overlap_param_gather));
-  add(plan::DataParallelKey::kGradientAsBucketView, Boolean(data_parallel.gradient_as_bucket_view));
-  add(plan::DataParallelKey::kFindUnusedParameters, Boolean(data_parallel.find_unused_parameters));
-  add(plan::DataParallelKey::kCommHook, Text(plan::Name(data_parallel.comm_hook)));
-  if (data_parallel.comm_hook == plan::CommHook::kPowerSgd) {
-    add(plan::DataParallelKey::kPowerSgd, PowerSgd(data_parallel.powersgd));
-  }
-  add(plan::DataParallelKey::kBackwardPrefetch, Text(plan::Name(data_parallel.backward_prefetch)));
-  add(plan::DataParallelKey::kForwardPrefetch, Boolean(data_parallel.forward_prefetch));
-  add(plan::DataParallelKey::kLimitAllGathers, Boolean(data_parallel.limit_all_gathers));
-  add(plan::DataParallelKey::kUnits, Text(plan::Name(data_parallel.units)));
-  add(plan::DataParallelKey::kUseOrigParams, Boolean(data_parallel.use_orig_params));
-  if (data_parallel.framework == plan::Framework::kDeepSpeed) {
-    add(plan::DataParallelKey::kDeepSpeed, DeepSpeed(data_parallel));
   }
   return mapping;
 }
@@ -291,12 +290,18 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }
   root.emplace_back("training", Resolved{Training(plan.training, scenario.model->is_layer_list())});
-  root.emplace_back("parallelism",
-                    Resolved{Mapping{{"data", Integer(plan.parallelism.data)},
-                                     {"tensor", Integer(plan.parallelism.tensor)},
-                                     {"pipeline", Integer(plan.parallelism.pipeline)},
-                                     {"context", Integer(plan.parallelism.context)},
-                                     {"expert", Integer(plan.parallelism.expert)}}});
+  Mapping parallelism{{"data", Integer(plan.parallelism.data)},
+                      {"tensor", Integer(plan.parallelism.tensor)},
+                      {"pipeline", Integer(plan.parallelism.pipeline)},
+                      {"context", Integer(plan.parallelism.context)},
+                      {"expert", Integer(plan.parallelism.expert)}};
+  if (plan.parallelism.pipeline > 1) {
+    parallelism.emplace_back("schedule", Text(plan.parallelism.schedule));
+    Resolved::Sequence layers;
+    for (const std::int64_t count : plan.parallelism.stage_layers) layers.push_back(Integer(count));
+    parallelism.emplace_back("stage_layers", Resolved{std::move(layers)});
+  }
+  root.emplace_back("parallelism", Resolved{std::move(parallelism)});
   root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
   return {std::move(root)};
 }

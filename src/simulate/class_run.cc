@@ -11,24 +11,24 @@ namespace stepcast::simulate {
 using engine::SharedResources;
 using program::OperationRecord;
 
-void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compiled,
-                     ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
-                     std::uint32_t first_resource, std::span<const std::uint32_t> rendezvous,
+void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
+                     const CompiledProgram& compiled, ConcurrentSets& sets, const Options& options,
+                     std::uint32_t first_activity, std::span<const std::uint32_t> rendezvous,
                      Couplings& couplings, program::Timeline& timeline) {
   rank_class_ = &rank_class;
+  index_ = index;
   compiled_ = &compiled;
   sets_ = &sets;
   couplings_ = &couplings;
   timeline_ = &timeline;
   first_activity_ = first_activity;
-  first_resource_ = first_resource;
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
   barrier_ = options.barrier;
   watch_passes_ = options.barrier || options.until_repetition;
   record_all_ = rank_class.records && options.recording == Recording::kAll;
   marked_ =
       rank_class.records && options.recording == Recording::kMarked ? rank_class.marked : nullptr;
-  record_memory_ = record_all_ || marked_ != nullptr;
+  records_operations_ = record_all_ || marked_ != nullptr;
 
   now_ = until_ = Time();
   attachments_ = joined_ = 0;
@@ -47,17 +47,16 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
   for (std::size_t i = 0; i < rendezvous.size(); ++i) communicators_[i].rendezvous = rendezvous[i];
   streams_.assign(streams, Stream());
   in_flight_.assign(streams + rendezvous.size(), InFlight());
-  reached_.assign(compiled.records.size(), 0);
-  reached_at_.assign(compiled.records.size(), Time());
+  next_.assign(in_flight_.size(), Time::Max());
+  records_.assign(compiled.records.size(), RecordState());
   for (std::vector<Time>& times : launch_ends_) times.clear();
   launch_ends_.resize(compiled.records.size());
-  waiting_.assign(compiled.records.size(), kNone);
   ready_.clear();
   drained_ = 0;
   sharers_.clear();
   set_ = ConcurrentSets::kEmpty;
   unsettled_ = false;
-  slowed_.assign(compiled.costs.size(), SlowedWork());
+  beside_.assign(compiled.costs.size(), Beside());
   ended_ = 0;
   prologue_end_ = Time();
   held_up_by_issue_ = Time();
@@ -74,8 +73,10 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
     Stream& stream = streams_[s];
     const StreamRange& range = compiled.streams[s];
     stream.item = range.begin;
+    stream.end = range.step;
     // A stream that has nothing to do in the prologue is at the step already.
     if (range.begin == range.step) {
+      stream.end = range.end;
       stream.pass = 1;
       --streams_in_pass_.front();
     }
@@ -91,7 +92,7 @@ void ClassRun::Reset(const RankClass& rank_class, const CompiledProgram& compile
 Time ClassRun::next() const {
   if (drained_ < ready_.size() || unsettled_) return now_;
   const Runner runner = NextRunner();
-  return runner == kNone ? Time::Max() : in_flight_[runner].next;
+  return runner == kNone ? Time::Max() : next_[runner];
 }
 
 void ClassRun::Run(Time at, Time until) {
@@ -100,14 +101,14 @@ void ClassRun::Run(Time at, Time until) {
   for (;;) {
     DrainReadyQueue();
     Runner runner = NextRunner();
-    if (runner == kNone || in_flight_[runner].next > now_) {
+    if (runner == kNone || next_[runner] > now_) {
       // Rates follow when all that happens at this instant has happened.
       if (unsettled_) {
         Settle();
         runner = NextRunner();
       }
       if (runner == kNone) return;
-      const Time next = in_flight_[runner].next;
+      const Time next = next_[runner];
       if (next > now_ && next >= until_) return;
       now_ = next;
     }
@@ -123,7 +124,7 @@ void ClassRun::OnEvent(Runner runner) {
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;
-      work.next = Time::Max();
+      next_[runner] = Time::Max();
       Enqueue(runner);
       return;
     case Activity::kLatency:
@@ -136,7 +137,7 @@ void ClassRun::OnEvent(Runner runner) {
       break;
   }
   work.activity = Activity::kNone;
-  work.next = Time::Max();
+  next_[runner] = Time::Max();
   if (runner < streams_.size()) {
     Complete(runner, now_);
     if (streams_[runner].state != StreamState::kDone) Enqueue(runner);
@@ -188,12 +189,12 @@ bool ClassRun::AdvanceHost() {
 Time ClassRun::TimeOf(const WaitFor& wait_for) const {
   return compiled_->records[wait_for.slot].instruction == kNone
              ? launch_ends_[wait_for.slot][wait_for.count - 1]
-             : reached_at_[wait_for.slot];
+             : records_[wait_for.slot].reached_at;
 }
 
 void ClassRun::BeginSpan() {
   span_begins_.push_back(host_clock_);
-  if (host_pass_ == 0 || !record_memory_) return;
+  if (host_pass_ == 0 || !records_operations_) return;
   const HostSpan& span = compiled_->spans[host_span_];
   const std::uint32_t step = host_pass_ - 1;
   for (std::uint32_t i = 0; i < span.item_count; ++i) {
@@ -300,14 +301,15 @@ void ClassRun::Advance(std::uint32_t s) {
         break;
       case Item::Kind::kRecord:
       case Item::Kind::kCollective:
+      case Item::Kind::kExchange:
         if (stream.issued > now_) {
           stream.state = StreamState::kInFlight;
           in_flight_[s].activity = Activity::kAwaitsIssue;
-          in_flight_[s].next = stream.issued;
+          next_[s] = stream.issued;
           return;
         }
-        if (item.kind == Item::Kind::kCollective) {
-          ReachCollective(s, item);
+        if (item.kind != Item::Kind::kRecord) {
+          ReachCommunicator(s, item);
           return;
         }
         NextItem(s);
@@ -317,16 +319,16 @@ void ClassRun::Advance(std::uint32_t s) {
   }
 }
 
-Time ClassRun::WorkIn(ConcurrentSets::Set set, const Item& item) {
-  const Cost& cost = compiled_->costs[item.target];
-  const std::uint64_t rate = sets_->RateOf(set, cost.profile);
-  if (rate == SharedResources::kFullRate) return cost.work;
-  SlowedWork& slowed = slowed_[item.target];
-  if (slowed.set != set) {
-    slowed = {set, SharedResources::TimeFor(
-                       SharedResources::Done(cost.work, SharedResources::kFullRate), rate)};
+const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
+  const Cost& cost = compiled_->costs[index];
+  Beside& beside = beside_[index];
+  beside = {.others = set_, .set = sets_->With(set_, cost.profile), .work = cost.work};
+  const std::uint64_t rate = sets_->RateOf(beside.set, cost.profile);
+  if (rate != SharedResources::kFullRate) {
+    beside.work = SharedResources::TimeFor(
+        SharedResources::Done(cost.work, SharedResources::kFullRate), rate);
   }
-  return slowed.work;
+  return beside;
 }
 
 // Advances the stream over consecutive operations while nothing else of the class starts or
@@ -335,28 +337,29 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   constexpr std::size_t kMostSharers = 8;
   if (joined_ > 0 || sharers_.size() > kMostSharers || drained_ < ready_.size()) return false;
   Time limit = until_;
-  for (const InFlight& other : in_flight_) {
-    if (other.activity != Activity::kShares || other.settled) limit = std::min(limit, other.next);
-    if (other.next <= now_) return false;
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    const InFlight& work = in_flight_[other];
+    if (work.activity != Activity::kShares || work.settled) limit = std::min(limit, next_[other]);
+    if (next_[other] <= now_) return false;
   }
   if (limit <= now_) return false;
   if (unsettled_) Settle();
   // What shares may be slowed, so that its end moves.
   limit = until_;
-  for (const InFlight& other : in_flight_) {
-    if (other.next <= now_) return false;
-    if (other.activity != Activity::kShares) limit = std::min(limit, other.next);
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    if (next_[other] <= now_) return false;
+    if (in_flight_[other].activity != Activity::kShares) limit = std::min(limit, next_[other]);
   }
   struct Sharer {
-    std::uint64_t rate = 0;  // without the stream's operation
-    SharedWork left = 0;
-    SharedWork done = 0;
+    std::uint64_t rate;  // without the stream's operation
+    SharedWork left;
+    SharedWork done;
   };
-  std::array<Sharer, kMostSharers> sharers;
+  std::array<Sharer, kMostSharers> sharers;  // clearing all of them would take longer than the rest
   const std::size_t count = sharers_.size();
   for (std::size_t i = 0; i < count; ++i) {
     const InFlight& sharer = in_flight_[sharers_[i]];
-    sharers[i] = {.rate = sharer.rate, .left = LeftOf(sharer, now_)};
+    sharers[i] = {.rate = sharer.rate, .left = LeftOf(sharer, now_), .done = 0};
   }
 
   Stream& stream = streams_[s];
@@ -370,13 +373,13 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     const Time begin = start + cost.latency;
     Time end = begin + cost.work;
     if (count > 0 && cost.profile != ConcurrentSets::kUsesNothing && cost.work > Time()) {
-      const ConcurrentSets::Set set = sets_->With(set_, cost.profile);
-      end = begin + WorkIn(set, item);
+      const Beside& beside = BesideSharers(item.target);
+      end = begin + beside.work;
       if (end >= limit) break;
       bool none_ends = true, moves = false;
       for (std::size_t i = 0; i < count; ++i) {
         Sharer& sharer = sharers[i];
-        const std::uint64_t rate = sets_->RateOf(set, in_flight_[sharers_[i]].profile);
+        const std::uint64_t rate = sets_->RateOf(beside.set, in_flight_[sharers_[i]].profile);
         moves = moves || rate != sharer.rate;
         sharer.done = SharedResources::Done(begin - now_, sharer.rate) +
                       SharedResources::Done(end - begin, rate);
@@ -408,7 +411,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     InFlight& sharer = in_flight_[sharers_[i]];
     sharer.left = sharers[i].left;
     sharer.since = now_;
-    if (slowed) sharer.next = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
+    if (slowed) next_[sharers_[i]] = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
   }
   return true;
 }
@@ -419,18 +422,19 @@ bool ClassRun::PassesRecord(std::uint32_t s, const Item& item) {
   if (Reached(wait_for)) return true;
   stream.state = StreamState::kAwaitsRecord;
   stream.wait_for = wait_for;
-  stream.next_waiting = waiting_[wait_for.slot];
-  waiting_[wait_for.slot] = s;
+  std::uint32_t& waiting = records_[wait_for.slot].waiting;
+  stream.next_waiting = std::exchange(waiting, s);
   return false;
 }
 
 void ClassRun::ReachRecord(std::uint32_t slot) {
-  const std::uint32_t count = ++reached_[slot];
-  reached_at_[slot] = now_;
+  RecordState& record = records_[slot];
+  const std::uint32_t count = ++record.reached;
+  record.reached_at = now_;
   if (compiled_->records[slot].instruction == kNone) launch_ends_[slot].push_back(now_);
   const bool frees_host =
       host_waits_ && host_wait_for_.slot == slot && host_wait_for_.count <= count;
-  std::uint32_t* link = &waiting_[slot];
+  std::uint32_t* link = &record.waiting;
   while (*link != kNone) {
     const std::uint32_t s = *link;
     Stream& waiter = streams_[s];
@@ -452,42 +456,42 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   EndPasses();
 }
 
-// The operation that the stream runs is over.
-void ClassRun::Complete(std::uint32_t s, Time end) {
-  const Stream& stream = streams_[s];
+void ClassRun::Record(const Stream& stream, Time end) {
   const Index instruction = compiled_->items[stream.item].instruction;
-  if (Recorded(stream.pass, instruction)) {
-    AppendInOrder({instruction, stream.pass - 1, stream.issued, stream.ready, stream.start, end},
-                  timeline_->operations);
-  }
-  NextItem(s);
+  if (stream.pass == 0 || (marked_ != nullptr && !(*marked_)[instruction])) return;
+  AppendInOrder({instruction, stream.pass - 1, stream.issued, stream.ready, stream.start, end},
+                timeline_->operations);
 }
 
-void ClassRun::NextItem(std::uint32_t s) {
+void ClassRun::NextPass(std::uint32_t s) {
   Stream& stream = streams_[s];
   const StreamRange& range = compiled_->streams[s];
-  ++stream.item;
-  if (stream.item != (stream.pass == 0 ? range.step : range.end)) return;
   const std::uint32_t pass = stream.pass;
   EndPass(pass, now_);
   stream.item = range.step;
+  stream.end = range.end;
   ++stream.pass;
   if (stream.pass == passes_ || range.step == range.end) stream.state = StreamState::kDone;
   if (--streams_in_pass_[pass] == 0) EndPasses();
 }
 
-// Collectives.
+// Collectives and exchanges.
+
+std::uint32_t ClassRun::CommunicatorOf(const Item& item) const {
+  return item.kind == Item::Kind::kExchange ? program().exchanges[item.target].communicator
+                                            : program().collectives[item.target].communicator;
+}
 
 std::uint32_t ClassRun::NumberOf(const Item& item, std::uint32_t pass) const {
   if (pass == 0) return item.other;
-  const std::uint32_t c = program().collectives[item.target].communicator;
+  const std::uint32_t c = CommunicatorOf(item);
   return compiled_->prologue_collectives[c] + (pass - 1) * compiled_->step_collectives[c] +
          item.other;
 }
 
-void ClassRun::ReachCollective(std::uint32_t s, const Item& item) {
+void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
-  const std::uint32_t c = program().collectives[item.target].communicator;
+  const std::uint32_t c = CommunicatorOf(item);
   Communicator& communicator = communicators_[c];
   stream.state = StreamState::kAtCollective;
   stream.wait_for = {c, NumberOf(item, stream.pass)};
@@ -497,12 +501,18 @@ void ClassRun::ReachCollective(std::uint32_t s, const Item& item) {
     return;
   }
   communicator.arrived = s;
-  StartOwnCollective(c);
+  TakeTurn(c);
 }
 
-// ... or tells the others that this class has reached it.
-void ClassRun::StartOwnCollective(std::uint32_t c) {
+// Starts the class's own collective, or tells the others that it has reached theirs.
+void ClassRun::TakeTurn(std::uint32_t c) {
   const Communicator& communicator = communicators_[c];
+  if (!IsAtCollective(c)) {
+    ++attachments_;
+    Yield();
+    couplings_->ArriveAtExchange(c, *this);
+    return;
+  }
   if (communicator.rendezvous != kNone) {
     ++attachments_;
     Yield();
@@ -526,7 +536,7 @@ void ClassRun::EndCollective(std::uint32_t c, Time now) {
   now_ = now;
   Communicator& communicator = communicators_[c];
   ++communicator.current;
-  if (communicator.rendezvous != kNone) --attachments_;
+  if (communicator.rendezvous != kNone || !IsAtCollective(c)) --attachments_;
   const std::uint32_t s = std::exchange(communicator.arrived, kNone);
   Complete(s, now);
   if (streams_[s].state != StreamState::kDone) Enqueue(s);
@@ -535,7 +545,7 @@ void ClassRun::EndCollective(std::uint32_t c, Time now) {
     if (streams_[*link].wait_for.count != communicator.current) continue;
     communicator.arrived = *link;
     *link = streams_[*link].next_waiting;
-    StartOwnCollective(c);
+    TakeTurn(c);
     break;
   }
 }
@@ -552,28 +562,28 @@ bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
       BeginSharing(runner);
     } else {
       work.activity = Activity::kLatency;
-      work.next = begin;
+      next_[runner] = begin;
     }
     return false;
   }
   const Time end = begin + cost.work;
   if (end == now_) return true;
   work.activity = Activity::kFixed;
-  work.next = end;
+  next_[runner] = end;
   return false;
 }
 
 void ClassRun::BeginSharing(Runner runner) {
   InFlight& work = in_flight_[runner];
   work.activity = Activity::kShares;
-  work.next = Time::Max();  // its end is known when this instant is over
+  next_[runner] = Time::Max();  // its end is known when this instant is over
   work.settled = false;
   work.left = SharedResources::Done(work.work, SharedResources::kFullRate);
   work.since = now_;
   sharers_.push_back(runner);
   if (joined_ > 0) {
     couplings_->joint_resources().Start(first_activity_ + runner, now_, work.left,
-                                        sets_->UsesOf(work.profile), first_resource_);
+                                        sets_->UsesOf(work.profile), first_resource());
     Yield();
     return;
   }
@@ -607,7 +617,7 @@ void ClassRun::Settle() {
     work.settled = true;
     work.since = now_;
     work.rate = rate;
-    work.next = now_ + SharedResources::TimeFor(work.left, rate);
+    next_[runner] = now_ + SharedResources::TimeFor(work.left, rate);
   }
 }
 
@@ -620,7 +630,7 @@ void ClassRun::Join(Time now) {
     if (work.settled) work.left = LeftOf(work, now);
     work.settled = false;
     joint.Start(first_activity_ + runner, now, work.left, sets_->UsesOf(work.profile),
-                first_resource_);
+                first_resource());
   }
   set_ = ConcurrentSets::kEmpty;
   unsettled_ = false;
@@ -692,7 +702,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
       device.push_back(static_cast<std::int64_t>(left));
       device.push_back(static_cast<std::int64_t>(left >> 64));
     } else {
-      device.push_back(since(work.next));
+      device.push_back(since(next_[runner]));
     }
   }
   for (std::size_t c = 0; c < communicators_.size(); ++c) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/cost/demand.h"
 #include "src/engine/shared_resources.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -33,6 +34,8 @@ class Couplings {
   virtual ~Couplings() = default;
   // `rank_class` has reached the current collective of a rendezvous.
   virtual void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) = 0;
+  // ... or an exchange on one of its communicators.
+  virtual void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) = 0;
   // The rates of operations of classes that a collective joins.
   virtual engine::SharedResources& joint_resources() = 0;
 };
@@ -45,7 +48,7 @@ enum class StreamState : std::uint8_t {
   kInFlight,      // runs an operation or a collective, or waits until its next item is issued
   kAwaitsHost,    // its next item's issue time is not known: the host is held up
   kAwaitsRecord,  // stands at a wait
-  kAtCollective,  // waits for its communicator or its partners
+  kAtCollective,  // waits for its communicator or its partners: a collective or an exchange
   kDone,
 };
 
@@ -53,12 +56,13 @@ class ClassRun {
  public:
   struct Communicator {
     std::uint32_t rendezvous = kNone;  // with other classes; kNone: it is this class's own
-    std::uint32_t current = 0;         // how many collectives have finished
+    std::uint32_t current = 0;         // how many collectives and exchanges have finished
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later ones
   };
   struct Stream {
     std::uint32_t item = 0;
+    std::uint32_t end = 0;   // the item at which its pass ends
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
     bool queued = false;   // in the ready queue
@@ -70,10 +74,10 @@ class ClassRun {
     std::uint32_t next_waiting = kNone;  // another stream that waits for the same
   };
 
-  // `first_activity`: of its operations in the joint solver, whose resources of this class begin at
-  // `first_resource`. `rendezvous`: by communicator.
-  void Reset(const RankClass& rank_class, const CompiledProgram& compiled, ConcurrentSets& sets,
-             const Options& options, std::uint32_t first_activity, std::uint32_t first_resource,
+  // `index`: among the run's classes. `first_activity`: of its operations in the joint solver.
+  // `rendezvous`: by communicator.
+  void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
+             ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, Couplings& couplings,
              program::Timeline& timeline);
 
@@ -86,7 +90,7 @@ class ClassRun {
   // passes are watched.
   void Run(Time at, Time until);
 
-  // Of the collective in flight that it has reached on a communicator.
+  // Of the collective or exchange that it has reached on a communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // it starts
   void EndCollective(std::uint32_t communicator, Time now);
   // A collective with other classes that uses resources takes its operations into the joint solver,
@@ -94,7 +98,7 @@ class ClassRun {
   void Join(Time now);
   void Leave(Time now);
   // The joint solver has moved the end of what runs on a stream or of a communicator.
-  void MoveEnd(Runner runner, Time end) { in_flight_[runner].next = end; }
+  void MoveEnd(Runner runner, Time end) { next_[runner] = end; }
 
   // Passes that all its streams and its host have ended.
   std::uint32_t ended() const { return ended_; }
@@ -107,8 +111,9 @@ class ClassRun {
   bool Finish();
 
   bool attached() const { return attachments_ > 0; }
+  std::uint32_t index() const { return index_; }
   std::uint32_t first_activity() const { return first_activity_; }
-  std::uint32_t first_resource() const { return first_resource_; }
+  std::uint32_t first_resource() const { return index_ * cost::kResources; }
   std::uint32_t runners() const { return static_cast<std::uint32_t>(in_flight_.size()); }
   const CompiledProgram& compiled() const { return *compiled_; }
   const program::Program& program() const { return *rank_class_->program; }
@@ -123,8 +128,13 @@ class ClassRun {
   const program::Collective& CollectiveAt(std::uint32_t communicator) const {
     return program().collectives[TargetAt(communicator)];
   }
-  std::uint32_t TargetAt(std::uint32_t communicator) const {
-    return compiled_->items[streams_[communicators_[communicator].arrived].item].target;
+  std::uint32_t TargetAt(std::uint32_t communicator) const { return ItemAt(communicator).target; }
+  bool IsAtCollective(std::uint32_t communicator) const {
+    return communicators_[communicator].arrived != kNone &&
+           ItemAt(communicator).kind == Item::Kind::kCollective;
+  }
+  const Item& ItemAt(std::uint32_t communicator) const {
+    return compiled_->items[streams_[communicators_[communicator].arrived].item];
   }
 
   // The state at `now`, when so many passes have ended.
@@ -149,6 +159,7 @@ class ClassRun {
  private:
   using SharedWork = engine::SharedResources::Work;
 
+  // `next`: of next_.
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: its next item will have been issued at `next`
@@ -157,7 +168,6 @@ class ClassRun {
     kFixed,        // it uses nothing, and ends at `next`
   };
   struct InFlight {
-    Time next = Time::Max();
     Activity activity = Activity::kNone;
     bool settled = false;  // kShares: `rate` and what follows are known
     ConcurrentSets::Profile profile = 0;
@@ -166,18 +176,24 @@ class ClassRun {
     SharedWork left = 0;  // at `since`
     Time since;
   };
-  // Work at the rate that it has in a set: layers repeat.
-  struct SlowedWork {
-    ConcurrentSets::Set set = ConcurrentSets::kEmpty;
-    Time work;
+  struct RecordState {
+    std::uint32_t reached = 0;      // how often
+    std::uint32_t waiting = kNone;  // the first stream that waits for it
+    Time reached_at;                // when last
+  };
+  // An operation beside others that share, as it was last: layers repeat.
+  struct Beside {
+    ConcurrentSets::Set others = kNone;
+    ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // with it
+    Time work;                                         // at its rate there
   };
 
   Runner NextRunner() const {
     Runner next = kNone;
     Time earliest = Time::Max();
-    for (Runner runner = 0; runner < in_flight_.size(); ++runner) {
-      if (in_flight_[runner].next < earliest) {
-        earliest = in_flight_[runner].next;
+    for (Runner runner = 0; runner < next_.size(); ++runner) {
+      if (next_[runner] < earliest) {
+        earliest = next_[runner];
         next = runner;
       }
     }
@@ -207,14 +223,24 @@ class ClassRun {
   void Advance(std::uint32_t stream);
   bool RunAhead(std::uint32_t stream);
   bool Reached(const WaitFor& wait_for) const {
-    return wait_for.count == 0 || reached_[wait_for.slot] >= wait_for.count;
+    return wait_for.count == 0 || records_[wait_for.slot].reached >= wait_for.count;
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void ReachRecord(std::uint32_t slot);
-  void Complete(std::uint32_t stream, Time end);
-  void NextItem(std::uint32_t stream);
-  void ReachCollective(std::uint32_t stream, const Item& item);
-  void StartOwnCollective(std::uint32_t communicator);
+  // The operation or collective at which it is has ended.
+  void Complete(std::uint32_t stream, Time end) {
+    if (records_operations_) Record(streams_[stream], end);
+    NextItem(stream);
+  }
+  void NextItem(std::uint32_t stream) {
+    Stream& own = streams_[stream];
+    if (++own.item == own.end) NextPass(stream);
+  }
+  void NextPass(std::uint32_t stream);
+  void Record(const Stream& stream, Time end);
+  void ReachCommunicator(std::uint32_t stream, const Item& item);
+  void TakeTurn(std::uint32_t communicator);
+  std::uint32_t CommunicatorOf(const Item& item) const;
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
   // Work. True if it takes no time and is over.
@@ -226,11 +252,13 @@ class ClassRun {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  Time WorkIn(ConcurrentSets::Set set, const Item& item);
-
-  bool Recorded(std::uint32_t pass, Index instruction) const {
-    return pass > 0 && (record_all_ || (marked_ != nullptr && (*marked_)[instruction]));
+  // An operation of this cost beside what shares now.
+  const Beside& BesideSharers(std::uint32_t cost) {
+    const Beside& known = beside_[cost];
+    return known.others == set_ ? known : PutBesideSharers(cost);
   }
+  const Beside& PutBesideSharers(std::uint32_t cost);
+
   bool WaitsRecorded(std::uint32_t pass) const { return pass > 0 && record_all_; }
   const program::Instruction& InstructionAt(std::uint32_t pass, Index instruction) const {
     return pass == 0 ? program().prologue[instruction] : program().step[instruction];
@@ -241,11 +269,12 @@ class ClassRun {
   ConcurrentSets* sets_ = nullptr;
   Couplings* couplings_ = nullptr;
   program::Timeline* timeline_ = nullptr;
-  std::uint32_t first_activity_ = 0, first_resource_ = 0;
+  std::uint32_t index_ = 0, first_activity_ = 0;
   std::uint32_t passes_ = 0;  // the prologue and the steps
   bool barrier_ = false, watch_passes_ = false;
-  bool record_all_ = false, record_memory_ = false;
+  bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
+  bool records_operations_ = false;  // all or marked ones, and when memory changes
 
   Time now_;
   Time until_;
@@ -267,17 +296,16 @@ class ClassRun {
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
   std::vector<InFlight> in_flight_;             // by runner
-  std::vector<std::uint32_t> reached_;          // by record: how often
-  std::vector<Time> reached_at_;                // ... and when last
-  std::vector<std::vector<Time>> launch_ends_;  // by record of launches: when each time
-  std::vector<std::uint32_t> waiting_;          // by record: the first stream that waits for it
+  std::vector<Time> next_;                      // by runner: when it has something to do next
+  std::vector<RecordState> records_;            // by slot
+  std::vector<std::vector<Time>> launch_ends_;  // by slot of a record of launches: when each time
   std::vector<std::uint32_t> ready_;            // queue
   std::size_t drained_ = 0;                     // so many of `ready_`
 
   std::vector<Runner> sharers_;
   ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // theirs
   bool unsettled_ = false;
-  std::vector<SlowedWork> slowed_;  // by cost
+  std::vector<Beside> beside_;  // by cost
 
   std::vector<std::uint32_t> streams_in_pass_;  // by pass: those that have not ended it
   std::uint32_t ended_ = 0;

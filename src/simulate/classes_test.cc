@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "src/cost/demand.h"
 #include "src/cost/prices.h"
 #include "src/engine/shared_resources.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 #include "src/program/test_program.h"
 #include "src/program/timeline.h"
@@ -59,8 +61,8 @@ cost::Demand AnyDemand() {
   return demand;
 }
 
-// Collectives between ranks come in one order for all that take part, so that none waits for ever;
-// what a rank does in between is its own.
+// Collectives and exchanges between ranks come in one order for all that take part, so that none
+// waits for ever; what a rank does in between is its own.
 rc::Gen<Case> AnyCase() {
   return rc::gen::exec([] {
     constexpr int kStreams = 3;
@@ -72,14 +74,23 @@ rc::Gen<Case> AnyCase() {
     struct Common {
       int communicator = 0;  // 0: of all; 1: of ranks 0 and 1; 2: of ranks 1 and the last
       int stream = 0;
+      // Of an exchange: (from, to), ranks of the communicator, themselves perhaps.
+      std::vector<std::pair<int, int>> messages{};
     };
-    const auto order = *rc::gen::container<std::vector<Common>>(rc::gen::exec([] {
-      return Common{*rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3)};
-    }));
     std::vector<int> all;
     for (int r = 0; r < ranks; ++r) all.push_back(r);
     std::vector<std::vector<int>> groups = {all, {0, 1}, {1, ranks - 1}};
     if (ranks == 2) groups[2] = {1};
+    const auto order = *rc::gen::container<std::vector<Common>>(rc::gen::exec([groups] {
+      Common common{*rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3)};
+      if (*rc::gen::arbitrary<bool>()) return common;
+      const std::vector<int>& group = groups[static_cast<std::size_t>(common.communicator)];
+      const int messages = *rc::gen::inRange(1, 6);
+      for (int i = 0; i < messages; ++i) {
+        common.messages.emplace_back(*rc::gen::elementOf(group), *rc::gen::elementOf(group));
+      }
+      return common;
+    }));
     for (int r = 0; r < ranks; ++r) {
       RankProgram& rank = any.ranks.emplace_back();
       TestProgram test(kStreams);
@@ -133,9 +144,31 @@ rc::Gen<Case> AnyCase() {
       add_own(4);
       test.Step();
       add_own(4);
+      const auto naming =
+          *rc::gen::element(program::PeerNaming::kPosition, program::PeerNaming::kDistance);
       for (const Common& common : order) {
-        if (collective_of[common.communicator]) {
+        if (common.messages.empty() && collective_of[common.communicator]) {
           test.Communicate(common.stream, *collective_of[common.communicator]);
+        }
+        std::vector<program::Message> messages;
+        const std::vector<int>& group = groups[static_cast<std::size_t>(common.communicator)];
+        const auto peer_of = [&](int rank) {
+          const auto at = std::find(group.begin(), group.end(), rank) - group.begin();
+          const auto own = std::find(group.begin(), group.end(), r) - group.begin();
+          return static_cast<int>(naming == program::PeerNaming::kPosition ? at : at - own);
+        };
+        for (const auto& [from, to] : common.messages) {
+          if (from == r) messages.push_back(TestProgram::Send(peer_of(to), Bytes(8)));
+          if (to == r) messages.push_back(TestProgram::Receive(peer_of(from), Bytes(8)));
+        }
+        if (!messages.empty()) {
+          for (cost::MessagePrice& price : rank.prices.exchanges.emplace_back(messages.size())) {
+            price.demand = AnyDemand();
+          }
+          const Index communicator =
+              test.program().collectives[*collective_of[common.communicator]].communicator;
+          const int stream = *rc::gen::inRange(0, kStreams);
+          test.Exchange(stream, test.AddExchange(communicator, std::move(messages), naming));
         }
         add_own(6);
       }
@@ -156,6 +189,7 @@ class EventByEvent {
       rank.streams.resize(any.ranks[c].program.streams.size());
       rank.latest.assign(any.ranks[c].program.events.size(), -1);
       rank.issued.assign(any.ranks[c].program.communicators.size(), 0);
+      rank.rounds = rank.issued;
       rank.timeline.step_ends.assign(static_cast<std::size_t>(any.steps), Time());
       ranks_.push_back(std::move(rank));
     }
@@ -194,13 +228,15 @@ class EventByEvent {
     int pass = 0;
     Time issued;
     int record = -1;  // instance recorded or waited for
-    int number = 0;   // of its communicator's collectives
+    int number = 0;   // of its communicator's collectives and exchanges
+    int round = 0;    // ... of its collectives alone
   };
   struct Stream {
     std::deque<Queued> queue;
     bool busy = false;  // with the front of the queue
     Time free;          // since when the front is at the front
     Time ready, start;
+    std::size_t waiting = 0, open = 0;  // messages of an exchange that have not started; not ended
   };
   struct Rank {
     std::vector<Stream> streams;
@@ -209,12 +245,21 @@ class EventByEvent {
     Time clock;
     std::vector<int> latest;              // by event: the instance recorded last; -1: none
     std::vector<std::optional<Time>> at;  // by instance: when it was reached
-    std::vector<int> issued;              // by communicator
+    std::vector<int> issued, rounds;      // by communicator
     std::vector<std::pair<int, int>> finished;
     Timeline timeline;
   };
+  // One end of a message.
+  struct MessageEnd {
+    std::size_t rank = 0, stream = 0;
+    const cost::Demand* demand = nullptr;
+  };
+  struct Meeting {
+    std::deque<MessageEnd> sent, received;  // that the other end has not come to
+  };
   struct Flight {
     std::vector<std::pair<std::size_t, std::size_t>> members;  // rank, stream
+    bool message = false;
     std::vector<SharedResources::Use> uses;
     SharedResources::Work left = 0;
     std::uint64_t rate = 0;
@@ -256,10 +301,13 @@ class EventByEvent {
         bool on_stream = true;
         if (instruction.opcode == Opcode::kKernel) {
           rank.clock += own.prices.issue_kernel;
-        } else if (instruction.opcode == Opcode::kCollective) {
+        } else if (instruction.opcode == Opcode::kCollective ||
+                   instruction.opcode == Opcode::kExchange) {
           rank.clock += own.prices.issue_collective;
-          const Index communicator = own.program.collectives[instruction.operand].communicator;
+          const Index communicator = program::CommunicatorOf(own.program, instruction);
           queued.number = rank.issued[communicator]++;
+          queued.round = rank.rounds[communicator];
+          if (instruction.opcode == Opcode::kCollective) ++rank.rounds[communicator];
         } else if (instruction.opcode == Opcode::kRecordEvent) {
           queued.record = static_cast<int>(rank.at.size());
           rank.at.emplace_back();
@@ -321,7 +369,7 @@ class EventByEvent {
           Pop(c, s);
         } else if (opcode == Opcode::kKernel) {
           Begin({{c, s}});
-        } else if (!Meet(c, s)) {
+        } else if (opcode == Opcode::kExchange ? !Exchange(c, s) : !Meet(c, s)) {
           continue;
         }
         any = true;
@@ -344,14 +392,57 @@ class EventByEvent {
         const Stream& stream = ranks_[other].streams[t];
         if (stream.busy || stream.queue.empty() || stream.queue.front().issued > now_) continue;
         const Queued& at = stream.queue.front();
-        if (at.instruction->opcode != Opcode::kCollective || at.number != front.number) continue;
+        if (at.instruction->opcode != Opcode::kCollective || at.round != front.round) continue;
         const Index its = others.collectives[at.instruction->operand].communicator;
-        if (others.communicators[its].name == name) members.emplace_back(other, t);
+        if (others.communicators[its].name != name) continue;
+        if (at.number == Finished(other, its)) members.emplace_back(other, t);
       }
     }
     const auto& ranks = program.groups[program.communicators[communicator].group].ranks;
-    if (members.size() != ranks.size() || front.number != Finished(c, communicator)) return false;
+    if (members.size() != ranks.size()) return false;
     Begin(std::move(members));
+    return true;
+  }
+
+  // All messages are there for their peers; those that these are there for begin.
+  bool Exchange(std::size_t c, std::size_t s) {
+    const Program& program = any_.ranks[c].program;
+    Stream& stream = ranks_[c].streams[s];
+    const Queued& front = stream.queue.front();
+    const program::Exchange& exchange = program.exchanges[front.instruction->operand];
+    if (front.number != Finished(c, exchange.communicator)) return false;
+    const program::Communicator& communicator = program.communicators[exchange.communicator];
+    const std::vector<int>& group = program.groups[communicator.group].ranks;
+    const auto own = std::find(group.begin(), group.end(), static_cast<int>(c)) - group.begin();
+    stream.busy = true;
+    stream.ready = std::max(stream.free, front.issued);
+    stream.waiting = stream.open = exchange.messages.size();
+    for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+      const program::Message& message = exchange.messages[i];
+      const int peer = group[static_cast<std::size_t>(
+          exchange.PeerPosition(message, static_cast<int>(own), static_cast<int>(group.size())))];
+      const bool sends = message.direction == program::MessageDirection::kSend;
+      const int from = sends ? static_cast<int>(c) : peer;
+      const int to = sends ? peer : static_cast<int>(c);
+      Meeting& meeting = meetings_[{communicator.name, from, to}];
+      const cost::Demand& demand =
+          any_.ranks[c].prices.exchanges[front.instruction->operand][i].demand;
+      (sends ? meeting.sent : meeting.received).push_back({c, s, &demand});
+      if (meeting.sent.empty() || meeting.received.empty()) continue;
+      const std::vector<MessageEnd> ends = {meeting.sent.front(), meeting.received.front()};
+      meeting.sent.pop_front();
+      meeting.received.pop_front();
+      std::vector<std::pair<std::size_t, const cost::Demand*>> demands;
+      Flight flight;
+      flight.message = true;
+      for (const MessageEnd& end : ends) {
+        flight.members.emplace_back(end.rank, end.stream);
+        demands.emplace_back(end.rank, end.demand);
+        Stream& its = ranks_[end.rank].streams[end.stream];
+        if (--its.waiting == 0) its.start = now_;
+      }
+      Fly(std::move(flight), demands, /*collective=*/false);
+    }
     return true;
   }
 
@@ -371,28 +462,58 @@ class EventByEvent {
   }
 
   void Begin(std::vector<std::pair<std::size_t, std::size_t>> members) {
-    Time latency, work;
+    std::vector<std::pair<std::size_t, const cost::Demand*>> demands;
+    bool collective = false;
     for (const auto& [c, s] : members) {
       Stream& stream = ranks_[c].streams[s];
       const Queued& front = stream.queue.front();
-      latency = std::max(latency, DemandOf(c, front).latency);
-      work = std::max(work, DemandOf(c, front).work);
+      collective = front.instruction->opcode == Opcode::kCollective;
+      demands.emplace_back(c, &DemandOf(c, front));
       stream.busy = true;
       stream.ready = std::max(stream.free, front.issued);
       stream.start = now_;
     }
     Flight flight;
-    for (const auto& [c, s] : members) {
-      const cost::Demand& demand = DemandOf(c, ranks_[c].streams[s].queue.front());
-      if (demand.work == Time()) continue;
-      for (std::size_t r = 0; r < demand.share.size(); ++r) {
-        auto share = SharedResources::Share(demand.share[r]);
-        if (share == 0) continue;
-        if (demand.work < work) share = static_cast<std::uint32_t>(share * (demand.work / work));
-        flight.uses.push_back({static_cast<std::uint32_t>(c * cost::kResources + r), share});
+    flight.members = std::move(members);
+    Fly(std::move(flight), demands, collective);
+  }
+
+  // Beside exchanges, a collective receives as much as it sends.
+  double ShareOf(std::size_t c, const cost::Demand& demand, std::size_t resource,
+                 bool collective) const {
+    if (collective && !any_.ranks[c].program.exchanges.empty()) {
+      if (resource == static_cast<std::size_t>(cost::Resource::kScaleUpIn)) {
+        resource = static_cast<std::size_t>(cost::Resource::kScaleUp);
+      } else if (resource == static_cast<std::size_t>(cost::Resource::kNetworkIn)) {
+        resource = static_cast<std::size_t>(cost::Resource::kNetwork);
       }
     }
-    flight.members = std::move(members);
+    return demand.share[resource];
+  }
+
+  void Fly(Flight flight, const std::vector<std::pair<std::size_t, const cost::Demand*>>& demands,
+           bool collective) {
+    Time latency, work;
+    for (const auto& [c, demand] : demands) {
+      latency = std::max(latency, demand->latency);
+      work = std::max(work, demand->work);
+    }
+    for (const auto& [c, demand] : demands) {
+      if (demand->work == Time()) continue;
+      for (std::size_t r = 0; r < demand->share.size(); ++r) {
+        auto share = SharedResources::Share(ShareOf(c, *demand, r, collective));
+        if (share == 0) continue;
+        if (demand->work < work) share = static_cast<std::uint32_t>(share * (demand->work / work));
+        const auto resource = static_cast<std::uint32_t>(c * cost::kResources + r);
+        const auto same = std::find_if(flight.uses.begin(), flight.uses.end(),
+                                       [&](const auto& use) { return use.resource == resource; });
+        if (same == flight.uses.end()) {
+          flight.uses.push_back({resource, share});
+        } else {
+          same->share += share;
+        }
+      }
+    }
     flight.left = SharedResources::Done(work, SharedResources::kFullRate);
     flight.rate = SharedResources::kFullRate;
     flight.next = now_ + latency;
@@ -419,7 +540,9 @@ class EventByEvent {
       }
       const Flight over = std::move(flight);
       flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(f));
-      for (const auto& [c, s] : over.members) End(c, s);
+      for (const auto& [c, s] : over.members) {
+        if (!over.message || --ranks_[c].streams[s].open == 0) End(c, s);
+      }
     }
     return any;
   }
@@ -428,9 +551,9 @@ class EventByEvent {
     Rank& rank = ranks_[c];
     const Stream& stream = rank.streams[s];
     const Queued& front = stream.queue.front();
-    if (front.instruction->opcode == Opcode::kCollective) {
-      const auto communicator = static_cast<int>(
-          any_.ranks[c].program.collectives[front.instruction->operand].communicator);
+    const Index of = program::CommunicatorOf(any_.ranks[c].program, *front.instruction);
+    if (of != program::kNone) {
+      const auto communicator = static_cast<int>(of);
       std::erase_if(rank.finished, [&](const auto& f) { return f.first == communicator; });
       rank.finished.emplace_back(communicator, front.number + 1);
     }
@@ -466,6 +589,7 @@ class EventByEvent {
   Time now_;
   std::vector<Rank> ranks_;
   std::vector<Flight> flights_;
+  std::map<std::tuple<std::string, int, int>, Meeting> meetings_;  // by communicator, from and to
 };
 
 using Record = std::tuple<std::uint32_t, Index, Time, Time, Time, Time>;
@@ -497,6 +621,46 @@ RC_GTEST_PROP(ClassesTest, DifferentClassesRunAsEventByEvent, ()) {
     RC_ASSERT(timelines->at(c).step_ends == expected[c].step_ends);
     RC_ASSERT(RecordsOf(timelines->at(c)) == RecordsOf(expected[c]));
   }
+}
+
+// The ranks of a ring that do the same are one class, or as many as there are ranks.
+RC_GTEST_PROP(ClassesTest, ARingOfEqualRanksRunsAsOne, ()) {
+  const int ranks = *rc::gen::inRange(2, 6);
+  std::vector<int> all;
+  for (int r = 0; r < ranks; ++r) all.push_back(r);
+  TestProgram test(2);
+  RankProgram own;
+  const Index ring = test.AddCommunicator("ring", all);
+  const Index kernel = test.AddKernel("kernel");
+  own.prices.kernels.push_back(AnyDemand());
+  test.Step();
+  const int exchanges = *rc::gen::inRange(1, 5);
+  for (int e = 0; e < exchanges; ++e) {
+    std::vector<program::Message> messages;
+    const int pairs = *rc::gen::inRange(1, 4);
+    for (int i = 0; i < pairs; ++i) {
+      const int distance = *rc::gen::inRange(1, ranks);
+      messages.push_back(TestProgram::Send(distance, Bytes(8)));
+      messages.push_back(TestProgram::Receive(-distance, Bytes(8)));
+    }
+    for (auto& price : own.prices.exchanges.emplace_back(messages.size())) {
+      price.demand = AnyDemand();
+    }
+    test.Run(0, kernel).Exchange(
+        e % 2, test.AddExchange(ring, std::move(messages), program::PeerNaming::kDistance));
+  }
+  own.program = test.program();
+  const RankClass one = {
+      .program = &own.program, .prices = &own.prices, .representative = 0, .ranks = all};
+  std::vector<RankClass> each;
+  for (int r = 0; r < ranks; ++r) {
+    each.push_back({.program = &own.program, .prices = &own.prices, .representative = r});
+  }
+  const Options options{.steps = 3, .run_ahead = *rc::gen::arbitrary<bool>()};
+  const auto alone = Simulate({&one, 1}, options);
+  const auto together = Simulate(each, options);
+  RC_ASSERT(alone.has_value() && together.has_value());
+  for (int r = 0; r < ranks; ++r) RC_ASSERT(Same(together->at(r), alone->front()));
 }
 
 // How far a class may run ahead by itself shows in nothing.

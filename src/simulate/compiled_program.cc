@@ -1,6 +1,8 @@
 #include "src/simulate/compiled_program.h"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -17,44 +19,103 @@ using program::Opcode;
 
 namespace {
 
-bool IsLaunch(Opcode opcode) {
-  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective;
-}
+using cost::Resource;
 
-Cost CostOf(const cost::Demand& demand, bool links, ConcurrentSets& sets) {
+// `both_ways`: what it uses of links it uses in both directions.
+Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSets& sets) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
   Cost cost{.latency = demand.latency, .work = demand.work};
   if (demand.work == Time()) return cost;
+  // Beyond the solver's range the operation is a slower one.
+  const double slower = std::max(1.0, demand.hindrance() / SharedResources::kMostShare);
+  if (slower > 1) {
+    cost.work = Picoseconds(
+        static_cast<std::int64_t>(static_cast<double>(cost.work.picoseconds()) * slower));
+  }
   std::array<SharedResources::Use, cost::kResources> uses;
   std::size_t count = 0;
   for (std::size_t r = 0; r < demand.share.size(); ++r) {
-    const auto resource = static_cast<cost::Resource>(r);
-    const bool is_link =
-        resource == cost::Resource::kScaleUp || resource == cost::Resource::kNetwork;
-    if (is_link && !links) continue;
-    const std::uint32_t share = SharedResources::Share(demand.share[r]);
+    const auto resource = static_cast<Resource>(r);
+    const Resource kind = cost::KindOf(resource);
+    if ((kind == Resource::kScaleUp || kind == Resource::kNetwork) && !links) continue;
+    // What a collective sends it receives, too.
+    const bool ingress = resource == Resource::kScaleUpIn || resource == Resource::kNetworkIn;
+    const std::size_t from = ingress && both_ways ? static_cast<std::size_t>(kind) : r;
+    const std::uint32_t share = SharedResources::Share(demand.share[from] / slower);
     if (share > 0) uses[count++] = {static_cast<std::uint32_t>(r), share};
   }
   cost.profile = sets.Intern({uses.data(), count});
   return cost;
 }
 
+// All of a program and its prices that BuildQueues reads.
+void TakeKey(const program::Program& program, const cost::Prices& prices,
+             std::vector<std::int64_t>& key) {
+  const auto count = [](const auto& table) { return static_cast<std::int64_t>(table.size()); };
+  const std::initializer_list<std::int64_t> first = {count(program.streams),
+                                                     count(program.communicators),
+                                                     count(program.events),
+                                                     count(program.kernels),
+                                                     count(program.collectives),
+                                                     count(program.exchanges),
+                                                     count(program.host_tasks),
+                                                     count(program.prologue),
+                                                     prices.issue_kernel.picoseconds(),
+                                                     prices.issue_copy.picoseconds(),
+                                                     prices.issue_collective.picoseconds(),
+                                                     prices.dispatch.module.picoseconds(),
+                                                     prices.dispatch.autograd.picoseconds()};
+  key.resize(first.size() + program.kernels.size() + program.collectives.size() +
+             program.exchanges.size() + program.host_tasks.size() + program.prologue.size() +
+             program.step.size());
+  auto at = std::copy(first.begin(), first.end(), key.begin());
+  for (const Kernel& kernel : program.kernels) *at++ = static_cast<std::int64_t>(kernel.issuer);
+  for (const program::Collective& collective : program.collectives) *at++ = collective.communicator;
+  for (const program::Exchange& exchange : program.exchanges) *at++ = exchange.communicator;
+  for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
+  for (const auto* instructions : {&program.prologue, &program.step}) {
+    for (const Instruction& instruction : *instructions) {
+      *at++ = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
+              static_cast<std::int64_t>(instruction.opcode);
+    }
+  }
+}
+
 }  // namespace
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices, bool links,
                             ConcurrentSets& sets) {
+  BuildCosts(program, prices, links, sets);
+  TakeKey(program, prices, key_);
+  if (key_ == queues_of_) return;
+  BuildQueues(program, prices);
+  std::swap(key_, queues_of_);
+}
+
+void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
+                                 bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
-                     prices.collectives.size() == program.collectives.size(),
+                     prices.collectives.size() == program.collectives.size() &&
+                     prices.exchanges.size() == program.exchanges.size(),
                  "everything in a program has its price");
   costs.clear();
-  for (const cost::Demand& demand : prices.kernels) costs.push_back(CostOf(demand, true, sets));
-  for (const cost::Demand& demand : prices.copies) costs.push_back(CostOf(demand, true, sets));
+  for (const cost::Demand& demand : prices.kernels) {
+    costs.push_back(CostOf(demand, true, false, sets));
+  }
+  for (const cost::Demand& demand : prices.copies) {
+    costs.push_back(CostOf(demand, true, false, sets));
+  }
+  // Ingress matters where messages are received beside collectives.
+  const bool both_ways = !program.exchanges.empty();
   collective_costs.clear();
   for (const cost::CollectivePrice& price : prices.collectives) {
-    collective_costs.push_back(CostOf(price.demand, links, sets));
+    collective_costs.push_back(CostOf(price.demand, links, both_ways, sets));
   }
+  AddExchanges(program, prices, links, sets);
+}
 
+void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
   for (const Instruction& instruction : program.prologue) {
@@ -69,7 +130,7 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
                                 std::vector<std::uint32_t>& blocks) {
     launches_.assign(streams.size(), 0);
     for (const Instruction& instruction : instructions) {
-      if (queues && IsLaunch(instruction.opcode)) ++launches_[instruction.stream];
+      if (queues && program::IsLaunched(instruction.opcode)) ++launches_[instruction.stream];
     }
     blocks.assign(streams.size() + 1, 0);  // counts for now
     for (std::size_t s = 0; s < streams.size(); ++s) blocks[s] = launches_[s] / kLaunchBlock;
@@ -125,6 +186,34 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
 }
 
+void CompiledProgram::AddExchanges(const program::Program& program, const cost::Prices& prices,
+                                   bool links, ConcurrentSets& sets) {
+  first_message.assign(1, 0);
+  message_costs.clear();
+  message_endpoints.clear();
+  endpoints.clear();
+  most_messages.assign(program.communicators.size(), 0);
+  for (std::size_t e = 0; e < program.exchanges.size(); ++e) {
+    const program::Exchange& exchange = program.exchanges[e];
+    STEPCAST_CHECK(prices.exchanges[e].size() == exchange.messages.size(),
+                   "every message has its price");
+    for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+      const program::Message& message = exchange.messages[i];
+      message_costs.push_back(CostOf(prices.exchanges[e][i].demand, links, false, sets));
+      const Endpoint endpoint = {.communicator = exchange.communicator,
+                                 .direction = message.direction,
+                                 .peers = exchange.peers,
+                                 .peer = message.peer};
+      const auto found = std::find(endpoints.begin(), endpoints.end(), endpoint);
+      message_endpoints.push_back(static_cast<std::uint32_t>(found - endpoints.begin()));
+      if (found == endpoints.end()) endpoints.push_back(endpoint);
+    }
+    first_message.push_back(static_cast<std::uint32_t>(message_costs.size()));
+    std::uint32_t& most = most_messages[exchange.communicator];
+    most = std::max(most, static_cast<std::uint32_t>(exchange.messages.size()));
+  }
+}
+
 void CompiledProgram::AddInstructions(const program::Program& program, const cost::Prices& prices,
                                       std::span<const Instruction> instructions,
                                       std::span<const program::WaitTarget> targets,
@@ -168,7 +257,7 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
 
   for (Index i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    const bool launch = queues && IsLaunch(instruction.opcode);
+    const bool launch = queues && program::IsLaunched(instruction.opcode);
     if (launch && launches_[instruction.stream] % kLaunchBlock == 0) {
       wait_for_room(instruction.stream);
     }
@@ -191,6 +280,12 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
         item.kind = Item::Kind::kCollective;
         item.target = instruction.operand;
         item.other = collectives[program.collectives[instruction.operand].communicator]++;
+        break;
+      case Opcode::kExchange:
+        span.length += prices.issue_collective;
+        item.kind = Item::Kind::kExchange;
+        item.target = instruction.operand;
+        item.other = collectives[program.exchanges[instruction.operand].communicator]++;
         break;
       case Opcode::kRecordEvent:
         item.kind = Item::Kind::kRecord;

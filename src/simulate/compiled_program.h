@@ -26,16 +26,16 @@ struct Cost {
 
 // One entry of a stream's queue.
 struct Item {
-  enum class Kind : std::uint8_t { kOperation, kCollective, kRecord, kWait };
+  enum class Kind : std::uint8_t { kOperation, kCollective, kExchange, kRecord, kWait };
 
   Time issued;            // after the begin of its host span
   Index instruction = 0;  // in the step, or in the prologue
   std::uint32_t span = 0;
-  // kOperation: costs. kCollective: the program's collectives. kRecord: its slot. kWait: the slot
-  // of the record in the step, or kNone.
+  // kOperation: costs. kCollective, kExchange: the program's collectives, exchanges. kRecord: its
+  // slot. kWait: the slot of the record in the step, or kNone.
   std::uint32_t target = 0;
-  // kCollective: which of its communicator's in this prologue or step. kWait: the slot of the
-  // record in the prologue, or kNone.
+  // kCollective, kExchange: which of its communicator's in this prologue or step. kWait: the slot
+  // of the record in the prologue, or kNone.
   std::uint32_t other = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: `target` means that of so many steps before
@@ -84,6 +84,16 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
+// One end of all messages that a rank sends to, or receives from, one peer on a communicator.
+struct Endpoint {
+  std::uint32_t communicator = 0;
+  program::MessageDirection direction = program::MessageDirection::kSend;
+  program::PeerNaming peers = program::PeerNaming::kPosition;
+  int peer = 0;
+
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
 // Records are numbered through, prologue first: their slots. A wait is satisfied when the record in
 // `slot` has been reached `count` times; count 0: at once.
 struct WaitFor {
@@ -106,10 +116,17 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
   std::vector<Cost> collective_costs;
+  // Messages are numbered through, exchange by exchange: [exchange], and after the last.
+  std::vector<std::uint32_t> first_message;
+  std::vector<Cost> message_costs;
+  std::vector<std::uint32_t> message_endpoints;
+  std::vector<Endpoint> endpoints;
+  // By communicator: the messages of its largest exchange.
+  std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
   bool host_waits = false;  // for events, somewhere in the step
-  // How many collectives a communicator has in the prologue and in a step.
+  // How many collectives and exchanges a communicator has in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
   std::vector<std::uint32_t> step_collectives;
 
@@ -118,16 +135,24 @@ struct CompiledProgram {
   }
 
   // Replaces what was there. The costs' profiles are those of `sets`. `links`: whether collectives
-  // use the rank's shares of links.
+  // use the rank's shares of links. Programs that differ in sizes and in what operations take, as
+  // rows of a sweep do, have the same queues and spans: these are then left as they are.
   void Build(const program::Program& program, const cost::Prices& prices, bool links,
              ConcurrentSets& sets);
 
  private:
+  void BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
+                  ConcurrentSets& sets);
+  void BuildQueues(const program::Program& program, const cost::Prices& prices);
+  void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
+                    ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
                        std::span<const program::Instruction> instructions,
                        std::span<const program::WaitTarget> targets, bool in_prologue);
 
+  std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
   // Room for building.
+  std::vector<std::int64_t> key_;
   program::WaitTargets wait_targets_;
   std::vector<std::uint32_t> prologue_slots_;  // by instruction
   std::vector<std::uint32_t> step_slots_;

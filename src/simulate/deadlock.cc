@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -95,6 +96,10 @@ void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& 
         subject, stream.wait_for.count, own.current));
     return;
   }
+  if (!run.IsAtCollective(stream.wait_for.slot)) {
+    ExplainExchange(run, stream.wait_for.slot, subject, deadlock);
+    return;
+  }
   STEPCAST_CHECK(own.rendezvous != kNone, "a class's own collectives start when they are reached");
   const Rendezvous& rendezvous = rendezvous_[own.rendezvous];
   const auto same = [&](const ClassRun& other, std::uint32_t communicator) {
@@ -104,7 +109,7 @@ void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& 
     const ClassRun& other = classes_[member.rank_class];
     if (&other == &run) continue;
     const int rank = other.rank_class().representative;
-    if (other.communicators()[member.communicator].arrived == kNone) {
+    if (!other.IsAtCollective(member.communicator)) {
       deadlock.blocked.push_back(
           fmt::format("{} waits for rank {}, which has not reached it", subject, rank));
     } else if (!same(other, member.communicator)) {
@@ -117,6 +122,39 @@ void Simulation::ExplainCollective(const ClassRun& run, const ClassRun::Stream& 
     deadlock.blocked.push_back(
         fmt::format("{} waits for rank {}, which has no communicator of this name and these ranks",
                     subject, classes_[c].rank_class().representative));
+  }
+}
+
+void Simulation::ExplainExchange(const ClassRun& run, std::uint32_t communicator,
+                                 const std::string& subject, Deadlock& deadlock) const {
+  const auto explain = [&](std::uint32_t place, const EndpointState& endpoint) {
+    const program::Message& message = MessageAt(place);
+    const bool sends = message.direction == program::MessageDirection::kSend;
+    const std::string text = fmt::format("{}: {} B {} rank {}", subject, message.bytes.count(),
+                                         sends ? "to" : "from", endpoint.peer);
+    const char* const other_end = sends ? "receives" : "sends";
+    if (endpoint.partner == kNone) {
+      deadlock.blocked.push_back(
+          fmt::format("{} wait for ever, for it never {} them", text, other_end));
+    } else if (places_[place].mismatched != kNone) {
+      deadlock.blocked.push_back(fmt::format("{} wait for ever, for it {} {} B {}", text, other_end,
+                                             MessageAt(places_[place].mismatched).bytes.count(),
+                                             Name(TypeAt(places_[place].mismatched))));
+    } else {
+      deadlock.blocked.push_back(fmt::format("{} wait for rank {}, which has not reached the {}",
+                                             text, endpoint.peer, sends ? "receive" : "send"));
+    }
+  };
+  const ExchangeState& exchange = exchanges_[first_communicator_[run.index()] + communicator];
+  const std::uint32_t number = run.TargetAt(communicator);
+  const std::uint32_t count =
+      run.compiled().first_message[number + 1] - run.compiled().first_message[number];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t place = exchange.first_place + i;
+    const EndpointState& endpoint = endpoints_[EndpointAt(place)];
+    const bool waits = std::find(endpoint.waiting.begin(), endpoint.waiting.end(), place) !=
+                       endpoint.waiting.end();
+    if (waits || places_[place].mismatched != kNone) explain(place, endpoint);
   }
 }
 

@@ -34,6 +34,12 @@
 //             of messages (network/message.h) carries them: a rank's shares of links then count
 //             for nothing, those of compute and memory as ever, and the collective ends when its
 //             work is done and its last message has arrived.
+//   Exchange  Takes its turn on its communicator like a collective. Each of its messages starts
+//   when
+//             the exchange of the other end, the k-th receive for the k-th send, has been reached,
+//             too, and then goes on at one rate for its two ends, with the longer of their
+//             latencies and works. Its record starts when its last message does, and ends when all
+//             have ended.
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 //
 // Detached and attached
@@ -47,6 +53,9 @@ struct RankClass {
   const program::Program* program = nullptr;
   const cost::Prices* prices = nullptr;
   int representative = 0;  // the lowest of its global ranks
+  // All its ranks, ascending: in which class the peers of exchanges are. Empty: the representative,
+  // and the peers of its own exchanges that are in no class.
+  std::span<const int> ranks{};
   // Its process groups, where they are others than the program's.
   const std::vector<program::ProcessGroup>* groups = nullptr;
   bool records = true;  // false: its timeline has step ends alone
@@ -96,6 +105,10 @@ struct Deadlock {
 // collective of each member is the same one and starts when all have reached it. Members that
 // disagree about it (kind, bytes, type) are a deadlock that names both. A class whose
 // representative is in the rank list but has no such communicator is a member that never comes.
+// Messages go between the classes of the two ranks, on communicators of one name; positions are
+// those in the group that the representative itself is in (the layout's, where there is one). Where
+// a class stands for several positions of a group that peers name by position, one of each class of
+// messages is shared with the peer, and the others follow its pace.
 // Times are exact and deterministic: same input, same records. Programs must be free of wrong
 // indices (Validate), and prices have an entry for each entry of their program's tables.
 //

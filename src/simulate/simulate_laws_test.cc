@@ -17,6 +17,7 @@
 #include "src/base/time.h"
 #include "src/cost/demand.h"
 #include "src/cost/prices.h"
+#include "src/program/description.h"
 #include "src/program/program.h"
 #include "src/program/test_program.h"
 #include "src/program/timeline.h"
@@ -43,6 +44,7 @@ constexpr int kStreams = 3;
 constexpr int kEvents = 3;
 constexpr int kKernels = 4;
 constexpr int kCollectives = 4;
+constexpr int kExchanges = 2;
 
 cost::Demand AnyDemand(bool sharing) {
   cost::Demand demand;
@@ -77,13 +79,22 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
       price.demand = AnyDemand(sharing);
       any.prices.collectives.push_back(price);
     }
+    // Each rank sends to the next one, and receives from the one before.
+    for (int e = 0; e < kExchanges; ++e) {
+      test.AddExchange(static_cast<Index>(e),
+                       {TestProgram::Send(1, Bytes(8)), TestProgram::Receive(-1, Bytes(8))},
+                       program::PeerNaming::kDistance);
+      for (cost::MessagePrice& price : any.prices.exchanges.emplace_back(2)) {
+        price.demand = AnyDemand(sharing);
+      }
+    }
     any.prices.issue_kernel = Picoseconds(*rc::gen::element(0, 30, 3000));
     any.prices.issue_collective = Picoseconds(*rc::gen::element(0, 10, 6000));
     const Index buffer = test.AddBuffer("buffer", Bytes(64));
     const auto any_instruction = [&test, buffer]() -> std::function<void()> {
       const int stream = *rc::gen::inRange(0, kStreams);
       const auto event = static_cast<Index>(*rc::gen::inRange(0, kEvents));
-      switch (*rc::gen::inRange(0, 13)) {
+      switch (*rc::gen::inRange(0, 14)) {
         case 0:
         case 1:
           return [&test, stream, event] { test.Record(stream, event); };
@@ -101,6 +112,10 @@ rc::Gen<Case> AnyCase(bool sharing, Shape shape = Shape::kAny) {
         case 8: {
           const auto collective = static_cast<Index>(*rc::gen::inRange(0, kCollectives));
           return [&test, stream, collective] { test.Communicate(stream, collective); };
+        }
+        case 13: {
+          const auto exchange = static_cast<Index>(*rc::gen::inRange(0, kExchanges));
+          return [&test, stream, exchange] { test.Exchange(stream, exchange); };
         }
         case 9:
           return [&test, stream, buffer] { test.Allocate(stream, buffer).Release(buffer); };
@@ -170,10 +185,38 @@ Timeline RunCase(const Case& any) {
   return RunCase(any, simulator);
 }
 
-const cost::Demand& DemandOf(const Case& any, const Instruction& instruction) {
-  return instruction.opcode == Opcode::kCollective
-             ? any.prices.collectives[instruction.operand].demand
-             : any.prices.kernels[instruction.operand];
+// What an operation takes by itself and what it does. An exchange of one class of ranks sends what
+// it receives, as one message that uses what both of its ends use.
+struct Work {
+  Time latency, work;
+  std::array<double, cost::kResources> done{};  // of each resource, in picoseconds of all of it
+  Time alone() const { return latency + work; }
+};
+Work WorkOf(const Case& any, const Instruction& instruction) {
+  Work sum;
+  const auto add = [&](cost::Demand demand) {
+    sum.latency = std::max(sum.latency, demand.latency);
+    sum.work = std::max(sum.work, demand.work);
+    // A collective receives as much as it sends.
+    if (instruction.opcode == Opcode::kCollective) {
+      const auto share = [&](cost::Resource resource) -> double& {
+        return demand.share[static_cast<std::size_t>(resource)];
+      };
+      share(cost::Resource::kScaleUpIn) = share(cost::Resource::kScaleUp);
+      share(cost::Resource::kNetworkIn) = share(cost::Resource::kNetwork);
+    }
+    for (std::size_t r = 0; r < sum.done.size(); ++r) {
+      sum.done[r] += demand.share[r] * static_cast<double>(demand.work.picoseconds());
+    }
+  };
+  if (instruction.opcode == Opcode::kCollective) {
+    add(any.prices.collectives[instruction.operand].demand);
+  } else if (instruction.opcode == Opcode::kExchange) {
+    for (const auto& message : any.prices.exchanges[instruction.operand]) add(message.demand);
+  } else {
+    add(any.prices.kernels[instruction.operand]);
+  }
+  return sum;
 }
 
 bool Same(const OperationRecord& a, const OperationRecord& b) {
@@ -195,7 +238,7 @@ bool Same(const Timeline& a, const Timeline& b) {
 // Without sharing, every time follows from earlier ones in host order by + and max alone. This is
 // that recurrence, straight from the semantics in program.h, with no events or queues: for classes
 // that run the same program, each with its own prices, instruction by instruction side by side. All
-// are members of every communicator.
+// are members of every communicator; exchanges go to the next one, and from the last to the first.
 class Recurrence {
  public:
   Recurrence(const Program& program, const Options& options,
@@ -208,7 +251,7 @@ class Recurrence {
       rank.event.resize(program.events.size());
       ranks_.push_back(std::move(rank));
     }
-    turn_.resize(program.communicators.size());
+    for (Rank& rank : ranks_) rank.turn.resize(program.communicators.size());
   }
 
   std::vector<Timeline> Run() {
@@ -218,6 +261,8 @@ class Recurrence {
       for (Index i = 0; i < instructions.size(); ++i) {
         if (instructions[i].opcode == Opcode::kCollective) {
           Communicate(instructions[i], i, pass);
+        } else if (instructions[i].opcode == Opcode::kExchange) {
+          Exchange(instructions[i], i, pass);
         } else {
           for (Rank& rank : ranks_) Issue(rank, instructions[i], i, pass);
         }
@@ -251,6 +296,7 @@ class Recurrence {
     Time host;
     std::vector<Time> stream;  // when it is free
     std::vector<Time> event;   // zero: never recorded, nothing to wait for
+    std::vector<Time> turn;    // when a communicator is free
     Time pass_end;
     Time last_end;
     Timeline timeline;
@@ -301,33 +347,62 @@ class Recurrence {
   }
 
   void Communicate(const Instruction& instruction, Index index, int pass) {
-    Time& turn = turn_[program_.collectives[instruction.operand].communicator];
-    Time start = turn;
+    const Index communicator = program_.collectives[instruction.operand].communicator;
+    Time start;
     Time latency;
     Time work;
     for (Rank& rank : ranks_) {
       rank.host += rank.prices->issue_collective;
-      start = std::max({start, rank.host, rank.stream[instruction.stream]});
+      start =
+          std::max({start, rank.turn[communicator], rank.host, rank.stream[instruction.stream]});
       const cost::Demand& demand = rank.prices->collectives[instruction.operand].demand;
       latency = std::max(latency, demand.latency);
       work = std::max(work, demand.work);
     }
-    turn = start + latency + work;
     for (Rank& rank : ranks_) {
       OperationRecord record;
       record.issued = rank.host;
       record.ready = std::max(rank.host, rank.stream[instruction.stream]);
       record.start = start;
-      record.end = turn;
-      rank.stream[instruction.stream] = turn;
+      record.end = start + latency + work;
+      rank.stream[instruction.stream] = rank.turn[communicator] = record.end;
       Keep(rank, record, index, pass);
+    }
+  }
+
+  // The message from each rank to the next starts when both are there.
+  void Exchange(const Instruction& instruction, Index index, int pass) {
+    const Index communicator = program_.exchanges[instruction.operand].communicator;
+    std::vector<OperationRecord> records(ranks_.size());
+    std::vector<Time> reached;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      Rank& rank = ranks_[r];
+      rank.host += rank.prices->issue_collective;
+      records[r].issued = rank.host;
+      records[r].ready = std::max(rank.host, rank.stream[instruction.stream]);
+      reached.push_back(std::max(records[r].ready, rank.turn[communicator]));
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const std::size_t next = (r + 1) % ranks_.size();
+      const cost::Demand& sent = ranks_[r].prices->exchanges[instruction.operand][0].demand;
+      const cost::Demand& received = ranks_[next].prices->exchanges[instruction.operand][1].demand;
+      const Time start = std::max(reached[r], reached[next]);
+      const Time end =
+          start + std::max(sent.latency, received.latency) + std::max(sent.work, received.work);
+      for (const std::size_t one : {r, next}) {
+        records[one].start = std::max(records[one].start, start);
+        records[one].end = std::max(records[one].end, end);
+      }
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].stream[instruction.stream] = ranks_[r].turn[communicator] = records[r].end;
+      Keep(ranks_[r], records[r], index, pass);
     }
   }
 
   const Program& program_;
   const Options& options_;
   std::vector<Rank> ranks_;
-  std::vector<Time> turn_;  // when a communicator is free
 };
 
 RC_GTEST_PROP(SimulateLaws, WithoutSharingItIsTheRecurrence, ()) {
@@ -338,11 +413,15 @@ RC_GTEST_PROP(SimulateLaws, WithoutSharingItIsTheRecurrence, ()) {
 }
 
 RC_GTEST_PROP(SimulateLaws, WithoutSharingClassesFollowTheRecurrenceTogether, ()) {
-  const Case any = *AnyCase(false);
+  Case any = *AnyCase(false);
+  for (program::ProcessGroup& group : any.program.groups) group.ranks = {0, 1, 5};
   std::vector<cost::Prices> prices(3, any.prices);
   for (cost::Prices& own : prices) {
     for (cost::Demand& demand : own.kernels) demand = AnyDemand(false);
     for (cost::CollectivePrice& price : own.collectives) price.demand = AnyDemand(false);
+    for (auto& exchange : own.exchanges) {
+      for (cost::MessagePrice& price : exchange) price.demand = AnyDemand(false);
+    }
     own.issue_kernel = Picoseconds(*rc::gen::element(0, 40, 2500));
   }
   const std::vector<RankClass> classes = {
@@ -372,6 +451,45 @@ RC_GTEST_PROP(SimulateLaws, TheSameInputGivesTheSameRecords, ()) {
   RC_ASSERT(Same(timeline, again->front()));
 }
 
+// However little a program differs from the one before, in what is kept from it or in what is not.
+RC_GTEST_PROP(SimulateLaws, ASimilarProgramLeavesNoTrace, ()) {
+  const Case first = *AnyCase(true);
+  Case second = first;
+  RC_PRE(!second.program.step.empty());
+  Instruction& instruction =
+      second.program.step[*rc::gen::inRange<std::size_t>(0, second.program.step.size())];
+  switch (*rc::gen::inRange(0, 8)) {
+    case 0:
+      second.prices.kernels.front() = AnyDemand(true);
+      break;
+    case 1:
+      second.prices.issue_kernel += Picoseconds(700);
+      break;
+    case 2:
+      second.prices.issue_collective += Picoseconds(700);
+      break;
+    case 3:
+      second.program.kernels.front().issuer = Issuer::kModule;
+      second.prices.dispatch.module = Picoseconds(700);
+      break;
+    case 4:
+      for (program::HostTask& task : second.program.host_tasks) task.duration += Picoseconds(700);
+      break;
+    case 5:
+      second.program.collectives.front().communicator = 1;
+      break;
+    case 6:
+      if (instruction.opcode == Opcode::kKernel) instruction.operand = kKernels - 1;
+      break;
+    default:
+      if (instruction.opcode == Opcode::kKernel) instruction.stream = kStreams - 1;
+      break;
+  }
+  Simulator simulator;
+  RunCase(first, simulator);
+  RC_ASSERT(Same(RunCase(second, simulator), RunCase(second)));
+}
+
 // A max-plus system is monotone. (With shared rates it is not: a shorter operation can come to lie
 // beside another one and slow it.)
 RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {
@@ -385,6 +503,9 @@ RC_GTEST_PROP(SimulateLaws, ShorterDurationsNeverMakeAStepLonger, ()) {
     shorten(demand.work);
   }
   for (cost::CollectivePrice& price : fast.prices.collectives) shorten(price.demand.work);
+  for (auto& exchange : fast.prices.exchanges) {
+    for (cost::MessagePrice& price : exchange) shorten(price.demand.work);
+  }
   for (program::HostTask& task : fast.program.host_tasks) shorten(task.duration);
   shorten(fast.prices.issue_kernel);
   shorten(fast.prices.issue_collective);
@@ -417,8 +538,9 @@ RC_GTEST_PROP(SimulateLaws, StreamsAndCommunicatorsDoOneThingAtATimeInOrder, ())
     if (instruction.opcode == Opcode::kHostTask) continue;
     RC_ASSERT(record.start >= stream[instruction.stream]);
     stream[instruction.stream] = record.end;
-    if (instruction.opcode != Opcode::kCollective) continue;
-    Time& last = communicator[any.program.collectives[instruction.operand].communicator];
+    const Index of = program::CommunicatorOf(any.program, instruction);
+    if (of == program::kNone) continue;
+    Time& last = communicator[of];
     RC_ASSERT(record.start >= last);
     last = record.end;
   }
@@ -477,7 +599,7 @@ RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
   for (const OperationRecord& record : timeline.operations) {
     const Instruction& instruction = any.program.step[record.instruction];
     if (instruction.opcode == Opcode::kHostTask) continue;
-    RC_ASSERT(record.end - record.start >= DemandOf(any, instruction).alone());
+    RC_ASSERT(record.end - record.start >= WorkOf(any, instruction).alone());
     records.push_back(record);
   }
   for (const OperationRecord& first : records) {
@@ -486,10 +608,8 @@ RC_GTEST_PROP(SimulateLaws, NoResourceIsUsedBeyondItsCapacity, ()) {
       std::array<double, cost::kResources> done{};
       for (const OperationRecord& record : records) {
         if (record.start < first.start || record.end > last.end) continue;
-        const cost::Demand& demand = DemandOf(any, any.program.step[record.instruction]);
-        for (std::size_t r = 0; r < done.size(); ++r) {
-          done[r] += demand.share[r] * static_cast<double>(demand.work.picoseconds());
-        }
+        const Work work = WorkOf(any, any.program.step[record.instruction]);
+        for (std::size_t r = 0; r < done.size(); ++r) done[r] += work.done[r];
       }
       const auto span = static_cast<double>((last.end - first.start).picoseconds());
       for (const double amount : done) RC_ASSERT(amount <= span * (1 + 1e-6));
@@ -508,19 +628,16 @@ RC_GTEST_PROP(SimulateLaws, TheRunIsNoShorterThanItsParts, ()) {
       busy["host"] += static_cast<double>((record.end - record.start).picoseconds());
       continue;
     }
-    const bool collective = instruction.opcode == Opcode::kCollective;
+    const Index communicator = program::CommunicatorOf(any.program, instruction);
+    const bool communicates = communicator != program::kNone;
     busy["host"] += static_cast<double>(
-        (collective ? any.prices.issue_collective : any.prices.issue_kernel).picoseconds());
-    const cost::Demand& demand = DemandOf(any, instruction);
-    const auto alone = static_cast<double>(demand.alone().picoseconds());
+        (communicates ? any.prices.issue_collective : any.prices.issue_kernel).picoseconds());
+    const Work work = WorkOf(any, instruction);
+    const auto alone = static_cast<double>(work.alone().picoseconds());
     busy["stream " + std::to_string(instruction.stream)] += alone;
-    if (collective) {
-      const Index communicator = any.program.collectives[instruction.operand].communicator;
-      busy["communicator " + std::to_string(communicator)] += alone;
-    }
-    for (std::size_t r = 0; r < demand.share.size(); ++r) {
-      busy["resource " + std::to_string(r)] +=
-          demand.share[r] * static_cast<double>(demand.work.picoseconds());
+    if (communicates) busy["communicator " + std::to_string(communicator)] += alone;
+    for (std::size_t r = 0; r < work.done.size(); ++r) {
+      busy["resource " + std::to_string(r)] += work.done[r];
     }
   }
   const auto total = static_cast<double>(timeline.step_ends.back().picoseconds());

@@ -12,6 +12,26 @@ namespace stepcast::simulate {
 using engine::SharedResources;
 using program::Timeline;
 
+namespace {
+
+// Names each resource once.
+void AddUp(std::vector<SharedResources::Use>& uses) {
+  std::size_t kept = 0;
+  for (const SharedResources::Use& use : uses) {
+    const auto end = uses.begin() + static_cast<std::ptrdiff_t>(kept);
+    const auto same = std::find_if(
+        uses.begin(), end, [&](const auto& known) { return known.resource == use.resource; });
+    if (same == end) {
+      uses[kept++] = use;
+    } else {
+      same->share += use.share;
+    }
+  }
+  uses.resize(kept);
+}
+
+}  // namespace
+
 tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
     std::span<const RankClass> classes, const Options& options) {
   STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
@@ -39,8 +59,8 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
       case EventKind::kClass:
         if (queued_[event.payload.owner()] == event.time) OnClass(event.payload.owner());
         break;
-      case EventKind::kRendezvous:
-        OnRendezvous(event.payload.owner());
+      case EventKind::kJoint:
+        OnJoint(event.payload.owner());
         break;
       case EventKind::kMessages:
         OnMessages();
@@ -69,32 +89,45 @@ void Simulation::SetUp() {
   repetition_.reset();
   events_.Clear();
   detached_.clear();
+  is_detached_.assign(count, false);
   queued_.assign(count, Time::Max());
   sets_.Trim();
   Compile();
   while (classes_.size() > count) classes_.pop_back();
   while (classes_.size() < count) classes_.emplace_back();
   timelines_.resize(count);
+  first_communicator_.clear();
+  std::uint32_t communicators = 0;
+  for (const RankClass& given : given_) {
+    first_communicator_.push_back(communicators);
+    communicators += static_cast<std::uint32_t>(given.program->communicators.size());
+  }
   LinkCommunicators();
+  LinkEndpoints();
+  joint_count_ = rendezvous_count_ + places_.size();
+  if (joints_.size() < joint_count_) joints_.resize(joint_count_);
+  for (std::size_t j = 0; j < joint_count_; ++j) {
+    joints_[j].stage = Stage::kArriving;
+    joints_[j].next = Time::Max();
+    joints_[j].open = 0;
+  }
 
   class_of_activity_.clear();
-  std::uint32_t communicators = 0;
   for (std::uint32_t c = 0; c < count; ++c) {
-    const std::size_t own = given_[c].program->communicators.size();
-    std::span<const std::uint32_t> rendezvous(rendezvous_of_.data() + communicators, own);
+    const std::span<const std::uint32_t> rendezvous(rendezvous_of_.data() + first_communicator_[c],
+                                                    given_[c].program->communicators.size());
     const auto first_activity = static_cast<std::uint32_t>(class_of_activity_.size());
-    classes_[c].Reset(given_[c], compiled_[compiled_of_[c]], sets_, options_, first_activity,
-                      c * cost::kResources, rendezvous, *this, timelines_[c]);
+    classes_[c].Reset(given_[c], c, compiled_[compiled_of_[c]], sets_, options_, first_activity,
+                      rendezvous, *this, timelines_[c]);
     class_of_activity_.resize(first_activity + classes_[c].runners(), c);
-    communicators += static_cast<std::uint32_t>(own);
   }
   std::uint32_t links = 0;
   if (options_.carriage != nullptr && !options_.carriage->messages) {
     links = static_cast<std::uint32_t>(options_.carriage->cluster->network.links());
   }
-  if (rendezvous_count_ > 0) {
+  if (joint_count_ > 0) {
     joint_.Reset(count * cost::kResources + links,
-                 static_cast<std::uint32_t>(class_of_activity_.size() + rendezvous_count_));
+                 static_cast<std::uint32_t>(class_of_activity_.size() + joint_count_));
   }
   SetUpMessages();
 }
@@ -131,10 +164,9 @@ void Simulation::LinkCommunicators() {
         .ranks;
   };
   rendezvous_count_ = 0;
-  rendezvous_of_.clear();
-  for (const RankClass& given : given_) {
-    rendezvous_of_.resize(rendezvous_of_.size() + given.program->communicators.size(), kNone);
-  }
+  std::size_t communicators = 0;
+  for (const RankClass& given : given_) communicators += given.program->communicators.size();
+  rendezvous_of_.assign(communicators, kNone);
   if (given_.size() == 1 && options_.carriage == nullptr) return;
 
   std::map<std::string_view, std::vector<std::uint32_t>> by_name;
@@ -160,9 +192,6 @@ void Simulation::LinkCommunicators() {
         made.absent.clear();
         made.arrived = 0;
         made.last_arrival = Time();
-        made.stage = Stage::kArriving;
-        made.next = Time::Max();
-        made.open = 0;
         candidates.push_back(found);
       }
       rendezvous_[found].members.push_back({c, i});
@@ -203,18 +232,18 @@ void Simulation::FindAbsentMembers() {
 
 void Simulation::Follow(std::uint32_t c) {
   const ClassRun& run = classes_[c];
-  if (run.next() == Time::Max()) return;
-  if (options_.run_ahead && !run.attached() && !Held(run)) {
-    if (std::find(detached_.begin(), detached_.end(), c) == detached_.end()) {
-      detached_.push_back(c);
-    }
-  } else {
-    QueueClass(c);
+  const Time next = run.next();
+  if (next == Time::Max()) return;
+  if (!options_.run_ahead || run.attached() || Held(run)) {
+    QueueClass(c, next);
+  } else if (!is_detached_[c]) {
+    is_detached_[c] = true;
+    detached_.push_back(c);
   }
 }
 
-void Simulation::QueueClass(std::uint32_t c) {
-  const Time next = std::max(classes_[c].next(), now_);
+void Simulation::QueueClass(std::uint32_t c, Time next) {
+  next = std::max(next, now_);
   if (next >= queued_[c]) return;
   queued_[c] = next;
   events_.Push(next, Event(c, EventKind::kClass));
@@ -224,6 +253,7 @@ void Simulation::RunDetached() {
   while (!detached_.empty()) {
     const std::uint32_t c = detached_.back();
     detached_.pop_back();
+    is_detached_[c] = false;
     queued_[c] = Time::Max();  // what is left in the queue of when it was attached
     classes_[c].Run(classes_[c].next(), Time::Max());
     Follow(c);
@@ -286,20 +316,28 @@ void Simulation::TakeState(State& state) {
     classes_[c].TakeState(now_, watched_, state.classes[c]);
     state.end = std::max(state.end, classes_[c].EndOfPass(watched_ - 1));
   }
-  state.rendezvous.clear();
+  state.joints.clear();
   for (std::size_t r = 0; r < rendezvous_count_; ++r) {
-    const Rendezvous& rendezvous = rendezvous_[r];
-    state.rendezvous.push_back(static_cast<std::int64_t>(rendezvous.stage));
-    state.rendezvous.push_back(rendezvous.arrived);
-    if (rendezvous.stage == Stage::kShares) {
-      const auto left =
-          joint_.Remaining(static_cast<std::uint32_t>(class_of_activity_.size() + r), now_);
-      state.rendezvous.push_back(static_cast<std::int64_t>(left));
-      state.rendezvous.push_back(static_cast<std::int64_t>(left >> 64));
-    } else if (rendezvous.stage != Stage::kArriving) {
-      state.rendezvous.push_back((rendezvous.next - now_).picoseconds());
+    state.joints.push_back(rendezvous_[r].arrived);
+  }
+  for (std::size_t e = 0; e < endpoint_count_; ++e) {
+    const EndpointState& endpoint = endpoints_[e];
+    if (endpoint.partner == kNone) continue;
+    state.joints.push_back(std::int64_t{endpoint.reached} - endpoints_[endpoint.partner].reached);
+  }
+  for (std::uint32_t j = 0; j < joint_count_; ++j) {
+    const Joint& joint = joints_[j];
+    state.joints.push_back(static_cast<std::int64_t>(joint.stage));
+    if (joint.stage == Stage::kShares) {
+      const auto left = joint_.Remaining(ActivityOf(j), now_);
+      state.joints.push_back(static_cast<std::int64_t>(left));
+      state.joints.push_back(static_cast<std::int64_t>(left >> 64));
+    } else if (joint.stage != Stage::kArriving) {
+      state.joints.push_back((joint.next - now_).picoseconds());
     }
   }
+  if (places_.empty()) return;
+  for (const ExchangeState& exchange : exchanges_) state.joints.push_back(exchange.open);
 }
 
 // Whether the step that has just ended left everything as the one before it did: what happened in
@@ -310,7 +348,7 @@ bool Simulation::Repeats() {
   const State& before = state_before_;
   const State& after = state_;
   if (before.ended == 0 || watched_ < 2) return false;
-  if (after.time - after.end != before.time - before.end || after.rendezvous != before.rendezvous) {
+  if (after.time - after.end != before.time - before.end || after.joints != before.joints) {
     return false;
   }
   bool hosts = true;
@@ -338,27 +376,136 @@ bool Simulation::Repeats() {
   return true;
 }
 
-// Collectives between classes.
+// What classes do together.
 
 void Simulation::SettleJoint() {
   joint_.Settle(now_);
   for (const SharedResources::Activity activity : joint_.moved()) {
     const Time end = joint_.end(activity);
     if (activity >= class_of_activity_.size()) {
-      const auto r = activity - static_cast<std::uint32_t>(class_of_activity_.size());
-      rendezvous_[r].next = end;
-      QueueRendezvous(r);
+      const auto joint = activity - static_cast<std::uint32_t>(class_of_activity_.size());
+      joints_[joint].next = end;
+      QueueJoint(joint);
       continue;
     }
     const std::uint32_t c = class_of_activity_[activity];
     classes_[c].MoveEnd(activity - classes_[c].first_activity(), end);
-    QueueClass(c);
+    QueueClass(c, classes_[c].next());
   }
 }
 
-void Simulation::QueueRendezvous(std::uint32_t r) {
-  events_.Push(rendezvous_[r].next, Event(r, EventKind::kRendezvous));
+void Simulation::QueueJoint(std::uint32_t j) {
+  events_.Push(joints_[j].next, Event(j, EventKind::kJoint));
 }
+
+void Simulation::OnJoint(std::uint32_t j) {
+  Joint& joint = joints_[j];
+  if (joint.next != now_) return;  // its end has moved
+  switch (joint.stage) {
+    case Stage::kArriving:
+      break;
+    case Stage::kComplete:
+      if (j < rendezvous_count_) {
+        StartCollective(j);
+      } else {
+        StartTransfer(j);
+      }
+      break;
+    case Stage::kLatency:
+      BeginWork(j);
+      break;
+    case Stage::kShares:
+      joint_.Finish(ActivityOf(j));
+      for (const Part& part : joint.parts) classes_[part.rank_class].Leave(now_);
+      joint.next = Time::Max();
+      PartEnds(j);
+      // What else they have in flight goes on at another rate, also where this has not ended all
+      // that they are at.
+      for (const Part& part : joint.parts) Follow(part.rank_class);
+      break;
+    case Stage::kFixed:
+      joint.next = Time::Max();
+      PartEnds(j);
+      break;
+  }
+}
+
+void Simulation::Start(std::uint32_t j, std::uint32_t number) {
+  Joint& joint = joints_[j];
+  Time latency, work;
+  for (const Part& part : joint.parts) {
+    latency = std::max(latency, part.cost->latency);
+    work = std::max(work, part.cost->work);
+  }
+  const bool carried = number != network::Carriage::kNowhere;
+  const bool on_links = carried && !options_.carriage->messages;
+  const network::FlowDemand* flow =
+      on_links ? &options_.carriage->collectives[number].flow : nullptr;
+  if (on_links) {
+    latency = std::max(latency, flow->latency);
+    work = std::max(work, flow->work);
+  }
+  // A part that alone would finish earlier uses a proportionally smaller share at the common rate.
+  joint.uses.clear();
+  const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time alone) {
+    for (SharedResources::Use use : own) {
+      use.resource += from;
+      if (alone < work) use.share = static_cast<std::uint32_t>(use.share * (alone / work));
+      joint.uses.push_back(use);
+    }
+  };
+  for (const Part& part : joint.parts) {
+    add(sets_.UsesOf(part.cost->profile), classes_[part.rank_class].first_resource(),
+        part.cost->work);
+  }
+  if (joint.ends.size() == 2 && joint.parts.front().rank_class == joint.parts.back().rank_class) {
+    AddUp(joint.uses);
+  }
+  if (on_links) {
+    add(flow->uses, static_cast<std::uint32_t>(classes_.size()) * cost::kResources, flow->work);
+  }
+  joint.work = work;
+  joint.open = 1;
+  if (carried && options_.carriage->messages) {
+    joint.open = 2;
+    SendMessages(j, number);
+  }
+  if (joint.uses.empty()) {
+    joint.stage = Stage::kFixed;
+    joint.next = now_ + latency + work;
+    QueueJoint(j);
+  } else if (latency > Time()) {
+    joint.stage = Stage::kLatency;
+    joint.next = now_ + latency;
+    QueueJoint(j);
+  } else {
+    BeginWork(j);
+  }
+}
+
+void Simulation::BeginWork(std::uint32_t j) {
+  Joint& joint = joints_[j];
+  joint.stage = Stage::kShares;
+  joint.next = Time::Max();  // its end is known when this instant is over
+  for (const Part& part : joint.parts) classes_[part.rank_class].Join(now_);
+  joint_.Start(ActivityOf(j), now_, joint.work, joint.uses);
+}
+
+void Simulation::PartEnds(std::uint32_t j) {
+  if (--joints_[j].open == 0) End(j);
+}
+
+void Simulation::End(std::uint32_t j) {
+  joints_[j].stage = Stage::kArriving;
+  joints_[j].next = Time::Max();
+  if (j < rendezvous_count_) {
+    EndCollective(j);
+  } else {
+    EndTransfer(j);
+  }
+}
+
+// Collectives between classes.
 
 void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
   Rendezvous& rendezvous = rendezvous_[r];
@@ -370,102 +517,19 @@ void Simulation::Arrive(std::uint32_t r, ClassRun& rank_class) {
       return;  // they wait for ever
     }
   }
-  rendezvous.stage = Stage::kComplete;
-  rendezvous.next = rendezvous.last_arrival;
-  QueueRendezvous(r);
-}
-
-void Simulation::OnRendezvous(std::uint32_t r) {
-  Rendezvous& rendezvous = rendezvous_[r];
-  if (rendezvous.next != now_) return;  // its end has moved
-  switch (rendezvous.stage) {
-    case Stage::kArriving:
-      break;
-    case Stage::kComplete:
-      StartCollective(r);
-      break;
-    case Stage::kLatency:
-      BeginWork(r);
-      break;
-    case Stage::kShares:
-      joint_.Finish(static_cast<std::uint32_t>(class_of_activity_.size()) + r);
-      for (const Member& member : rendezvous.members) classes_[member.rank_class].Leave(now_);
-      rendezvous.next = Time::Max();
-      PartEnds(r);
-      break;
-    case Stage::kFixed:
-      rendezvous.next = Time::Max();
-      PartEnds(r);
-      break;
-  }
+  joints_[r].stage = Stage::kComplete;
+  joints_[r].next = rendezvous.last_arrival;
+  QueueJoint(r);
 }
 
 // All have reached the current collective, and agree about it.
 void Simulation::StartCollective(std::uint32_t r) {
-  Rendezvous& rendezvous = rendezvous_[r];
-  const Member& first = rendezvous.members.front();
-  Cost cost = CostOf(first);
-  for (const Member& member : rendezvous.members) {
+  joints_[r].parts.clear();
+  for (const Member& member : rendezvous_[r].members) {
     classes_[member.rank_class].BeginCollective(member.communicator, now_);
-    cost.latency = std::max(cost.latency, CostOf(member).latency);
-    cost.work = std::max(cost.work, CostOf(member).work);
+    joints_[r].parts.push_back({member.rank_class, &CostOf(member)});
   }
-  const std::uint32_t number = CarriedAs(first);
-  const bool carried = number != network::Carriage::kNowhere;
-  const bool on_links = carried && !options_.carriage->messages;
-  const network::FlowDemand* flow =
-      on_links ? &options_.carriage->collectives[number].flow : nullptr;
-  if (on_links) {
-    cost.latency = std::max(cost.latency, flow->latency);
-    cost.work = std::max(cost.work, flow->work);
-  }
-  // A member that alone would finish earlier uses a proportionally smaller share at the common
-  // rate.
-  rendezvous.uses.clear();
-  const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time work) {
-    for (SharedResources::Use use : own) {
-      use.resource += from;
-      if (work < cost.work) use.share = static_cast<std::uint32_t>(use.share * (work / cost.work));
-      rendezvous.uses.push_back(use);
-    }
-  };
-  for (const Member& member : rendezvous.members) {
-    const Cost& own = CostOf(member);
-    add(sets_.UsesOf(own.profile), classes_[member.rank_class].first_resource(), own.work);
-  }
-  if (on_links) {
-    add(flow->uses, static_cast<std::uint32_t>(classes_.size()) * cost::kResources, flow->work);
-  }
-  rendezvous.work = cost.work;
-  rendezvous.open = 1;
-  if (carried && options_.carriage->messages) {
-    rendezvous.open = 2;
-    SendMessages(r, number);
-  }
-  if (rendezvous.uses.empty()) {
-    rendezvous.stage = Stage::kFixed;
-    rendezvous.next = now_ + cost.latency + cost.work;
-    QueueRendezvous(r);
-  } else if (cost.latency > Time()) {
-    rendezvous.stage = Stage::kLatency;
-    rendezvous.next = now_ + cost.latency;
-    QueueRendezvous(r);
-  } else {
-    BeginWork(r);
-  }
-}
-
-void Simulation::BeginWork(std::uint32_t r) {
-  Rendezvous& rendezvous = rendezvous_[r];
-  rendezvous.stage = Stage::kShares;
-  rendezvous.next = Time::Max();  // its end is known when this instant is over
-  for (const Member& member : rendezvous.members) classes_[member.rank_class].Join(now_);
-  joint_.Start(static_cast<std::uint32_t>(class_of_activity_.size()) + r, now_, rendezvous.work,
-               rendezvous.uses);
-}
-
-void Simulation::PartEnds(std::uint32_t r) {
-  if (--rendezvous_[r].open == 0) EndCollective(r);
+  Start(r, CarriedAs(rendezvous_[r].members.front()));
 }
 
 // Ends it for all its members, which may have reached the next.
@@ -473,8 +537,6 @@ void Simulation::EndCollective(std::uint32_t r) {
   Rendezvous& rendezvous = rendezvous_[r];
   rendezvous.arrived = 0;
   rendezvous.last_arrival = now_;
-  rendezvous.stage = Stage::kArriving;
-  rendezvous.next = Time::Max();
   for (const Member& member : rendezvous.members) {
     classes_[member.rank_class].EndCollective(member.communicator, now_);
   }
@@ -493,29 +555,43 @@ std::uint32_t Simulation::CarriedAs(const Member& member) const {
       ->numbers[member.rank_class][classes_[member.rank_class].TargetAt(member.communicator)];
 }
 
-// A job for each rendezvous, with the collectives that its members issue.
+// A job for each joint: with the collectives that the members of a rendezvous issue, and the
+// messages that a place sends.
 void Simulation::SetUpMessages() {
   messages_.reset();
   messages_awaited_ = Time::Max();
   if (options_.carriage == nullptr || !options_.carriage->messages) return;
-  std::vector<std::vector<const network::Traffic*>> jobs;
+  for (std::size_t j = 0; j < joint_count_; ++j) joints_[j].calls.clear();
   for (std::size_t r = 0; r < rendezvous_count_; ++r) {
-    Rendezvous& rendezvous = rendezvous_[r];
-    const Member& first = rendezvous.members.front();
+    const Member& first = rendezvous_[r].members.front();
     const program::Program& program = *given_[first.rank_class].program;
-    rendezvous.calls.clear();
     for (Index i = 0; i < program.collectives.size(); ++i) {
       const std::uint32_t number = options_.carriage->numbers[first.rank_class][i];
       if (program.collectives[i].communicator == first.communicator &&
           number != network::Carriage::kNowhere) {
-        rendezvous.calls.push_back(number);
+        joints_[r].calls.push_back(number);
       }
     }
-    std::sort(rendezvous.calls.begin(), rendezvous.calls.end());
-    rendezvous.calls.erase(std::unique(rendezvous.calls.begin(), rendezvous.calls.end()),
-                           rendezvous.calls.end());
+  }
+  for (std::uint32_t c = 0; c < given_.size() && !places_.empty(); ++c) {
+    std::uint32_t message = 0;
+    for (const program::Exchange& exchange : given_[c].program->exchanges) {
+      const std::size_t first =
+          rendezvous_count_ +
+          exchanges_[first_communicator_[c] + exchange.communicator].first_place;
+      for (std::size_t i = 0; i < exchange.messages.size(); ++i, ++message) {
+        const std::uint32_t number = options_.carriage->message_numbers[c][message];
+        if (number != network::Carriage::kNowhere) joints_[first + i].calls.push_back(number);
+      }
+    }
+  }
+  std::vector<std::vector<const network::Traffic*>> jobs;
+  for (std::size_t j = 0; j < joint_count_; ++j) {
+    std::vector<std::uint32_t>& calls = joints_[j].calls;
+    std::sort(calls.begin(), calls.end());
+    calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
     jobs.emplace_back();
-    for (const std::uint32_t number : rendezvous.calls) {
+    for (const std::uint32_t number : calls) {
       jobs.back().push_back(options_.carriage->collectives[number].traffic.get());
     }
   }
@@ -523,10 +599,10 @@ void Simulation::SetUpMessages() {
                                                         std::move(jobs));
 }
 
-void Simulation::SendMessages(std::uint32_t r, std::uint32_t number) {
-  const std::vector<std::uint32_t>& calls = rendezvous_[r].calls;
+void Simulation::SendMessages(std::uint32_t j, std::uint32_t number) {
+  const std::vector<std::uint32_t>& calls = joints_[j].calls;
   const auto call = std::lower_bound(calls.begin(), calls.end(), number) - calls.begin();
-  messages_->Start(r, static_cast<std::uint32_t>(call),
+  messages_->Start(j, static_cast<std::uint32_t>(call),
                    now_ + options_.carriage->collectives[number].delay);
   AwaitMessages();
 }
@@ -551,7 +627,7 @@ void Simulation::OnMessages() {
     messages_->Advance(arrived_);
   }
   AwaitMessages();
-  for (const std::uint32_t r : arrived_) PartEnds(r);
+  for (const std::uint32_t joint : arrived_) PartEnds(joint);
 }
 
 void Simulation::FinishTimelines(bool cut) {

@@ -19,8 +19,9 @@
 #include "src/simulate/simulate.h"
 
 // A run of several classes of ranks: what happens between them. Detached classes go first, each as
-// far as it can by itself; then the earliest of what attached classes, rendezvous and messages have
-// to do. Operations of classes that a collective joins have their rates from one solver.
+// far as it can by itself; then the earliest of what attached classes, collectives and transfers
+// between them, and messages on the network have to do. Operations of classes that a collective or
+// transfer joins have their rates from one solver.
 namespace stepcast::simulate {
 
 class Simulation final : public Couplings {
@@ -32,11 +33,12 @@ class Simulation final : public Couplings {
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
 
   void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) override;
+  void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) override;
   engine::SharedResources& joint_resources() override { return joint_; }
 
  private:
   // An event is four bytes: whose it is, and of which kind.
-  enum class EventKind : std::uint32_t { kClass, kRendezvous, kMessages };
+  enum class EventKind : std::uint32_t { kClass, kJoint, kMessages };
   class Event {
    public:
     Event(std::uint32_t owner, EventKind kind)
@@ -53,15 +55,54 @@ class Simulation final : public Couplings {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;  // in its program
   };
-  enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Rendezvous {
     std::vector<Member> members;
     std::vector<std::uint32_t> absent;  // classes that should be members and are not
     std::uint32_t arrived = 0;
     Time last_arrival;
+  };
+
+  // One class's end of what it sends to, or receives from, a peer: its compiled program's endpoint.
+  struct EndpointState {
+    std::uint32_t rank_class = 0;
+    // The peer's end, of its class; kNone: it has none.
+    std::uint32_t partner = kNone;
+    bool mutual = false;  // this one is its partner's partner, too
+    int peer = 0;         // global rank
+    // Endpoints whose partner this is, but for a mutual one: they stand for other ranks.
+    std::vector<std::uint32_t> followers;
+    std::uint32_t reached = 0;           // messages
+    std::vector<Time> reached_at;        // where there are followers
+    std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
+  };
+  // A communicator of a class: the exchange that it is at.
+  struct ExchangeState {
+    std::uint32_t first_place = 0;
+    Time arrival{};
+    std::uint32_t waiting = 0;  // messages that have not started
+    std::uint32_t open = 0;     // ... and not ended
+  };
+  // Where the i-th message of an exchange on a class's communicator is while the exchange lasts.
+  struct Place {
+    std::uint32_t rank_class = 0;
+    std::uint32_t communicator = 0;
+    std::uint32_t message = 0;         // of the compiled program
+    std::uint32_t mismatched = kNone;  // the place of the other end, which does not agree with this
+  };
+
+  // What several classes do together: the current collective of a rendezvous, then, by the sender's
+  // place, the messages between two.
+  enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
+  struct Part {
+    std::uint32_t rank_class = 0;
+    const Cost* cost = nullptr;
+  };
+  struct Joint {
     Stage stage = Stage::kArriving;
     Time next = Time::Max();  // kComplete: it starts; else as an operation
     Time work;
+    std::vector<Part> parts;          // in flight: who takes part
+    std::vector<std::uint32_t> ends;  // of a message: one place or two
     std::vector<engine::SharedResources::Use> uses;
     // Those that go message by message: their numbers in the carriage, ascending.
     std::vector<std::uint32_t> calls;
@@ -74,18 +115,19 @@ class Simulation final : public Couplings {
     Time time;
     Time end;  // of the pass
     std::vector<ClassRun::State> classes;
-    std::vector<std::int64_t> rendezvous;
+    std::vector<std::int64_t> joints;
   };
 
   void SetUp();
   void Compile();
   void LinkCommunicators();
   void FindAbsentMembers();
+  void LinkEndpoints();
   void SetUpMessages();
 
   // Where a class goes on: by itself, or in the order of time.
   void Follow(std::uint32_t c);
-  void QueueClass(std::uint32_t c);
+  void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
   // The next event of anything, and no later than where a pass that has ended is looked at.
@@ -101,12 +143,18 @@ class Simulation final : public Couplings {
   void TakeState(State& state);
 
   void SettleJoint();
-  void QueueRendezvous(std::uint32_t r);
-  void OnRendezvous(std::uint32_t r);
+  std::uint32_t ActivityOf(std::uint32_t joint) const {
+    return static_cast<std::uint32_t>(class_of_activity_.size()) + joint;
+  }
+  void QueueJoint(std::uint32_t joint);
+  void OnJoint(std::uint32_t joint);
+  // Its parts are known, and its number in the carriage.
+  void Start(std::uint32_t joint, std::uint32_t number);
+  void BeginWork(std::uint32_t joint);
+  // Its work is done, or its messages have arrived.
+  void PartEnds(std::uint32_t joint);
+  void End(std::uint32_t joint);
   void StartCollective(std::uint32_t r);
-  void BeginWork(std::uint32_t r);
-  // The current collective's work is done, or its messages have arrived.
-  void PartEnds(std::uint32_t r);
   void EndCollective(std::uint32_t r);
   const program::Collective& CollectiveOf(const Member& member) const {
     return classes_[member.rank_class].CollectiveAt(member.communicator);
@@ -117,9 +165,22 @@ class Simulation final : public Couplings {
     return run.compiled().collective_costs[run.TargetAt(member.communicator)];
   }
 
+  // Exchanges.
+  std::uint32_t EndpointAt(std::uint32_t place) const;
+  const program::Message& MessageAt(std::uint32_t place) const;
+  DataType TypeAt(std::uint32_t place) const;
+  const ExchangeState& ExchangeAt(std::uint32_t place) const;
+  bool Agree(std::uint32_t place, std::uint32_t other) const;
+  void Reach(std::uint32_t place, Time now);
+  void Match(std::uint32_t place, std::uint32_t other, Time start);
+  void StartTransfer(std::uint32_t joint);
+  void EndTransfer(std::uint32_t joint);
+  void ExplainExchange(const ClassRun& run, std::uint32_t communicator, const std::string& subject,
+                       Deadlock& deadlock) const;
+
   // Which of the carriage's collectives the member has reached.
   std::uint32_t CarriedAs(const Member& member) const;
-  void SendMessages(std::uint32_t r, std::uint32_t number);
+  void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
@@ -144,6 +205,7 @@ class Simulation final : public Couplings {
   std::deque<ClassRun> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // that have not run yet
+  std::vector<bool> is_detached_;        // by class: whether it is one of them
   std::vector<Time> queued_;             // by class: the earliest of its events that counts
 
   engine::EventQueue<Event> events_;
@@ -151,10 +213,18 @@ class Simulation final : public Couplings {
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> rendezvous_of_;           // by class and communicator
+  std::vector<std::uint32_t> first_communicator_;  // by class: in what is by both
+  std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
+  std::vector<ExchangeState> exchanges_;           // by class and communicator
+  std::vector<std::uint32_t> first_endpoint_;      // by class
+  std::vector<EndpointState> endpoints_;
+  std::size_t endpoint_count_ = 0;
+  std::vector<Place> places_;
+  std::vector<Joint> joints_;
+  std::size_t joint_count_ = 0;
   std::unique_ptr<network::MessageNetwork> messages_;  // none: nothing goes message by message
   Time messages_awaited_;                              // the earliest of their events that counts
-  std::vector<std::uint32_t> arrived_;                 // rendezvous whose messages have arrived
+  std::vector<std::uint32_t> arrived_;                 // joints whose messages have arrived
 
   State state_, state_before_;
   std::optional<Repetition> repetition_;

@@ -18,7 +18,7 @@ using program::Index;
 using program::Opcode;
 using program::Program;
 
-// The kernel's name, the copy's direction, the collective's kind and group.
+// The kernel's name, the copy's direction, the collective's or exchange's kind and group.
 std::string KindOf(const Program& program, const program::Instruction& instruction) {
   if (instruction.opcode == Opcode::kCollective) {
     const program::Collective& collective = program.collectives[instruction.operand];
@@ -26,6 +26,11 @@ std::string KindOf(const Program& program, const program::Instruction& instructi
     return fmt::format("{} ({})", Name(collective.kind), program.groups[communicator.group].name);
   }
   const std::string name = program::OperandName(program, instruction);
+  if (instruction.opcode == Opcode::kExchange) {
+    const Index communicator = program.exchanges[instruction.operand].communicator;
+    const Index group = program.communicators[communicator].group;
+    return fmt::format("{} ({})", name, program.groups[group].name);
+  }
   return instruction.opcode == Opcode::kCopy ? name + " copy" : name;
 }
 

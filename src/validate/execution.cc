@@ -11,6 +11,7 @@
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
 #include "src/memory/replay.h"
+#include "src/program/description.h"
 
 namespace stepcast::validate {
 namespace {
@@ -71,6 +72,15 @@ void FillTime(Execution& execution) {
   figures.communication_total = sum.communication_total;
 }
 
+double BytesSent(const program::Exchange& exchange) {
+  double bytes = 0;
+  for (const program::Message& message : exchange.messages) {
+    if (message.direction != program::MessageDirection::kSend) continue;
+    bytes += static_cast<double>(message.bytes.count());
+  }
+  return bytes;
+}
+
 void FillCollectives(Execution& execution) {
   const RankRun& rank = execution.critical();
   const program::Program& program = execution.program_of(rank);
@@ -78,16 +88,20 @@ void FillCollectives(Execution& execution) {
   std::map<std::pair<CollectiveKind, std::string>, forecast::CollectiveSummary> sums;
   for (const program::OperationRecord& record : rank.measurement.timeline.operations) {
     const program::Instruction& instruction = program.step[record.instruction];
-    if (instruction.opcode != Opcode::kCollective || record.step != step) continue;
-    const program::Collective& collective = program.collectives[instruction.operand];
-    const program::Communicator& communicator = program.communicators[collective.communicator];
-    const program::ProcessGroup& group = program.groups[communicator.group];
-    forecast::CollectiveSummary& sum = sums[{collective.kind, group.name}];
-    sum.collective = collective.kind;
+    const program::Index communicator = program::CommunicatorOf(program, instruction);
+    if (communicator == program::kNone || record.step != step) continue;
+    const program::ProcessGroup& group = program.groups[program.communicators[communicator].group];
+    const bool exchanges = instruction.opcode == Opcode::kExchange;
+    const CollectiveKind kind =
+        exchanges ? CollectiveKind::kSendRecv : program.collectives[instruction.operand].kind;
+    forecast::CollectiveSummary& sum = sums[{kind, group.name}];
+    sum.collective = kind;
     sum.group = group.name;
     sum.calls += 1;
-    sum.wire_bytes_per_rank += cost::WireBytesPerRank(collective.kind, collective.bytes,
-                                                      static_cast<int>(group.ranks.size()));
+    sum.wire_bytes_per_rank +=
+        exchanges ? BytesSent(program.exchanges[instruction.operand])
+                  : cost::WireBytesPerRank(kind, program.collectives[instruction.operand].bytes,
+                                           static_cast<int>(group.ranks.size()));
     sum.algorithm = execution.backend;
     sum.provenance = cost::Provenance::kMeasured;
     sum.total += record.end - record.start;
@@ -109,10 +123,9 @@ void FillMemory(const scenario::Scenario& scenario, Execution& execution) {
   memory.capacity = scenario.cluster->device_memory();
   memory.fits = true;  // it ran
   // The pool hands out what a buffer asks for and has room, for it ran.
-  const memory::Usage usage =
-      memory::Record(execution.program_of(*fullest), fullest->measurement.timeline,
-                     memory::kUnlimited)
-          .usage;
+  const memory::Usage usage = memory::Record(execution.program_of(*fullest),
+                                             fullest->measurement.timeline, memory::kUnlimited)
+                                  .usage;
   if (usage.peak != use.peak) return;
   memory.at_peak = usage.at_peak;
   memory.padding = usage.padding;

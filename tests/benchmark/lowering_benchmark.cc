@@ -101,7 +101,7 @@ void Plans(benchmark::State& state, const char* framework, const char* stage) {
   std::size_t instructions = 0, next = 0;
   for (auto _ : state) {
     const Plan& plan = plans[next++ % plans.size()];
-    instructions += InstructionsOf(lowering::Lower(plan.scenario, {.works = &plan.works}));
+    instructions += InstructionsOf(lowering::LowerRank(plan.scenario, {.works = &plan.works}));
   }
   Count(state, instructions);
 }
@@ -109,7 +109,7 @@ void Plans(benchmark::State& state, const char* framework, const char* stage) {
 void Validate(benchmark::State& state, const char* framework, const char* stage) {
   std::vector<program::Program> programs;
   for (const Plan& plan : PlansOf(framework, stage)) {
-    programs.push_back(lowering::Lower(plan.scenario, {.works = &plan.works}));
+    programs.push_back(lowering::LowerRank(plan.scenario, {.works = &plan.works}));
   }
   std::size_t instructions = 0, next = 0;
   for (auto _ : state) {

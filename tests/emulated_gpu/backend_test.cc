@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -154,6 +155,61 @@ TEST(CudaBackend, EveryCallMayFail) {
     }
     EXPECT_GT(failures, 100) << "graph " << graph << " pool " << pool;
   }
+}
+
+// A pipeline of two stages, in which what the first makes comes back: what is read at its end is
+// what went through both.
+TEST(CudaBackend, MessagesMoveBytes) {
+  const auto backend = MustMake();
+  auto jobs = MakeThreadJobs(2);
+  emulated::FailCall(0);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      TestProgram program(2);
+      program.program().rank = rank;
+      const Index pipeline = program.AddCommunicator("pipeline", {0, 1});
+      const Index kept = program.AddBuffer("kept", KiB(4), Category::kParameter);
+      const Index there = program.AddBuffer("there", KiB(4));
+      const Index back = program.AddBuffer("back", KiB(4));
+      const Index received = program.AddEvent("received");
+      const Index send = program.AddExchange(pipeline, {TestProgram::Send(1 - rank, KiB(4))});
+      const Index receive = program.AddExchange(pipeline, {TestProgram::Receive(1 - rank, KiB(4))});
+      const Index both = program.AddExchange(
+          pipeline, {TestProgram::Receive(1 - rank, KiB(2)), TestProgram::Send(1 - rank, KiB(2))});
+      program.Allocate(0, kept).Allocate(0, there).Allocate(0, back).Step();
+      const auto first = [&](Index buffer) { return TestProgram::Read(buffer, 0, 2048); };
+      const auto second = [&](Index buffer) { return TestProgram::Write(buffer, 2048, 4096); };
+      if (rank == 0) {
+        program.Exchange(0, send, {program.Read(kept)});
+        program.Exchange(1, receive, {program.Write(back)}).Record(1, received);
+        program.Wait(0, received);
+      } else {
+        program.Exchange(0, receive, {program.Write(there)});
+        program.Exchange(0, send, {program.Read(there)});
+      }
+      program.Exchange(0, both, {second(back), first(rank == 0 ? kept : there)});
+      program.program().data_flow.first.assign(program.program().step.size() + 1, 0);
+      program.program().data_flow.state.push_back({.role = program::StateRole::kParameter,
+                                                   .place = {kept, Bytes(0), DataType::kFp32},
+                                                   .first_element = 0,
+                                                   .elements = 1024});
+      auto device = backend->MakeDevice(program.program(), *jobs[rank], {});
+      ASSERT_TRUE(device) << device.error().message;
+      Progress progress;
+      const auto measured = Execute(program.program(), **device, *jobs[rank],
+                                    {.warmup_steps = 1, .measured_steps = 2}, progress);
+      ASSERT_TRUE(measured) << measured.error().message;
+      const auto given = (*device)->Read({kept, Bytes(0), DataType::kFp32}, 1024);
+      const auto got = (*device)->Read({rank == 0 ? back : there, Bytes(0), DataType::kFp32}, 512);
+      const auto last = (*device)->Read({back, Bytes(2048), DataType::kFp32}, 512);
+      ASSERT_TRUE(given && got && last);
+      // Both ranks hold the same initial parameters.
+      EXPECT_TRUE(std::equal(got->begin(), got->end(), given->begin()));
+      EXPECT_TRUE(std::equal(last->begin(), last->end(), given->begin()));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Once a step's operations have run, timing takes no new events, and one launch waits for no other.

@@ -3,7 +3,10 @@
 #include <nccl.h>
 
 #include <cstring>
+#include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +20,7 @@ using emulated::Schedule;
 
 namespace {
 
-enum class Kind { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+enum class Kind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kReceive };
 
 // One call, as a rank made it.
 struct Part {
@@ -27,7 +30,9 @@ struct Part {
   std::size_t count;  // as the call has it
   ncclDataType_t type;
   ncclRedOp_t operation;
+  int peer = 0;  // of a send or receive
 };
+bool IsMessage(const Part& part) { return part.kind == Kind::kSend || part.kind == Kind::kReceive; }
 
 // The ranks of a communicator, and what they have begun.
 struct Clique {
@@ -39,6 +44,20 @@ struct Clique {
     Nanoseconds begin = 0;
   };
   std::vector<Arrival> arrived;  // by rank
+  // A group of sends and receives that has begun; the operation is null once it is over.
+  struct Messages {
+    Operation* operation = nullptr;
+    Nanoseconds begin = 0, end = 0;
+    std::size_t open = 0;
+  };
+  struct MessageEnd {
+    std::shared_ptr<Messages> group;
+    Part part;
+  };
+  struct Lane {
+    std::deque<MessageEnd> sent, received;  // whose other end has not come
+  };
+  std::map<std::pair<int, int>, Lane> lanes;  // by sender and receiver
 };
 
 std::map<std::string, std::shared_ptr<Clique>>& Cliques() {
@@ -60,7 +79,7 @@ namespace {
   if (emulated::CallFails(__func__)) return failure
 
 std::size_t SizeOf(ncclDataType_t type) {
-  return type == ncclFloat32 ? 4 : type == ncclFloat8e4m3 ? 1 : 2;
+  return type == ncclFloat32 ? 4 : type == ncclFloat8e4m3 || type == ncclInt8 ? 1 : 2;
 }
 
 template <typename T>
@@ -92,6 +111,7 @@ void Reduce(const Part& part, const std::vector<const std::byte*>& sources, std:
     case ncclFloat16:
       return Add<__half>(sources, first, part.count, average, target);
     case ncclFloat8e4m3:
+    case ncclInt8:
       break;
   }
   std::memcpy(target, sources.front() + first, part.count);  // a stand-in's numbers
@@ -131,6 +151,9 @@ void Communicate(Clique& clique, std::size_t which) {
       case Kind::kBroadcast:
         std::memcpy(target, sources.front(), bytes);
         break;
+      case Kind::kSend:
+      case Kind::kReceive:
+        Die("messages are no collective");
     }
   }
 }
@@ -141,6 +164,52 @@ void Break(Clique& clique) {
     if (arrival.operation != nullptr) Schedule::Get().End(*arrival.operation, arrival.begin);
     arrival.operation = nullptr;
   }
+  for (auto& [ends, lane] : clique.lanes) {
+    for (auto* waiting : {&lane.sent, &lane.received}) {
+      for (Clique::MessageEnd& end : *waiting) {
+        Operation* const operation = std::exchange(end.group->operation, nullptr);
+        if (operation != nullptr) Schedule::Get().End(*operation, end.group->begin);
+      }
+    }
+  }
+  clique.lanes.clear();
+}
+
+// Sends and receives begin on a rank's GPU. The later end of each moves it; what has moved last
+// ends its rank's group.
+std::optional<Nanoseconds> Exchange(const std::shared_ptr<Clique>& shared, int rank,
+                                    const std::vector<Part>& parts, Operation& self,
+                                    Nanoseconds begin) {
+  Clique& clique = *shared;
+  if (clique.broken) return begin;
+  const auto own = std::make_shared<Clique::Messages>();
+  *own = {&self, begin, begin, parts.size()};
+  for (const Part& part : parts) {
+    if (!IsMessage(part)) Die("messages and collectives in one group");
+    const bool sends = part.kind == Kind::kSend;
+    Clique::Lane& lane = clique.lanes[{sends ? rank : part.peer, sends ? part.peer : rank}];
+    (sends ? lane.sent : lane.received).push_back({own, part});
+    if (lane.sent.empty() || lane.received.empty()) continue;
+    const Clique::MessageEnd sent = lane.sent.front(), received = lane.received.front();
+    lane.sent.pop_front();
+    lane.received.pop_front();
+    if (sent.part.count != received.part.count || sent.part.type != received.part.type) {
+      Die("the ends of a message differ");
+    }
+    const std::size_t bytes = sent.part.count * SizeOf(sent.part.type);
+    std::memmove(received.part.target, sent.part.source, bytes);
+    const Nanoseconds end = std::max(sent.group->begin, received.group->begin) + 5000 +
+                            static_cast<Nanoseconds>(bytes / 100);
+    for (const auto& group : {sent.group, received.group}) {
+      group->end = std::max(group->end, end);
+      if (--group->open > 0 || group == own) continue;
+      Operation* const operation = std::exchange(group->operation, nullptr);
+      Schedule::Get().End(*operation, group->end);
+    }
+  }
+  if (own->open > 0) return std::nullopt;
+  own->operation = nullptr;
+  return own->end;
 }
 
 // A rank's part begins on its GPU. The last one does it all.
@@ -189,7 +258,9 @@ void Begin(const Group::Call& call) {
   emulated::Enqueue(call.stream, {.work =
                                       [clique, rank = call.communicator->rank, parts = call.parts](
                                           Operation& self, Nanoseconds begin) {
-                                        return Arrive(clique, rank, parts, self, begin);
+                                        return IsMessage(parts.front())
+                                                   ? Exchange(clique, rank, parts, self, begin)
+                                                   : Arrive(clique, rank, parts, self, begin);
                                       },
                                   .collective = true});
 }
@@ -293,5 +364,17 @@ ncclResult_t ncclBroadcast(const void* source, void* target, std::size_t count, 
   EMULATED_CALL(ncclInvalidUsage);
   if (root != 0) Die("a broadcast from another rank than 0");
   return Call({Kind::kBroadcast, Bytes(source), Bytes(target), count, type, ncclSum}, communicator,
+              stream);
+}
+ncclResult_t ncclSend(const void* source, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  EMULATED_CALL(ncclInvalidUsage);
+  return Call({Kind::kSend, Bytes(source), nullptr, count, type, ncclSum, peer}, communicator,
+              stream);
+}
+ncclResult_t ncclRecv(void* target, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream) {
+  EMULATED_CALL(ncclInvalidUsage);
+  return Call({Kind::kReceive, nullptr, Bytes(target), count, type, ncclSum, peer}, communicator,
               stream);
 }

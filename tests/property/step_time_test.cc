@@ -146,7 +146,8 @@ RC_GTEST_PROP(StepTime, PrefetchNeverSlowsTheForwardOfStageThree, ()) {
     RC_ASSERT(run.has_value());
     Time end;
     for (const program::OperationRecord& record : run->critical_class().timeline.operations) {
-      const program::Instruction& instruction = run->critical_class().program.step[record.instruction];
+      const program::Instruction& instruction =
+          run->critical_class().program.step[record.instruction];
       if (record.step == 0 && instruction.opcode == program::Opcode::kKernel &&
           instruction.phase == program::Phase::kForward) {
         end = std::max(end, record.end);

@@ -119,6 +119,9 @@ void Interpreter::Run(int rank, const Effect& effect, const Instruction& instruc
       return Squares(rank, effect);
     case EffectKind::kClip:
       return Clip(rank, effect);
+    case EffectKind::kMix:
+      STEPCAST_CHECK(false, "ranks of several pipeline stages have no instructions in common");
+      return;
     case EffectKind::kCollective:
       STEPCAST_CHECK(false, "an instruction has one collective");
   }

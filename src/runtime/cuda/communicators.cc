@@ -131,6 +131,20 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
                                    program_.communicators[collective.communicator].name));
 }
 
+Attempt<void> Communicators::Move(program::Index communicator, program::MessageDirection direction,
+                                  int peer, Bytes bytes, void* data, cudaStream_t stream) {
+  const Member& member = members_[communicator];
+  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates in its own groups");
+  const auto count = static_cast<std::size_t>(bytes.count());
+  const ncclResult_t result =
+      direction == program::MessageDirection::kSend
+          ? ncclSend(data, count, ncclInt8, peer, member.communicator, stream)
+          : ncclRecv(data, count, ncclInt8, peer, member.communicator, stream);
+  if (result == ncclSuccess) return {};
+  return Check(result, fmt::format("starting to {} on communicator '{}'", Name(direction),
+                                   program_.communicators[communicator].name));
+}
+
 Attempt<void> Communicators::CheckPartners() const {
   for (std::size_t c = 0; c < members_.size(); ++c) {
     if (members_[c].communicator == nullptr) continue;

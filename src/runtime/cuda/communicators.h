@@ -31,6 +31,10 @@ class Communicators {
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
+  // One end of a message, `bytes` at `data`, with the rank at a position of the group; between
+  // Begin and End, too.
+  Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
+                     Bytes bytes, void* data, cudaStream_t stream);
 
   // A partner that is gone, as far as NCCL has noticed.
   Attempt<void> CheckPartners() const;

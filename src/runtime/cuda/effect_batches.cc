@@ -66,6 +66,12 @@ Footprint FootprintOf(const Effect& effect, bool adamw) {
     case EffectKind::kClip:
       return {{Whole(effect.source, 1)}, {Whole(effect.target, n)}};
     case EffectKind::kGradient:
+    case EffectKind::kMix: {
+      Footprint footprint{{}, {Whole(effect.target, n)}};
+      if (effect.source.buffer != program::kNone) footprint.read.push_back(Whole(effect.source, n));
+      if (effect.states.buffer != program::kNone) footprint.read.push_back(Whole(effect.states, 1));
+      return footprint;
+    }
     case EffectKind::kCollective:
       break;
   }

@@ -100,6 +100,11 @@ Attempt<void> EffectLaunches::Preload(float* number) const {
           error = LaunchClips({&nothing, 1}, types.target, own);
           break;
         }
+        case EffectKind::kMix: {
+          const MixWork nothing{.target = reinterpret_cast<std::uint32_t*>(number)};
+          error = LaunchMixes({&nothing, 1}, {.rule = setting_.gradients}, step, own);
+          break;
+        }
         case EffectKind::kCollective:
           break;
       }
@@ -133,6 +138,8 @@ cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int mic
     for (const Effect& effect : effects) works.push_back(work_of(effect));
     return works;
   };
+  const GradientOrigin origin{
+      .rule = setting_.gradients, .rank = setting_.rank, .micro_batch = micro_batch};
   switch (effects.front().kind) {
     case EffectKind::kGradient:
       return LaunchGradients(
@@ -142,10 +149,10 @@ cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int mic
                                 .elements = effect.elements,
                                 .first_element = effect.first_element,
                                 .scale = static_cast<float>(effect.scale),
-                                .add = effect.add};
+                                .add = effect.add,
+                                .seed = reinterpret_cast<const std::uint32_t*>(At(effect.states))};
           }),
-          types, {.rule = setting_.gradients, .rank = setting_.rank, .micro_batch = micro_batch},
-          step, own);
+          types, origin, step, own);
     case EffectKind::kMove:
       return LaunchMoves(works_of([&](const Effect& effect) {
                            return MoveWork{.target = At(effect.target),
@@ -187,6 +194,15 @@ cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int mic
                                .limit = static_cast<float>(effect.scale)};
                          }),
                          types.target, own);
+    case EffectKind::kMix:
+      return LaunchMixes(works_of([&](const Effect& effect) {
+                           return MixWork{
+                               .target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
+                               .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
+                               .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
+                               .salt = effect.first_element};
+                         }),
+                         origin, step, own);
     case EffectKind::kCollective:
       break;
   }

@@ -42,7 +42,9 @@ class EffectLaunches {
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
+  // Null: no place.
   std::byte* At(const program::Elements& elements) const {
+    if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();
   }
   Bytes size() const { return size_; }  // of its own memory on the device

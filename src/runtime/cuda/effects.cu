@@ -32,11 +32,12 @@ struct GradientPiece {
 template <typename To, typename From, GradientRule kRule>
 __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pieces, int rank,
                                int micro_batch, StepSource step) {
-  const std::uint32_t seed = kRule == GradientRule::kSmallIntegers
-                                 ? values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch)
-                                 : values::QuadraticSeed(rank, micro_batch);
   const auto own = pieces.own();
   const GradientWork& work = pieces.at[own.piece].work;
+  const std::uint32_t seed =
+      kRule != GradientRule::kSmallIntegers ? values::QuadraticSeed(rank, micro_batch)
+      : work.seed != nullptr                ? *work.seed
+                             : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
   To* target = static_cast<To*>(work.target);
   const From* source = static_cast<const From*>(work.source);
   const std::int64_t first_element = work.first_element;
@@ -60,6 +61,17 @@ __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pie
     *reinterpret_cast<Pack<To, kCount>*>(target + i) = to;
   };
   ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
+}
+
+__global__ void MixKernel(const __grid_constant__ Pieces<MixWork> pieces, int rank, int micro_batch,
+                          StepSource step) {
+  const auto own = pieces.own();
+  const MixWork& work = pieces.at[own.piece];
+  if (own.share().first != 0) return;
+  const std::uint32_t received =
+      work.source != nullptr ? *work.source
+                             : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
+  *work.target = values::MixedPass(received, work.also != nullptr ? *work.also : 0, work.salt);
 }
 
 struct MovePiece {
@@ -365,6 +377,16 @@ cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaSt
           return Launch(ClipKernel<decltype(to)>, {blocks, kThreads, 0, stream}, pieces);
         });
   });
+}
+
+cudaError_t LaunchMixes(std::span<const MixWork> works, const GradientOrigin& origin,
+                        const StepSource& step, cudaStream_t stream) {
+  return InPieces<MixWork>(
+      works, [](const MixWork& w) { return w; }, [](const MixWork&) { return 1U; },
+      [&](const Pieces<MixWork>& pieces, unsigned blocks) {
+        return Launch(MixKernel, {blocks, kThreads, 0, stream}, pieces, origin.rank,
+                      origin.micro_batch, step);
+      });
 }
 
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,

@@ -45,6 +45,7 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
+  const std::uint32_t* seed = nullptr;  // of small integers; null: the origin's
 };
 // Whose gradients they are.
 struct GradientOrigin {
@@ -54,6 +55,15 @@ struct GradientOrigin {
 cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
                             const GradientOrigin& origin, const StepSource& step,
                             cudaStream_t stream);
+
+struct MixWork {
+  std::uint32_t* target = nullptr;
+  const std::uint32_t* source = nullptr;  // null: the seed of the origin
+  const std::uint32_t* also = nullptr;    // null: 0
+  std::int64_t salt = 0;
+};
+cudaError_t LaunchMixes(std::span<const MixWork> works, const GradientOrigin& origin,
+                        const StepSource& step, cudaStream_t stream);
 
 struct MoveWork {
   void* target = nullptr;

@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
 #include "src/base/kernel.h"
+#include "src/program/description.h"
 #include "src/runtime/cuda/attention.h"
 #include "src/runtime/cuda/collective_check.h"
 #include "src/runtime/cuda/collective_operands.h"
@@ -327,8 +328,8 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     if (!begun) return tl::make_unexpected(std::move(begun).error());
     times = *begun;
   }
-  if (instruction.opcode == Opcode::kCollective) {
-    const Index communicator = program_.collectives[instruction.operand].communicator;
+  const Index communicator = program::CommunicatorOf(program_, instruction);
+  if (communicator != program::kNone) {
     if (MustWaitFor(communicator, stream)) {
       STEPCAST_TRY(Check(cudaStreamWaitEvent(streams_[stream], orders_[communicator].done),
                          "waiting for a communicator"));
@@ -345,8 +346,11 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
     case Opcode::kCollective:
       STEPCAST_TRY(LaunchCollective(operation, instruction, work, effects));
       break;
+    case Opcode::kExchange:
+      STEPCAST_TRY(LaunchExchange(instruction));
+      break;
     default:
-      STEPCAST_CHECK(false, "only kernels, copies and collectives are launched");
+      STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges are launched");
   }
   if (timed) return clock_->End(times, stream);
   clock_->Interrupt(stream);
@@ -493,11 +497,38 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   }
   STEPCAST_TRY(
       effects_->Launch(work.batches_behind, work.last_batch, operation, instruction, Step()));
-  CommunicatorOrder& order = orders_[collective.communicator];
+  return EndTurn(collective.communicator, stream);
+}
+
+Attempt<void> GpuDevice::EndTurn(Index communicator, std::uint16_t stream) {
+  CommunicatorOrder& order = orders_[communicator];
   STEPCAST_TRY(Check(cudaEventRecord(order.done, streams_[stream]), "recording an event"));
   order.stream = stream;
   order.mark = capturing_ ? Mark::kCaptured : Mark::kRecorded;
   return {};
+}
+
+Attempt<void> GpuDevice::LaunchExchange(const Instruction& instruction) {
+  const program::Exchange& exchange = program_.exchanges[instruction.operand];
+  const program::ProcessGroup& group =
+      program_.groups[program_.communicators[exchange.communicator].group];
+  const int position = group.PositionOf(rank_);
+  STEPCAST_TRY(communicators_->Begin());
+  Attempt<void> started;
+  for (std::size_t i = 0; i < exchange.messages.size() && started; ++i) {
+    const program::Message& message = exchange.messages[i];
+    const program::BufferUse& use = program_.uses[instruction.first_use + i];
+    started = communicators_->Move(
+        exchange.communicator, message.direction,
+        exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size())),
+        message.bytes, effects_->At({.buffer = use.buffer, .offset = use.offset}),
+        streams_[instruction.stream]);
+  }
+  // A group that was begun is ended in any case.
+  Attempt<void> ended = communicators_->End();
+  if (!started) return started;
+  if (!ended) return ended;
+  return EndTurn(exchange.communicator, instruction.stream);
 }
 
 // Of the step being issued.

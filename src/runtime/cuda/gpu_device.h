@@ -108,6 +108,9 @@ class GpuDevice final : public runtime::Device {
                                  const Work& work, std::span<const program::Effect> effects);
   // Whether the communicator's last collective is on another stream.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
+  Attempt<void> LaunchExchange(const program::Instruction& instruction);
+  // What was started last on a communicator is on this stream.
+  Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   StepSource Step() const;
   Attempt<void> CheckSums();
 

@@ -101,6 +101,10 @@ Attempt<void> Communicator::Run(const program::Collective& collective, std::int6
   return {};
 }
 
+Attempt<void> Communicator::Exchange(std::span<const MessageCall> messages) {
+  return channel_->Exchange(messages);
+}
+
 Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
   const std::int64_t size = SizeOf(collective.data_type);
   const std::int64_t elements = collective.bytes.count() / size / members_ * members_;

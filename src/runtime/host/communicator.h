@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "src/base/time.h"
@@ -14,8 +15,8 @@
 
 namespace stepcast::runtime::host {
 
-// A program's communicator on one rank: runs its collectives in host order, whatever streams they
-// were issued on. The host thread takes a ticket for each; streams come with them.
+// A program's communicator on one rank: runs its collectives and exchanges in host order, whatever
+// streams they were issued on. The host thread takes a ticket for each; streams come with them.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
@@ -35,6 +36,8 @@ class Communicator {
                     Side target);
   // In turn: a collective that carries nobody's values, on memory of its own that is not zero.
   Attempt<void> RunEmpty(const program::Collective& collective);
+  // In turn.
+  Attempt<void> Exchange(std::span<const MessageCall> messages);
   // The turn is over: the next one's begins.
   void EndTurn();
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,9 @@ class FakeChannel : public Channel {
   Attempt<void> Run(const CollectiveCall& call) override {
     run_(call);
     return {};
+  }
+  Attempt<void> Exchange(std::span<const MessageCall>) override {
+    return tl::unexpected(Failure{"this test sends no messages"});
   }
 
  private:

@@ -230,10 +230,13 @@ Attempt<void> HostDevice::Launch(OperationId operation, const program::Instructi
     case program::Opcode::kCollective:
       LaunchCollective(operation, instruction);
       return {};
+    case program::Opcode::kExchange:
+      LaunchExchange(operation, instruction);
+      return {};
     default:
       break;
   }
-  STEPCAST_CHECK(false, "kernels, copies and collectives are launched");
+  STEPCAST_CHECK(false, "kernels, copies, collectives and exchanges are launched");
   return {};
 }
 
@@ -340,6 +343,38 @@ void HostDevice::LaunchCollective(OperationId operation, const program::Instruct
                         return tl::unexpected(
                             Failure{done.error().message, done.error().out_of_memory, operation});
                       }
+                    }
+                    communicator.EndTurn();
+                    return {};
+                  });
+}
+
+void HostDevice::LaunchExchange(OperationId operation, const program::Instruction& instruction) {
+  const program::Exchange& exchange = program_.exchanges[instruction.operand];
+  const program::ProcessGroup& group =
+      program_.groups[program_.communicators[exchange.communicator].group];
+  const int position = group.PositionOf(rank_);
+  const auto size = static_cast<int>(group.ranks.size());
+  std::vector<MessageCall> messages;
+  for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
+    const program::Message& message = exchange.messages[i];
+    const program::BufferUse& use = program_.uses[instruction.first_use + i];
+    messages.push_back({.direction = message.direction,
+                        .peer = exchange.PeerPosition(message, position, size),
+                        .bytes = message.bytes.count(),
+                        .data = At({.buffer = use.buffer, .offset = use.offset})});
+  }
+  Communicator& communicator = *communicators_[exchange.communicator];
+  streams_->Issue(instruction.stream, operation,
+                  [=, this, &communicator, ticket = communicator.TakeTicket(),
+                   messages = std::move(messages)](Time& start) -> Attempt<void> {
+                    if (!communicator.AwaitTurn(ticket)) {
+                      return tl::unexpected(Failure{"the run was given up", false, operation});
+                    }
+                    start = clock_.Now();
+                    if (Attempt<void> done = communicator.Exchange(messages); !done) {
+                      return tl::unexpected(
+                          Failure{done.error().message, done.error().out_of_memory, operation});
                     }
                     communicator.EndTurn();
                     return {};

@@ -30,6 +30,7 @@ namespace stepcast::runtime::host {
 //   optimizer, copies
 //   collectives        the effects, the collective itself among them; without one, the same
 //                      number of bytes of nobody's
+//   exchanges          the bytes of the program's buffers that its uses name
 //
 // It cannot capture steps.
 class HostDevice : public Device {
@@ -72,6 +73,7 @@ class HostDevice : public Device {
   void LaunchKernel(OperationId operation, const program::Instruction& instruction);
   void LaunchCopy(OperationId operation, const program::Instruction& instruction);
   void LaunchCollective(OperationId operation, const program::Instruction& instruction);
+  void LaunchExchange(OperationId operation, const program::Instruction& instruction);
   EffectContext ContextOf(OperationId operation, const program::Instruction& instruction) const;
 
   const program::Program& program_;

@@ -92,6 +92,97 @@ TEST(HostDevice, MeasuresWhatBuffersHave) {
   EXPECT_EQ(measured->timeline.memory[3].step, 1u);
 }
 
+// What a stage receives is what its neighbour has sent, step for step; the message is the same in
+// both ranks' records, and starts when the later of the two is there.
+TEST(HostDevice, MessagesMoveBytes) {
+  auto jobs = MakeThreadJobs(2);
+  std::vector<program::Timeline> timelines(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      TestProgram program(1);
+      program.program().rank = rank;
+      const auto pipeline = program.AddCommunicator("pipeline", {0, 1});
+      const auto kept = program.AddBuffer("kept", KiB(4), program::Category::kParameter);
+      const auto got = program.AddBuffer("got", KiB(8));
+      const auto late = program.AddKernel("late");
+      program.program().kernels[late].given = Milliseconds(rank == 0 ? 8 : 0);
+      const std::vector<program::Message> messages = {TestProgram::Send(1, KiB(4)),
+                                                      TestProgram::Receive(-1, KiB(4))};
+      const auto shift = program.AddExchange(pipeline, messages, program::PeerNaming::kDistance);
+      program.Allocate(0, kept).Allocate(0, got).Step();
+      program.Run(0, late).Exchange(0, shift,
+                                    {program.Read(kept), TestProgram::Write(got, 4096, 8192)});
+      program.program().data_flow.first.assign(program.program().step.size() + 1, 0);
+      program.program().data_flow.state.push_back({.role = program::StateRole::kParameter,
+                                                   .place = {kept, Bytes(0), DataType::kFp32},
+                                                   .first_element = 1024 * rank,
+                                                   .elements = 1024});
+      const auto backend = MakeHostBackend();
+      auto device = backend->MakeDevice(program.program(), *jobs[rank], {});
+      ASSERT_TRUE(device.has_value()) << device.error().message;
+      Progress progress;
+      ExecuteOptions steps;
+      steps.warmup_steps = 1;
+      steps.measured_steps = 2;
+      const auto measured = Execute(program.program(), **device, *jobs[rank], steps, progress);
+      ASSERT_TRUE(measured.has_value()) << measured.error().message;
+      timelines[rank] = measured->timeline;
+      const auto given = (*device)->Read({kept, Bytes(0), DataType::kFp32}, 1024);
+      const auto received = (*device)->Read({got, Bytes(4096), DataType::kFp32}, 1024);
+      ASSERT_TRUE(given.has_value() && received.has_value());
+      const auto all = jobs[rank]->Gather(
+          std::string(reinterpret_cast<const char*>(given->data()), given->size() * sizeof(float)));
+      const auto others = jobs[rank]->Gather(std::string(
+          reinterpret_cast<const char*>(received->data()), received->size() * sizeof(float)));
+      ASSERT_TRUE(all.has_value() && others.has_value());
+      if (rank != 0) return;
+      EXPECT_NE(all->at(0), all->at(1));
+      EXPECT_EQ(others->at(0), all->at(1));
+      EXPECT_EQ(others->at(1), all->at(0));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(timelines[0].operations.size(), 4u);
+  ASSERT_EQ(timelines[1].operations.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (timelines[1].operations[i].instruction != 1) continue;
+    EXPECT_EQ(timelines[0].operations[i].start, timelines[1].operations[i].start);
+    EXPECT_GE(timelines[1].operations[i].start, timelines[1].operations[i].ready);
+  }
+}
+
+// A message of other bytes than its receiver takes ends both ranks.
+TEST(HostDevice, AMessageWithEndsThatDifferIsNamed) {
+  auto jobs = MakeThreadJobs(2);
+  std::vector<std::string> said(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      TestProgram program(1);
+      program.program().rank = rank;
+      const auto pipeline = program.AddCommunicator("pipeline", {0, 1});
+      const auto buffer = program.AddBuffer("x", KiB(4));
+      const auto end = rank == 0 ? TestProgram::Send(1, KiB(4)) : TestProgram::Receive(0, KiB(2));
+      program.Allocate(0, buffer).Step();
+      program.Exchange(0, program.AddExchange(pipeline, {end}),
+                       {rank == 0 ? program.Read(buffer) : TestProgram::Write(buffer, 0, 2048)});
+      const auto backend = MakeHostBackend();
+      auto device = backend->MakeDevice(program.program(), *jobs[rank], {});
+      ASSERT_TRUE(device.has_value()) << device.error().message;
+      Progress progress;
+      const auto measured = Execute(program.program(), **device, *jobs[rank], {}, progress);
+      ASSERT_FALSE(measured.has_value());
+      said[rank] = measured.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NE((said[0] + said[1]).find("the two ends of a message have different sizes"),
+            std::string::npos)
+      << said[0] << "\n"
+      << said[1];
+}
+
 // Two ranks, of which one fails before a collective: the other is told instead of waiting.
 TEST(HostDevice, ARankThatFailsDoesNotLeaveItsPartnersWaiting) {
   auto jobs = MakeThreadJobs(2);

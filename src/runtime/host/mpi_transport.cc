@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/check.h"
+#include "src/runtime/host/mpi_exchange.h"
 #include "src/runtime/host/mpi_ring.h"
 #include "src/runtime/mpi_failure.h"
 #include "src/runtime/mpi_session.h"
@@ -23,7 +26,8 @@ class MpiChannel : public Channel {
       : communicator_(communicator),
         position_(position),
         members_(members),
-        ring_(communicator, position, members) {}
+        ring_(communicator, position, members),
+        exchange_(communicator) {}
   ~MpiChannel() override {
     if (MpiSession::Current() != nullptr) MPI_Comm_free(&communicator_);
   }
@@ -42,6 +46,10 @@ class MpiChannel : public Channel {
         STEPCAST_CHECK(false, "step programs hold no other collective");
     }
     return {};
+  }
+
+  Attempt<void> Exchange(std::span<const MessageCall> messages) override {
+    return exchange_.Run(messages);
   }
 
  private:
@@ -85,6 +93,7 @@ class MpiChannel : public Channel {
   int position_;
   int members_;
   MpiRing ring_;
+  MpiExchange exchange_;
 };
 
 class MpiTransport : public Transport {

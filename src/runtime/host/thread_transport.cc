@@ -6,10 +6,12 @@
 #include <array>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -28,18 +30,33 @@ class Meeting {
   Meeting(Hub& hub, int members) : hub_(hub), calls_(static_cast<std::size_t>(members)) {}
 
   Attempt<void> Run(int position, const CollectiveCall& call);
-  void WakeAll() { arrival_.notify_all(); }
+  Attempt<void> Exchange(int position, std::span<const MessageCall> messages);
+  void WakeAll() {
+    arrival_.notify_all();
+    posted_.notify_all();
+  }
 
  private:
   // Waits until every member is here.
   Attempt<void> Meet();
   void Work(int position) const;
 
+  // A message that one end has posted, and its state. Both ends wait until it is over.
+  struct Posted {
+    const MessageCall* call = nullptr;
+    enum class State : std::uint8_t { kWaits, kMoves, kOver, kMismatched } state = State::kWaits;
+  };
+  // The other end of a message, if it has been posted.
+  Posted* Take(int from, int to, program::MessageDirection direction);
+
   Hub& hub_;
   std::condition_variable arrival_;
   std::vector<CollectiveCall> calls_;  // by position
   int arrived_ = 0;
   std::uint64_t meetings_ = 0;
+  // [sender, receiver, direction]: in order, those whose other end has not been posted.
+  std::map<std::tuple<int, int, program::MessageDirection>, std::deque<Posted*>> open_;
+  std::condition_variable posted_;
 };
 
 struct Hub {
@@ -80,6 +97,69 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
         Failure{"the members of the communicator are at collectives that differ"});
   }
   return {};
+}
+
+Meeting::Posted* Meeting::Take(int from, int to, program::MessageDirection direction) {
+  const auto found = open_.find({from, to, direction});
+  if (found == open_.end() || found->second.empty()) return nullptr;
+  Posted* const first = found->second.front();
+  found->second.pop_front();
+  return first;
+}
+
+// Posts all ends; the one that finds the other there moves the bytes.
+Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messages) {
+  using program::MessageDirection;
+  std::vector<Posted> own(messages.size());
+  std::vector<std::pair<Posted*, Posted*>> moved;  // sender, receiver
+  std::unique_lock lock(hub_.mutex);
+  for (std::size_t i = 0; i < messages.size() && !hub_.abandoned; ++i) {
+    const MessageCall& message = messages[i];
+    own[i].call = &message;
+    const bool sends = message.direction == MessageDirection::kSend;
+    const int from = sends ? position : message.peer;
+    const int to = sends ? message.peer : position;
+    Posted* const other =
+        Take(from, to, sends ? MessageDirection::kReceive : MessageDirection::kSend);
+    if (other == nullptr) {
+      open_[{from, to, message.direction}].push_back(&own[i]);
+    } else if (other->call->bytes != message.bytes) {
+      own[i].state = other->state = Posted::State::kMismatched;
+    } else {
+      own[i].state = other->state = Posted::State::kMoves;
+      moved.emplace_back(sends ? &own[i] : other, sends ? other : &own[i]);
+    }
+  }
+  lock.unlock();
+  for (const auto& [sender, receiver] : moved) {
+    std::memmove(receiver->call->data, sender->call->data,
+                 static_cast<std::size_t>(sender->call->bytes));
+  }
+  lock.lock();
+  for (const auto& [sender, receiver] : moved) {
+    sender->state = receiver->state = Posted::State::kOver;
+  }
+  posted_.notify_all();
+  // Nothing of this call is others' to read once it returns.
+  const auto is = [&](Posted::State state) {
+    return std::any_of(own.begin(), own.end(), [=](const auto& one) { return one.state == state; });
+  };
+  posted_.wait(lock, [&] {
+    if (is(Posted::State::kMoves)) return false;
+    return !is(Posted::State::kWaits) || is(Posted::State::kMismatched) || hub_.abandoned;
+  });
+  if (!is(Posted::State::kWaits) && !is(Posted::State::kMismatched)) return {};
+  for (auto& [key, waiting] : open_) {
+    std::erase_if(waiting, [&](const Posted* one) {
+      return one >= own.data() && one < own.data() + own.size();
+    });
+  }
+  if (is(Posted::State::kMismatched)) {
+    return tl::unexpected(
+        Failure{"the two ends of a message have different sizes: what this rank sends or receives "
+                "is not what its peer receives or sends"});
+  }
+  return tl::unexpected(Failure{*hub_.abandoned});
 }
 
 template <typename T>
@@ -162,6 +242,9 @@ class ThreadChannel : public Channel {
       : hub_(std::move(hub)), meeting_(meeting), position_(position) {}
 
   Attempt<void> Run(const CollectiveCall& call) override { return meeting_.Run(position_, call); }
+  Attempt<void> Exchange(std::span<const MessageCall> messages) override {
+    return meeting_.Exchange(position_, messages);
+  }
 
  private:
   std::shared_ptr<Hub> hub_;

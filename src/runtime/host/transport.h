@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
+#include "src/program/program.h"
 #include "src/runtime/device.h"
 
 // How collectives get from rank to rank on CPUs: through the memory that the threads of a process
@@ -24,6 +27,14 @@ struct CollectiveCall {
   void* target = nullptr;
 };
 
+// One rank's end of a message.
+struct MessageCall {
+  program::MessageDirection direction = program::MessageDirection::kSend;
+  int peer = 0;  // position in the group
+  std::int64_t bytes = 0;
+  std::byte* data = nullptr;  // sends leave it as it is
+};
+
 // One rank's end of a communicator.
 class Channel {
  public:
@@ -33,6 +44,10 @@ class Channel {
   // this in the same order, each for one collective at a time. Sums of whole numbers that the type
   // holds exactly are exact; others may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
+  // Sends and receives all of these at once; returns when all have moved. The k-th message to a
+  // member is the k-th that it receives from this one: of another size it is a Failure at one end
+  // at least. Messages to itself are matched in order, too.
+  virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
 class Transport {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -82,7 +83,89 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
   return "";
 }
 
+// What a member sends another one with its n-th message.
+std::byte ByteOf(const Group& group, int from, int to, int number, std::int64_t at) {
+  return static_cast<std::byte>(group.ranks[static_cast<std::size_t>(from)] * 31 + to * 7 +
+                                number * 3 + at % 251);
+}
+
+// An exchange of messages of these sizes to each of some members, who are sent to by members in the
+// same places on the other side.
+std::string CheckExchange(const Group& group, const std::vector<int>& distances,
+                          const std::vector<std::int64_t>& sizes) {
+  using program::MessageDirection;
+  const auto members = static_cast<int>(group.ranks.size());
+  std::vector<MessageCall> calls;
+  std::vector<std::vector<std::byte>> data;
+  const auto add = [&](MessageDirection direction, int peer, int number) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(number)];
+    // One more byte at the end that nobody may touch.
+    std::vector<std::byte>& bytes =
+        data.emplace_back(static_cast<std::size_t>(size) + 1, std::byte{99});
+    if (direction == MessageDirection::kSend) {
+      for (std::int64_t at = 0; at < size; ++at) {
+        bytes[static_cast<std::size_t>(at)] = ByteOf(group, group.position, peer, number, at);
+      }
+    }
+    calls.push_back({.direction = direction, .peer = peer, .bytes = size, .data = bytes.data()});
+  };
+  for (const int distance : distances) {
+    for (int number = 0; number < static_cast<int>(sizes.size()); ++number) {
+      add(MessageDirection::kSend, (group.position + distance) % members, number);
+      add(MessageDirection::kReceive, (group.position - distance + members) % members, number);
+    }
+  }
+  if (const Attempt<void> done = group.channel.Exchange(calls); !done) return done.error().message;
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    const bool received = calls[c].direction == MessageDirection::kReceive;
+    const int number = static_cast<int>(c / 2 % sizes.size());
+    if (data[c].back() != std::byte{99}) return "an exchange wrote beyond an end";
+    for (std::int64_t at = 0; received && at < calls[c].bytes; ++at) {
+      if (calls[c].data[at] != ByteOf(group, calls[c].peer, group.position, number, at)) {
+        return fmt::format("byte {} of {} of message {} from member {} is wrong", at,
+                           calls[c].bytes, number, calls[c].peer);
+      }
+    }
+  }
+  return "";
+}
+
+std::string CheckExchanges(const Group& group) {
+  const auto members = static_cast<int>(group.ranks.size());
+  std::vector<int> all;
+  for (int distance = 0; distance < members; ++distance) all.push_back(distance);
+  for (const auto& distances : {std::vector{1 % members}, std::vector{members - 1}, all}) {
+    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+             {1}, {4 * kManyElements}, {7, 1, 200'000, 3}, {4 * kMoreElements, 61'440}}) {
+      std::string wrong = CheckExchange(group, distances, sizes);
+      if (!wrong.empty()) return wrong;
+    }
+  }
+  // From the first to the last and on, without a group: each waits for the one before.
+  if (members == 1) return "";
+  std::vector<std::byte> token(70'000);
+  const auto size = static_cast<std::int64_t>(token.size());
+  const MessageCall receive = {program::MessageDirection::kReceive,
+                               (group.position + members - 1) % members, size, token.data()};
+  const MessageCall send = {program::MessageDirection::kSend, (group.position + 1) % members, size,
+                            token.data()};
+  if (group.position == 0) token.assign(token.size(), std::byte{1});
+  const MessageCall* order[] = {&receive, &send};
+  if (group.position == 0) std::swap(order[0], order[1]);
+  for (const MessageCall* call : order) {
+    if (const Attempt<void> done = group.channel.Exchange({call, 1}); !done) {
+      return done.error().message;
+    }
+    if (call == &receive) {
+      for (std::byte& byte : token) byte = static_cast<std::byte>(static_cast<int>(byte) + 1);
+    }
+  }
+  const int expected = group.position == 0 ? members + 1 : group.position + 1;
+  return token.back() == static_cast<std::byte>(expected) ? "" : "a token came round wrong";
+}
+
 std::string CheckGroup(const Group& group) {
+  if (std::string wrong = CheckExchanges(group); !wrong.empty()) return wrong;
   for (const CollectiveKind kind : kProgramCollectiveKinds) {
     const bool sums = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
     for (const DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {

@@ -7,8 +7,10 @@
 // What every transport must do, tried by all ranks together; for the tests of each.
 namespace stepcast::runtime::host {
 
-// Collectives of every kind, type and place, large and small, over all ranks and over every other
-// one, several communicators at a time. The first thing that is wrong, or nothing.
+// Exchanges of one message, both ways around a ring, with every member, with itself and of several
+// messages between two; collectives of every kind, type and place, large and small, over all ranks
+// and over every other one, several communicators at a time. The first thing that is wrong, or
+// nothing.
 std::string CheckTransport(Transport& transport, int rank, int ranks);
 
 }  // namespace stepcast::runtime::host

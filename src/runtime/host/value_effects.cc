@@ -42,6 +42,23 @@ void Store(Target* target, std::int64_t count, bool add, float scale, Value valu
   }
 }
 
+std::uint32_t SeedOf(const EffectContext& context) {
+  return values::SmallIntegerSeed(context.rank, context.step, context.micro_batch);
+}
+
+std::uint32_t BitsAt(const std::byte* place) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, place, sizeof(bits));
+  return bits;
+}
+
+void MixPasses(const BoundEffect& bound, const EffectContext& context) {
+  const std::uint32_t mixed = values::MixedPass(
+      bound.source != nullptr ? BitsAt(bound.source) : SeedOf(context),
+      bound.states != nullptr ? BitsAt(bound.states) : 0, bound.effect.first_element);
+  std::memcpy(bound.target, &mixed, sizeof(mixed));
+}
+
 void WriteGradient(const BoundEffect& bound, const EffectContext& context) {
   const Effect& effect = bound.effect;
   const auto scale = static_cast<float>(effect.scale);
@@ -59,8 +76,7 @@ void WriteGradient(const BoundEffect& bound, const EffectContext& context) {
     values::WithStorageType(effect.source.type, [&](auto source_storage) {
       const auto* source = As<decltype(source_storage)>(bound.source);
       if (context.gradients == GradientRule::kSmallIntegers) {
-        const std::uint32_t seed =
-            values::SmallIntegerSeed(context.rank, context.step, context.micro_batch);
+        const std::uint32_t seed = bound.states != nullptr ? BitsAt(bound.states) : SeedOf(context);
         Store(target, effect.elements, effect.add, scale, [=](std::int64_t i) {
           return values::SmallIntegerGradient(values::ToFp32(source[i]), seed, first + i);
         });
@@ -179,6 +195,8 @@ void Apply(const BoundEffect& bound, const EffectContext& context) {
       return AddSquares(bound);
     case EffectKind::kClip:
       return Clip(bound);
+    case EffectKind::kMix:
+      return MixPasses(bound, context);
     case EffectKind::kCollective:
       break;
   }

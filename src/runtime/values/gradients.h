@@ -21,6 +21,13 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32
              static_cast<std::uint32_t>(micro_batch));
 }
 
+// What a stage of a pipeline makes of a micro-batch from what it received (or where it begins, the
+// seed), of what else it knows, and of where it is: kMix.
+STEPCAST_HOST_DEVICE inline std::uint32_t MixedPass(std::uint32_t received, std::uint32_t also,
+                                                    std::int64_t salt) {
+  return Mix(Mix(received + static_cast<std::uint32_t>(salt)) ^ also);
+}
+
 STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uint32_t seed,
                                                        std::int64_t element) {
   const std::uint32_t hash = Mix(BitsOf(parameter) ^ Mix(seed ^ ElementHash(element)));

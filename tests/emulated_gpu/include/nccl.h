@@ -19,7 +19,13 @@ enum ncclResult_t {
   ncclInProgress = 7
 };
 enum ncclRedOp_t { ncclSum = 0, ncclAvg = 4 };
-enum ncclDataType_t { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9, ncclFloat8e4m3 = 10 };
+enum ncclDataType_t {
+  ncclInt8 = 0,
+  ncclFloat16 = 6,
+  ncclFloat32 = 7,
+  ncclBfloat16 = 9,
+  ncclFloat8e4m3 = 10
+};
 using ncclComm_t = struct ncclComm*;
 struct ncclUniqueId {
   char internal[128];
@@ -49,3 +55,7 @@ ncclResult_t ncclAllGather(const void* source, void* target, std::size_t sent, n
                            ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void* source, void* target, std::size_t count, ncclDataType_t type,
                            int root, ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclSend(const void* source, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclRecv(void* target, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t communicator, cudaStream_t stream);

@@ -1,0 +1,78 @@
+#include "src/cli/schedule_command.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/text_file.h"
+#include "src/formats/schedule_csv.h"
+#include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/schedule_check.h"
+#include "src/parallel/schedule_text.h"
+#include "src/parallel/schedule_timing.h"
+#include "src/report/schedule_report.h"
+
+namespace stepcast::cli {
+namespace {
+
+// So many actions of a stage are still drawn.
+constexpr std::int64_t kMostPasses = 1'000'000;
+
+Result<parallel::PipelineSchedule> Read(const std::string& file) {
+  Diagnostics mistakes;
+  const std::optional<std::string> text = ReadTextFile(file, mistakes);
+  if (!text) return tl::make_unexpected(std::move(mistakes));
+  return formats::ParseScheduleCsv(*text, file);
+}
+
+Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
+  Diagnostics mistakes;
+  const auto require = [&](const std::optional<int>& value, const char* name) {
+    if (value) return;
+    mistakes.push_back({"command.wrong-use",
+                        {"command line", 0, 0},
+                        fmt::format("{} is required without --csv", name),
+                        "see stepcast schedule --help"});
+  };
+  require(options.stages, "--stages");
+  require(options.micro_batches, "--micro-batches");
+  if (mistakes.empty() && std::int64_t{*options.stages} * *options.micro_batches > kMostPasses) {
+    mistakes.push_back({"command.wrong-use",
+                        {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},
+                        fmt::format("at most {} micro-batches times stages are drawn: {} x {}",
+                                    kMostPasses, *options.micro_batches, *options.stages),
+                        "steps repeat themselves: fewer micro-batches show the same"});
+  }
+  if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
+  return parallel::FindSchedule(options.schedule)->build(*options.stages, *options.micro_batches);
+}
+
+}  // namespace
+
+Outcome DrawSchedule(const ScheduleOptions& options) {
+  auto schedule = options.csv.empty() ? Build(options) : Read(options.csv);
+  if (!schedule) return WrongInput(schedule.error());
+  Outcome outcome;
+  if (options.print == "list") {
+    outcome.output = parallel::Print(*schedule);
+    return outcome;
+  }
+  if (options.print == "csv") {
+    outcome.output = formats::ScheduleCsv(*schedule);
+    return outcome;
+  }
+  report::TimedSchedule timed{.name = options.csv.empty() ? options.schedule : options.csv,
+                              .schedule = *std::move(schedule),
+                              .durations = {.forward = options.forward,
+                                            .backward_input = options.backward_input,
+                                            .backward_weight = options.backward_weight},
+                              .timing = {},
+                              .in_flight = {}};
+  timed.timing = parallel::Time(timed.schedule, timed.durations);
+  timed.in_flight = parallel::MostInFlight(timed.schedule);
+  outcome.output =
+      options.json ? report::ScheduleJson(timed) : report::ScheduleText(timed, options.style);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "src/base/bytes.h"
+#include "src/plan/comm_hook.h"
+#include "src/plan/deepspeed.h"
+#include "src/plan/framework.h"
+
+// The section `data_parallel`: what was said, and what holds. Which framework has which setting,
+// its values and its documentation are rows of data_parallel_settings.h.
+namespace stepcast::plan {
+
+// What happens to a unit's full parameters after its forward.
+// true: freed, gathered again for backward. false: kept. k: re-sharded over groups of k ranks.
+using ReshardAfterForward = std::variant<bool, std::int64_t>;
+
+// When FSDP1 gathers the next unit of backward: before the present unit's gradients are computed,
+// after that, or only when it is needed.
+enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
+inline constexpr const char* kBackwardPrefetchNames[] = {"pre", "post", "none"};
+constexpr const char* Name(BackwardPrefetch prefetch) {
+  return kBackwardPrefetchNames[static_cast<std::size_t>(prefetch)];
+}
+
+// What FSDP wraps: every block, and the rest as the root; or the embedding and the head as well,
+// each by itself, unless they share a tensor.
+enum class WrappedUnits : std::uint8_t { kBlock, kLayer };
+inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer"};
+constexpr const char* Name(WrappedUnits units) {
+  return kWrappedUnitsNames[static_cast<std::size_t>(units)];
+}
+
+// `bucket_size: unit`: the gradients of each unit together (reference, stage 3).
+struct PerUnit {};
+
+// Defaults that hold whatever the framework are those written here.
+struct DataParallel {
+  int zero_stage = 0;
+  Framework framework = Framework::kReference;
+  bool overlap = true;
+  // One collective per bucket. 0 B: one per tensor. Not set: the framework has no buckets, or (only
+  // for `reference`) one bucket per unit at stage 3 and one for everything without overlap.
+  std::optional<Bytes> bucket_size;
+  std::optional<Bytes> first_bucket_size;
+  std::int64_t prefetch = 1;
+  ReshardAfterForward reshard_after_forward = true;
+  bool accumulate_unsharded = false;
+  std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
+  bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
+  bool gradient_as_bucket_view = false;                         // ddp
+  bool find_unused_parameters = false;                          // ddp
+  WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
+  CommHook comm_hook = CommHook::kNone;                         // ddp
+  PowerSgd powersgd;                                            // ddp with that hook
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
+  bool forward_prefetch = false;                                // fsdp1
+  bool limit_all_gathers = true;                                // fsdp1
+  bool use_orig_params = false;                                 // fsdp1
+  DeepSpeed deepspeed;                                          // deepspeed
+  friend bool operator==(const DataParallel&, const DataParallel&) = default;
+};
+
+struct DataParallelRequest {
+  std::optional<int> zero_stage;
+  std::optional<Framework> framework;
+  std::optional<bool> overlap;
+  std::optional<std::variant<Bytes, PerUnit>> bucket_size;
+  std::optional<Bytes> first_bucket_size;
+  std::optional<std::int64_t> prefetch;
+  std::optional<ReshardAfterForward> reshard_after_forward;
+  std::optional<bool> accumulate_unsharded;
+  std::optional<std::int64_t> shard_group_size;
+  std::optional<bool> overlap_param_gather;
+  std::optional<bool> gradient_as_bucket_view;
+  std::optional<bool> find_unused_parameters;
+  std::optional<WrappedUnits> units;
+  std::optional<CommHook> comm_hook;
+  std::optional<PowerSgdRequest> powersgd;
+  std::optional<BackwardPrefetch> backward_prefetch;
+  std::optional<bool> forward_prefetch;
+  std::optional<bool> limit_all_gathers;
+  std::optional<bool> use_orig_params;
+  std::optional<DeepSpeedRequest> deepspeed;
+};
+
+}  // namespace stepcast::plan

@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+"""The table of rooms in docs/architecture.md says what BUILD files say.
+
+Of each room: which others its targets depend on, tests apart; and that its targets are visible only
+to rooms that depend on it, in their tests at least.
+
+    bazel test //tests/documentation:rooms_test
+    tests/documentation/rooms_test.py --update     # writes the column 'may see' anew
+"""
+
+import ast
+import collections
+import pathlib
+import re
+import sys
+
+# The workspace that the runfile links into: BUILD files of all packages are too many to declare,
+# which is why this test is tagged `external` and never taken from a cache.
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "architecture.md"
+# All rooms see the first; the binary, the library and the module are for everybody.
+OPEN = ("base", "cli", "python", ".")
+
+
+def room_of(package):
+    """'src/runtime/cuda' is in the room 'runtime'; the library lies in 'src' itself."""
+    parts = package.split("/")
+    return parts[1] if len(parts) > 1 else "."
+
+
+def rules(text):
+    """(kind, attributes as text) of each rule of a BUILD file laid out by buildifier."""
+    for rule in re.finditer(r"^(\w+)\(\n(.*?)^\)", text, re.S | re.M):
+        yield rule.group(1), rule.group(2)
+
+
+def strings(text, constants):
+    """The strings of an expression of lists and names of lists."""
+    found = []
+    for part in re.split(r"\s\+\s", text.strip().rstrip(",")):
+        found += constants.get(part.strip(), None) or re.findall(r'"([^"]*)"', part)
+    return found
+
+
+def attribute(body, name):
+    match = re.search(rf"^    {name} = (.*?),\n(?=    \w+ = |\Z)", body, re.S | re.M)
+    return match.group(1) if match else ""
+
+
+def read_builds():
+    """Rooms that each room depends on, the same with tests, and (target, visibility) of each room."""
+    sees = collections.defaultdict(set)
+    tests_see = collections.defaultdict(set)
+    targets = collections.defaultdict(list)
+    for path in sorted((ROOT / "src").rglob("BUILD")):
+        package = path.parent.relative_to(ROOT).as_posix()
+        room = room_of(package)
+        text = path.read_text()
+        constants = {
+            name: ast.literal_eval(value)
+            for name, value in re.findall(r"^([A-Z_]+) = (\[[^\]]*\])", text, re.M)
+        }
+        sees[room].update()
+        for kind, body in rules(text):
+            visibility = strings(attribute(body, "visibility"), constants)
+            default = attribute(body, "default_visibility")
+            name = re.search(r'name = "([^"]*)"', body)
+            label = f"//{package}:{name.group(1)}" if name else f"//{package} ({kind})"
+            targets[room].append((label, visibility or strings(default, constants)))
+            test = kind.endswith("_test") or "testonly = True" in body
+            for other in re.findall(r'"//(src[^":]*)', attribute(body, "deps")):
+                if room_of(other) != room:
+                    tests_see[room].add(room_of(other))
+                    if not test:
+                        sees[room].add(room_of(other))
+            for other in re.findall(r'"//(src[^":]*)', attribute(body, "data")):
+                tests_see[room].add(room_of(other))
+    return sees, tests_see, targets
+
+
+def table_rows(text):
+    """(whole line, rooms named in the first cell, cells) of the table of rooms."""
+    section = text[text.index("\n## Rooms\n") :]
+    for line in section.splitlines():
+        if line.startswith("| `src/"):
+            cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            rooms = [
+                "." if name.endswith(".h") else name.split("/")[1]
+                for name in re.findall(r"`(src/[^`]*)`", cells[0])
+            ]
+            yield line, rooms, cells
+        elif line.startswith("## ") and "Rooms" not in line:
+            return
+
+
+def main():
+    sees, tests_see, targets = read_builds()
+    text = DOCUMENT.read_text()
+    names = {".": "library"}
+    order = [room for _, rooms, _ in table_rows(text) for room in rooms]
+    wrong = [f"src/{room} has no row in the table of rooms" for room in sees if room not in order]
+    for line, rooms, cells in table_rows(text):
+        seen = set().union(*(sees[room] for room in rooms)) - set(rooms)
+        listed = ", ".join(names.get(room, room) for room in order if room in seen) or "-"
+        if listed != cells[-1]:
+            wrong.append(f"{cells[0]} may see: {cells[-1]}\n    its BUILD files say: {listed}")
+            text = text.replace(line, f"| {' | '.join(cells[:-1])} | {listed} |")
+    if "--update" in sys.argv[1:]:
+        DOCUMENT.write_text(text)
+        return 0
+    for room, of_room in targets.items():
+        if room in OPEN:
+            continue
+        for label, visibility in of_room:
+            for entry in visibility:
+                if entry == "//visibility:public" or entry.startswith("//src:__subpackages__"):
+                    wrong.append(f"{label} is visible to all rooms: {entry}")
+                    continue
+                user = re.match(r"//src/(\w+)", entry)
+                if user and user.group(1) != room and room not in tests_see[user.group(1)]:
+                    wrong.append(f"{label} is visible to {entry}, which uses nothing of this room")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "src/base/bytes.h"
+#include "src/base/check.h"
+#include "src/base/collective_kind.h"
+#include "src/base/diagnostic.h"
+#include "src/lowering/lowering.h"
+#include "src/plan/rank_grid.h"
+#include "src/program/description.h"
+#include "src/program/matching.h"
+#include "src/program/validator.h"
+#include "src/scenario/load.h"
+#include "tests/training/threaded_training.h"
+
+// Whatever is taken out of a plan's communication shows: each collective, exchange and wait of each
+// class of ranks is removed in all ranks of the class, and each peer changed. Either the programs
+// are no longer sound (program/validator.h), or no longer go together (program/matching.h), or the
+// parameters that come out are not those of plain data parallelism.
+namespace stepcast::training {
+namespace {
+
+using program::Instruction;
+using program::Opcode;
+
+struct Plan {
+  int stages = 1, data = 2;
+  std::string data_parallel;
+};
+
+scenario::Scenario Loaded(const Plan& plan) {
+  const std::string text = fmt::format(
+      R"(
+stepcast: 1
+model:
+  kind: layers
+  layers: [{{name: block, repeat: 4, parameters: [24, 7], forward: 20 us, backward: 40 us,
+             activation: 64 B, output: 16 B}}]
+  optimizer_step: 20 us
+cluster:
+  topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
+training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, precision: bf16,
+            gradient_accumulation: 2}}
+parallelism: {{pipeline: {}}}
+data_parallel: {{{}}}
+)",
+      plan.stages * plan.data, plan.stages, plan.data_parallel);
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", {}, cache);
+  STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
+  return *std::move(scenario);
+}
+
+// The instruction goes, and its effects with it.
+void Remove(program::Program& program, std::size_t instruction) {
+  program::DataFlow& flow = program.data_flow;
+  const program::Index first = flow.first[instruction], last = flow.first[instruction + 1];
+  flow.effects.erase(flow.effects.begin() + first, flow.effects.begin() + last);
+  flow.first.erase(flow.first.begin() + static_cast<std::ptrdiff_t>(instruction));
+  for (std::size_t i = instruction; i < flow.first.size(); ++i) flow.first[i] -= last - first;
+  program.step.erase(program.step.begin() + static_cast<std::ptrdiff_t>(instruction));
+}
+
+// The exchange's first message goes to, or comes from, another rank of its group.
+void ChangePeer(program::Program& program, std::size_t instruction) {
+  Instruction& changed = program.step[instruction];
+  program::Exchange exchange = program.exchanges[changed.operand];
+  const auto size = static_cast<int>(
+      program.groups[program.communicators[exchange.communicator].group].ranks.size());
+  exchange.messages.front().peer = (exchange.messages.front().peer + 1) % size;
+  changed.operand = static_cast<program::Index>(program.exchanges.size());
+  program.exchanges.push_back(exchange);
+}
+
+// Why a mutant may go unseen; empty: it may not.
+std::string Explained(const program::Program& program, const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kHostWaitEvent) {
+    return "the host waits so that it does not run ahead; what has to be ordered is ordered "
+           "without";
+  }
+  if (instruction.opcode == Opcode::kWaitEvent) {
+    return "the validator proves that other waits order what this one does, too: frameworks wait "
+           "more often than they need";
+  }
+  if (instruction.opcode != Opcode::kCollective) return "";
+  const program::Collective& collective = program.collectives[instruction.operand];
+  if (instruction.phase == program::Phase::kForward &&
+      collective.kind == CollectiveKind::kAllGather) {
+    return "gradients are made from parameters as backward reads them; forward's leave no trace";
+  }
+  if (instruction.phase == program::Phase::kOptimizer && collective.bytes == Bytes(4)) {
+    return "the norm of the gradients, with nothing to clip";
+  }
+  return "";
+}
+
+// What finds the mutants of a plan; empty: nothing does.
+class Mutants {
+ public:
+  explicit Mutants(const Plan& plan) : scenario_(Loaded(plan)) {
+    const parallel::RankGrid grid = plan::GridOf(scenario_.plan);
+    for (int rank = 0; rank < grid.ranks(); ++rank) {
+      programs_.push_back(lowering::LowerRank(scenario_, {.rank = rank, .data_flow = true}));
+      stages_.push_back(plan::StageOf(scenario_.plan, rank));
+    }
+  }
+
+  // Every mutation of every class: what it is, what finds it, and why it need not be found.
+  using Report = std::function<void(const std::string& what, const std::string& found,
+                                    const std::string& explained)>;
+  void Try(const Report& report) {
+    ASSERT_EQ(FoundBy(programs_), "") << "the plan itself";
+    std::set<int> done;
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
+      if (!done.insert(stages_[rank]).second) continue;
+      const program::Program& own = programs_[rank];
+      for (std::size_t i = 0; i < own.step.size(); ++i) {
+        const Opcode opcode = own.step[i].opcode;
+        const std::string what = fmt::format("step[{}] {}", i, program::Describe(own, own.step[i]));
+        if (opcode == Opcode::kCollective || opcode == Opcode::kExchange ||
+            opcode == Opcode::kWaitEvent || opcode == Opcode::kHostWaitEvent) {
+          report(what, FoundBy(Mutated(stages_[rank], [&](auto& program) { Remove(program, i); })),
+                 Explained(own, own.step[i]));
+        }
+        if (opcode == Opcode::kExchange) {
+          report(what + ", another peer",
+                 FoundBy(Mutated(stages_[rank], [&](auto& program) { ChangePeer(program, i); })),
+                 "");
+        }
+      }
+    }
+  }
+
+ private:
+  template <typename Mutate>
+  std::vector<program::Program> Mutated(int stage, const Mutate& mutate) const {
+    std::vector<program::Program> mutants = programs_;
+    for (std::size_t rank = 0; rank < mutants.size(); ++rank) {
+      if (stages_[rank] == stage) mutate(mutants[rank]);
+    }
+    return mutants;
+  }
+
+  std::string FoundBy(const std::vector<program::Program>& programs) const {
+    std::vector<program::RankProgram> ranks;
+    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+      for (const program::Violation& violation : program::Validate(programs[rank])) {
+        return "validator: " + violation.message;
+      }
+      ranks.push_back({static_cast<int>(rank), &programs[rank], nullptr});
+    }
+    for (const program::Violation& violation : program::ValidateTogether(ranks)) {
+      return "together: " + violation.message;
+    }
+    const std::string wrong = WrongAfterTraining(scenario_, programs);
+    return wrong.empty() ? "" : "values: " + wrong;
+  }
+
+  scenario::Scenario scenario_;
+  std::vector<program::Program> programs_;  // by rank
+  std::vector<int> stages_;                 // by rank
+};
+
+TEST(Mutations, OfCommunicationShow) {
+  const std::vector<Plan> plans = {
+      {1, 2, "zero_stage: 0, framework: reference"},
+      {1, 2, "zero_stage: 1, framework: reference"},
+      {1, 2, "zero_stage: 2, framework: reference"},
+      {1, 2, "zero_stage: 3, framework: reference"},
+      {1, 4, "zero_stage: 3, framework: reference, shard_group_size: 2"},
+      {1, 2, "zero_stage: 0, framework: ddp"},
+      {1, 2, "zero_stage: 3, framework: fsdp1"},
+      {1, 2, "zero_stage: 3, framework: fsdp2"},
+      {1, 2, "zero_stage: 0, framework: megatron"},
+      {1, 2, "zero_stage: 1, framework: megatron"},
+      {1, 2, "zero_stage: 1, framework: deepspeed"},
+      {1, 2, "zero_stage: 2, framework: deepspeed"},
+      {1, 2, "zero_stage: 3, framework: deepspeed"},
+      {2, 1, "zero_stage: 0, framework: reference"},
+      {4, 1, "zero_stage: 0, framework: reference"},
+      {2, 2, "zero_stage: 1, framework: reference"},
+      {2, 1, "zero_stage: 0, framework: megatron"},
+      {4, 1, "zero_stage: 0, framework: megatron"},
+      {2, 2, "zero_stage: 1, framework: megatron"},
+  };
+  int mutants = 0, explained_ones = 0;
+  std::string survivors;
+  for (const Plan& plan : plans) {
+    Mutants(plan).Try(
+        [&](const std::string& what, const std::string& found, const std::string& explained) {
+          ++mutants;
+          if (!found.empty()) return;
+          if (!explained.empty()) {
+            ++explained_ones;
+            return;
+          }
+          survivors += fmt::format("{} stages of {}, {}: {}\n", plan.stages, plan.data,
+                                   plan.data_parallel, what);
+        });
+  }
+  EXPECT_EQ(survivors, "");
+  EXPECT_GT(mutants, 500);
+  EXPECT_LT(explained_ones, mutants / 2) << "of " << mutants;
+  RecordProperty("mutants", mutants);
+  RecordProperty("explained", explained_ones);
+}
+
+}  // namespace
+}  // namespace stepcast::training
