@@ -207,11 +207,7 @@ class Ddp final : public Technique {
     clipping_.Write(Tensors(), count, plan_.training.gradient_dtype, gradients, ranges);
   }
 
-  // Parameters are kept in a larger type than kernels compute in: torch.autocast.
-  bool Autocasts() const {
-    return SizeOf(plan_.training.parameter_dtype) > SizeOf(ComputeType()) &&
-           !step_.model().is_layer_list();
-  }
+  bool Autocasts() const { return plan_.training.autocast && !step_.model().is_layer_list(); }
   DataType ComputeType() const { return plan::ComputeType(plan_.training.precision); }
 
   int Tensors() const { return static_cast<int>(parameters_.size()); }

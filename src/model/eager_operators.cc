@@ -5,7 +5,8 @@
 
 #include "src/model/layer_operators.h"
 
-// RMSNorm and rotary positions as Python writes them: in FP32, every operation a kernel of its own.
+// Norms, rotary positions and activation functions as Python writes them, every operation a kernel
+// of its own, and the casts of autocast.
 namespace stepcast::model {
 namespace {
 
@@ -31,7 +32,8 @@ std::string Joined(std::string_view module, std::string_view suffix) {
 //   .type_as(x)                                  4         e     kept for the weight's gradient
 //   * weight                                     e         e
 //
-// 36 bytes an element for 16 bits. Backward, from the last to the first (derivatives.yaml):
+// 36 bytes an element for 16 bits. What is FP32 already is not cast: x32 is x. Backward, from the
+// last to the first (derivatives.yaml):
 //
 //   dy * weight                                  e         e
 //   dy * normalised, summed over tokens      2 e + e       e
@@ -47,16 +49,20 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
   const std::int64_t elements = Elements(x);
   const Bytes narrow = Size(x);
   const Bytes wide(elements * kFp32Size);
+  const bool casts = ElementSize(x) < kFp32Size;
   const Bytes rows(tokens_ * kFp32Size);
-  const Bytes weights = BytesOfElements(x.width);
+  const Bytes weights(x.width * ElementSize(x));
   const std::vector<int> all = parameters.all();
   const auto kernel = [&](std::string_view suffix, std::int64_t flops, Bytes read, Bytes written) {
     return Memory(Joined(module, suffix), flops, read, written);
   };
 
-  const Value x32 = tape_->Make(Joined(module, " input in FP32"), wide);
+  Value x32 = x.value;
+  if (casts) {
+    x32 = tape_->Make(Joined(module, " input in FP32"), wide);
+    tape_->Run(kernel(".float", 0, narrow, wide), {x.value}, {x32}, all);
+  }
   tape_->Keep(x32);
-  tape_->Run(kernel(".float", 0, narrow, wide), {x.value}, {x32}, all);
   const Value squares = tape_->Make(Joined(module, " squares"), wide);
   tape_->Run(kernel(".pow", elements, wide, wide), {x32}, {squares}, all);
   const Value mean = tape_->Make(Joined(module, " mean"), rows);
@@ -68,10 +74,13 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
   tape_->Run(kernel(".rsqrt", tokens_, rows, rows), {sum}, {rstd}, all);
   const Value scaled = tape_->Make(Joined(module, " normalised in FP32"), wide);
   tape_->Run(kernel(".mul", elements, wide + rows, wide), {x32, rstd}, {scaled}, all);
-  const Value normalised = tape_->Make(Joined(module, " normalised"), narrow);
+  Value normalised = scaled;
+  if (casts) {
+    normalised = tape_->Make(Joined(module, " normalised"), narrow);
+    tape_->Run(kernel(".type_as", 0, wide, narrow), {scaled}, {normalised}, all);
+  }
   tape_->Keep(normalised);
-  tape_->Run(kernel(".type_as", 0, wide, narrow), {scaled}, {normalised}, all);
-  const Operand y = Make(Joined(module, " output"), x.width);
+  const Operand y = Make(Joined(module, " output"), x.width, x.fp32);
   tape_->Run(kernel(".weight", elements, narrow + weights, narrow), {normalised}, {y.value}, all);
 
   tape_->OnBackward([=, this] {
@@ -87,8 +96,11 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
     const Value products = tape_->MakeScratch(narrow);
     backward(".weight.products", elements, 2 * narrow, narrow, {dy}, {products});
     backward(".wgrad", elements, narrow, weights, {products}, {}, {parameters.weight});
-    const Value d_scaled = tape_->MakeScratch(wide);
-    backward(".type_as.dgrad", 0, narrow, wide, {d_normalised}, {d_scaled});
+    Value d_scaled = d_normalised;
+    if (casts) {
+      d_scaled = tape_->MakeScratch(wide);
+      backward(".type_as.dgrad", 0, narrow, wide, {d_normalised}, {d_scaled});
+    }
     const Value first = tape_->MakeScratch(wide);
     backward(".mul.dgrad", elements, wide + rows, wide, {d_scaled}, {first});
     const Value by_x = tape_->MakeScratch(wide);
@@ -104,10 +116,10 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
     backward(".pow.twice", elements, wide, wide, {power}, {twice});
     const Value second = tape_->MakeScratch(wide);
     backward(".pow.dgrad", elements, 2 * wide, wide, {spread, twice}, {second});
-    const Value both = tape_->MakeScratch(wide);
-    backward(".add_gradients", elements, 2 * wide, wide, {first, second}, {both});
     const Value dx = tape_->MakeGradient(x.value);
-    backward(".float.dgrad", 0, wide, narrow, {both}, {dx});
+    const Value both = casts ? tape_->MakeScratch(wide) : dx;
+    backward(".add_gradients", elements, 2 * wide, wide, {first, second}, {both});
+    if (casts) backward(".float.dgrad", 0, wide, narrow, {both}, {dx});
     tape_->Deliver(x.value, dx);
   });
   return y;
@@ -119,22 +131,34 @@ Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::i
   const std::int64_t elements = Elements(x);
   const Bytes narrow = Size(x);
   const Bytes wide(elements * kFp32Size);
+  const bool casts = ElementSize(x) < kFp32Size;
   const Bytes table(options_.sequence_length * head_size * kFp32Size);
-  const Value x32 = tape_->Make(Joined(module, " input in FP32"), wide);
-  tape_->Run(Memory(Joined(module, ".float"), 0, narrow, wide), {x.value}, {x32});
-  const Value turned = tape_->Make(Joined(module, " turned"), wide);
-  tape_->Run(Memory(Joined(module, ".mul"), 3 * elements, wide + table, wide), {x32}, {turned});
+  const auto cast = [&](std::string_view suffix, Bytes from, Bytes to) {
+    return Memory(Joined(module, suffix), 0, from, to);
+  };
+  Value x32 = x.value;
+  if (casts) {
+    x32 = tape_->Make(Joined(module, " input in FP32"), wide);
+    tape_->Run(cast(".float", narrow, wide), {x.value}, {x32});
+  }
   const Operand y = Make(Joined(module, " output"), x.width);
-  tape_->Run(Memory(Joined(module, ".type_as"), 0, wide, narrow), {turned}, {y.value});
+  const Value turned = casts ? tape_->Make(Joined(module, " turned"), wide) : y.value;
+  tape_->Run(Memory(Joined(module, ".mul"), 3 * elements, wide + table, wide), {x32}, {turned});
+  if (casts) tape_->Run(cast(".type_as", wide, narrow), {turned}, {y.value});
   tape_->OnBackward([=, this] {
-    const Value d_turned = tape_->MakeScratch(wide);
-    tape_->RunBackward(Memory(Joined(module, ".type_as.dgrad"), 0, narrow, wide),
-                       {tape_->GradientOf(y.value)}, {d_turned});
-    const Value d_x32 = tape_->MakeScratch(wide);
-    tape_->RunBackward(Memory(Joined(module, ".mul.dgrad"), 3 * elements, wide + table, wide),
-                       {d_turned}, {d_x32});
+    const auto back = [&](std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
+                          Value from, Value to) {
+      tape_->RunBackward(Memory(Joined(module, suffix), flops, read, written), {from}, {to});
+    };
+    Value d_turned = tape_->GradientOf(y.value);
+    if (casts) {
+      d_turned = tape_->MakeScratch(wide);
+      back(".type_as.dgrad", 0, narrow, wide, tape_->GradientOf(y.value), d_turned);
+    }
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".float.dgrad"), 0, wide, narrow), {d_x32}, {dx});
+    const Value d_x32 = casts ? tape_->MakeScratch(wide) : dx;
+    back(".mul.dgrad", 3 * elements, wide + table, wide, d_turned, d_x32);
+    if (casts) back(".float.dgrad", 0, wide, narrow, d_x32, dx);
     tape_->Deliver(x.value, dx);
   });
   return y;
@@ -174,6 +198,71 @@ Operand LayerOperators::HalvesRotary(Operand x, std::string_view module, std::in
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(Memory(Joined(module, ".add_gradients"), elements, 2 * size, size),
                        {joined, d_cosine}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+// transformers/activations.py, NewGELUActivation, the activation function of Hugging Face's GPT-2:
+//
+//   0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//
+// Eight kernels, 36 bytes an element for 16 bits, where one takes 4. Kept are x (of the power), the
+// tanh, and both factors of the last product.
+Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
+  const std::int64_t elements = Elements(x);
+  const Bytes size = Size(x);
+  const auto next = [&](std::string_view suffix, int operands, LayerTape::Values reads) {
+    const Value made = tape_->Make(Joined(module, suffix), size);
+    tape_->Run(Memory(Joined(module, suffix), elements, operands * size, size), reads, {made});
+    return made;
+  };
+  const Value half = next(".half", 1, {x.value});
+  const Value cube = next(".pow", 1, {x.value});
+  const Value part = next(".cubic", 1, {cube});
+  const Value sum = next(".add", 2, {x.value, part});
+  const Value argument = next(".scale", 1, {sum});
+  const Value tanh = next(".tanh", 1, {argument});
+  const Value factor = next(".add_one", 1, {tanh});
+  for (const Value kept : {x.value, tanh, half, factor}) tape_->Keep(kept);
+  const Operand y = Make(Joined(module, " output"), x.width);
+  tape_->Run(Memory(Joined(module, ".mul"), elements, 2 * size, size), {half, factor}, {y.value});
+  tape_->OnBackward([=, this] {
+    const auto back = [&](std::string_view suffix, int operands, LayerTape::Values reads) {
+      const Value made = tape_->MakeScratch(size);
+      tape_->RunBackward(Memory(Joined(module, suffix), elements, operands * size, size), reads,
+                         {made});
+      return made;
+    };
+    const Value dy = tape_->GradientOf(y.value);
+    const Value d_half = back(".mul.dgrad_left", 2, {dy});
+    const Value d_factor = back(".mul.dgrad_right", 2, {dy});
+    const Value d_argument = back(".tanh.dgrad", 2, {d_factor});
+    const Value d_sum = back(".scale.dgrad", 1, {d_argument});
+    const Value d_cube = back(".cubic.dgrad", 1, {d_sum});
+    const Value square = back(".pow.base", 1, {});
+    const Value thrice = back(".pow.thrice", 1, {square});
+    const Value by_cube = back(".pow.dgrad", 2, {d_cube, thrice});
+    const Value by_both = back(".add_cubic", 2, {d_sum, by_cube});
+    const Value by_half = back(".half.dgrad", 1, {d_half});
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".add_gradients"), elements, 2 * size, size),
+                       {by_both, by_half}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+// torch.autocast casts the inputs of a matrix product each time; unlike copies of parameters,
+// copies of activations are not cached, so that queries, keys and values that are three products
+// keep three.
+Operand LayerOperators::Cast(Operand x, std::string_view module) {
+  const Operand y = Make(Joined(module, " input"), x.width);
+  tape_->Run(Memory(Joined(module, ".cast"), 0, Size(x), Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".cast.dgrad"), 0, Size(y), Size(x)),
+                       {tape_->GradientOf(y.value)}, {dx});
     tape_->Deliver(x.value, dx);
   });
   return y;

@@ -164,8 +164,10 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     Variable& variable = variables_[v];
     const bool outcome = variable.writer >= 0 && kept_operator[variable.writer] != 0 &&
                          output != static_cast<Value>(v);
-    if (!variable.kept && !outcome) continue;
     const bool is_input = input_ == static_cast<Value>(v);
+    const bool starts_again = is_input && (checkpointing == Checkpointing::kFull ||
+                                           checkpointing == Checkpointing::kSelectiveOp);
+    if (!variable.kept && !outcome && !starts_again) continue;
     bool save = true, recompute = false;
     switch (checkpointing) {
       case Checkpointing::kNone:
@@ -226,9 +228,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   work.backward = std::move(backward_);
 
-  // The input is counted as saved, or, by the layer before, as its temporary.
   const auto passing = [&](const std::vector<int>& index) {
-    return [this, &index](Value v) { return index[v] < 0 && input_ != v; };
+    return [&index](Value v) { return index[v] < 0; };
   };
   const std::span<const Use> uses = forward_uses_;
   work.forward_temporaries =

@@ -18,7 +18,8 @@
 //    makes it, so the sum over all layers counts it once. It comes to life with the taker's first
 //    kernel; until then it is a temporary of the maker.
 //  * The indices of the tokens belong to the data loader and are not counted.
-//  * Element size: 4 bytes in fp32, else 2. In fp8 only matrix products change: their operands
+//  * Element size: 4 bytes in fp32, else 2 (autocast: below). In fp8 only matrix products change:
+//  their operands
 //    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
 //    bits, and attention runs in bf16.
 namespace stepcast::model {
@@ -40,6 +41,13 @@ struct WorkOptions {
   bool compiled = false;
   Implementation norm = Implementation::kFused;
   Implementation rotary = Implementation::kFused;
+  Implementation activation_function = Implementation::kEager;
+  // Keys and values of grouped queries are copied so that every head has its own, also where the
+  // attention kernel could do without (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
+  bool repeat_kv = false;
+  // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
+  // product casts its input.
+  bool autocast = false;
 };
 
 // A tensor that lives between operators: kept for backward, or handed on.

@@ -28,6 +28,8 @@ const char* Name(Attention attention) {
       return "flash3";
     case Attention::kFusedSoftmax:
       return "fused_softmax";
+    case Attention::kMathFp32:
+      return "math_fp32";
   }
   return "";
 }
@@ -71,6 +73,7 @@ int FlashGeneration(Attention attention) {
     case Attention::kFlash3:
       return 3;
     case Attention::kMath:
+    case Attention::kMathFp32:
     case Attention::kFusedSoftmax:
       return 0;
   }

@@ -95,6 +95,39 @@ TEST(TransformerWorkTest, EagerNormsKeepMore) {
   EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), (168'072 + 8 * 4096) * 8192LL);
 }
 
+// Two norms' inputs are kept in FP32; copies in 16 bits are what products keep anyway.
+TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
+  WorkOptions options = Options(2, 64);
+  const std::vector<LayerWork> narrow = TransformerWork(Gpt2Small(), options);
+  options.autocast = true;
+  const std::vector<LayerWork> wide = TransformerWork(Gpt2Small(), options);
+  const std::int64_t tokens = 128, hidden = 768;
+  EXPECT_EQ(Sum(wide[1].saved) - Sum(narrow[1].saved), tokens * 2 * 2 * hidden);
+  for (const int layer : {0, 1}) {
+    EXPECT_EQ(narrow[layer].output, Bytes(tokens * 2 * hidden));
+    EXPECT_EQ(wide[layer].output, Bytes(tokens * 4 * hidden));
+  }
+  EXPECT_EQ(Find(wide[1], "ln_1")->written - Find(narrow[1], "ln_1")->written,
+            Bytes(tokens * 2 * hidden));
+  EXPECT_EQ(Find(wide[1], "mlp.residual")->read, Bytes(tokens * 6 * hidden));
+}
+
+// 8 heads of keys and values of 128, copied four times: 3h more of 2 bytes for each.
+TEST(TransformerWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
+  WorkOptions options = Options(1, 8192);
+  options.repeat_kv = true;
+  const LayerWork block = BlockOf(Llama31With8B(), options);
+  EXPECT_EQ(Sum(block.saved), (168'072 + 3 * 4096) * 8192LL);
+  EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
+}
+
+// Gate, up and their product, without silu(gate): 2f less.
+TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
+  WorkOptions options = Options(1, 8192);
+  options.activation_function = Implementation::kFused;
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), 139'400 * 8192LL);
+}
+
 TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
   const LayerWork block = BlockOf(Llama31With8B(), Options(1, 1));
   std::vector<std::pair<std::string, std::int64_t>> kept;
@@ -228,7 +261,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   WorkOptions options = Options(1, t);
   const LayerWork eager = BlockOf(a, options);
   options.compiled = true;
-  options.norm = options.rotary = Implementation::kCompiled;
+  options.norm = options.rotary = options.activation_function = Implementation::kCompiled;
   const LayerWork compiled = BlockOf(a, options);
   EXPECT_EQ(Sum(eager.saved) - Sum(compiled.saved), 2 * t * f);
   EXPECT_EQ(ModelFlops(compiled.forward), ModelFlops(eager.forward));

@@ -67,7 +67,10 @@ model::WorkOptions WorkOptionsOf(const Training& training) {
           .loss = training.loss,
           .compiled = training.compile,
           .norm = training.norm,
-          .rotary = training.rotary};
+          .rotary = training.rotary,
+          .activation_function = training.activation_function,
+          .repeat_kv = training.repeat_kv,
+          .autocast = training.autocast};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -68,6 +68,11 @@ struct Training {
   HostWaits host_waits = HostWaits::kNever;
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
+  model::Implementation activation_function = model::Implementation::kEager;
+  bool repeat_kv = false;  // model::WorkOptions
+  // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
+  // casts these (ddp).
+  bool autocast = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

@@ -100,6 +100,17 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
+  // megatron/training/arguments.py: bias_swiglu_fusion is on.
+  training.activation_function = request.activation_function.value_or(
+      training.compile                            ? model::Implementation::kCompiled
+      : request.framework == Framework::kMegatron ? model::Implementation::kFused
+                                                  : model::Implementation::kEager);
+  // Code that turns queries and keys operation by operation also copies keys and values for every
+  // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
+  // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
+  training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
+  training.autocast =
+      request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.step_barrier = request.step_barrier.value_or(false);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;

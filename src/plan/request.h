@@ -34,6 +34,8 @@ struct Request : DataParallelRequest {
   std::optional<HostWaits> host_waits;
   std::optional<model::Implementation> norm;
   std::optional<model::Implementation> rotary;
+  std::optional<model::Implementation> activation_function;
+  std::optional<bool> repeat_kv;
   std::optional<bool> step_barrier;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

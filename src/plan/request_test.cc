@@ -89,6 +89,36 @@ TEST(Complete, MegatronAddsUpNormsGradientsInStages) {
   EXPECT_EQ(Complete(request, 8).training.rotary, Implementation::kCompiled);
 }
 
+TEST(Complete, FusesSwiGluForMegatronAndRepeatsKeysInEagerCode) {
+  using model::Implementation;
+  const auto training = [](Framework framework) {
+    return Complete(Minimal(framework, 0), 8).training;
+  };
+  EXPECT_EQ(training(Framework::kMegatron).activation_function, Implementation::kFused);
+  EXPECT_EQ(training(Framework::kDdp).activation_function, Implementation::kEager);
+  EXPECT_FALSE(training(Framework::kMegatron).repeat_kv);
+  EXPECT_TRUE(training(Framework::kDdp).repeat_kv);
+  Request request = Minimal(Framework::kDdp, 0);
+  request.compile = true;
+  EXPECT_EQ(Complete(request, 8).training.activation_function, Implementation::kCompiled);
+  EXPECT_FALSE(Complete(request, 8).training.repeat_kv);
+}
+
+// FSDP and Megatron cast parameters themselves.
+TEST(Complete, AutocastIsDdpWithFp32Parameters) {
+  for (const Framework framework : {Framework::kDdp, Framework::kReference}) {
+    Request request = Minimal(framework, 0);
+    request.precision = DataType::kBf16;
+    request.parameter_dtype = DataType::kFp32;
+    EXPECT_EQ(Complete(request, 8).training.autocast, framework == Framework::kDdp);
+    request.parameter_dtype = DataType::kBf16;
+    EXPECT_FALSE(Complete(request, 8).training.autocast);
+    request.parameter_dtype = DataType::kFp32;
+    request.precision = DataType::kTf32;
+    EXPECT_FALSE(Complete(request, 8).training.autocast);
+  }
+}
+
 TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {
   Request request = Minimal(Framework::kReference, 3);
   request.reshard_after_forward = ReshardAfterForward(std::int64_t{1});

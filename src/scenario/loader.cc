@@ -696,6 +696,8 @@ class Loader::Reading {
     warn(file.request.loss.has_value(), "loss");
     warn(file.request.norm.has_value(), "norm");
     warn(file.request.rotary.has_value(), "rotary");
+    warn(file.request.activation_function.has_value(), "activation_function");
+    warn(file.request.repeat_kv.has_value(), "repeat_kv");
     warn(file.request.dispatch.has_value(), "dispatch");
   }
 

@@ -246,6 +246,7 @@ constexpr SectionKey kTrainingKeys[] = {
                                               {"flash1", model::Attention::kFlash1},
                                               {"flash3", model::Attention::kFlash3},
                                               {"math", model::Attention::kMath},
+                                              {"math_fp32", model::Attention::kMathFp32},
                                               {"fused_softmax", model::Attention::kFusedSoftmax}});
      }},
     {"checkpoint_early_stop",
@@ -294,6 +295,14 @@ constexpr SectionKey kTrainingKeys[] = {
     {"rotary",
      [](MappingReader& reader, plan::Request& request) {
        request.rotary = ReadImplementation(reader, "rotary");
+     }},
+    {"activation_function",
+     [](MappingReader& reader, plan::Request& request) {
+       request.activation_function = ReadImplementation(reader, "activation_function");
+     }},
+    {"repeat_kv",
+     [](MappingReader& reader, plan::Request& request) {
+       request.repeat_kv = reader.ReadBoolean("repeat_kv", Need::kOptional);
      }},
     {"step_barrier",
      [](MappingReader& reader, plan::Request& request) {
