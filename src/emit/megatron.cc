@@ -131,6 +131,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   // 1.0 where it is not said; 0.0 is none.
   arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
   switch (training.attention) {
+    case model::Attention::kMathFp32:
+      arguments.Flag("attention-softmax-in-fp32");
+      [[fallthrough]];
     case model::Attention::kMath:
       arguments.Add("attention-backend", "unfused");
       arguments.Flag("no-masked-softmax-fusion");

@@ -6,7 +6,7 @@ void Autocast::AddLayers() {
   const plan::Training& training = step_.plan().training;
   const DataType computed = plan::ComputeType(training.precision);
   const model::Model& model = step_.model();
-  if (SizeOf(training.parameter_dtype) <= SizeOf(computed) || model.is_layer_list()) return;
+  if (!training.autocast || model.is_layer_list()) return;
   ProgramBuilder& builder = step_.builder();
   cast_.assign(model.tensors.size(), false);
   for (const model::Layer& layer : model.layers) {

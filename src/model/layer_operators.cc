@@ -61,13 +61,18 @@ LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
       element_(ActivationType(options.compute)),
       element_size_(SizeOf(element_)) {}
 
-Operand LayerOperators::Make(std::string name, std::int64_t width, std::int64_t tokens) {
-  return {tape_->Make(std::move(name), BytesOfElements(tokens * width)), width, tokens};
+Operand LayerOperators::Make(std::string name, std::int64_t width, std::int64_t tokens, bool fp32) {
+  Operand made{.width = width, .tokens = tokens, .fp32 = fp32};
+  made.value = tape_->Make(std::move(name), Size(made));
+  return made;
 }
 
 Operand LayerOperators::Input(std::int64_t width) {
-  const std::int64_t tokens = options_.sequence_parallel ? tokens_ / options_.tensor : tokens_;
-  return {tape_->Input("input", BytesOfElements(tokens * width)), width, tokens};
+  Operand input{.width = width,
+                .tokens = options_.sequence_parallel ? tokens_ / options_.tensor : tokens_,
+                .fp32 = options_.autocast};
+  input.value = tape_->Input("input", Size(input));
+  return input;
 }
 
 Kernel LayerOperators::Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -98,6 +103,7 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
 
 Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
                                ModulePositions parameters) {
+  if (x.fp32) x = Cast(x, module);
   const std::int64_t in = x.width;
   const Operand y = Make(Joined(module, " output"), out, x.tokens);
   const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
@@ -139,13 +145,20 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
 Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization normalization,
                              ModulePositions parameters) {
   const bool rms = normalization == Normalization::kRmsNorm;
+  if (rms && IsUnfused(options_.norm)) return EagerRmsNorm(x, module, parameters);
+  const bool compiled = options_.norm == Implementation::kCompiled;
+  const bool staged =
+      options_.norm == Implementation::kApex || options_.norm == Implementation::kTransformerEngine;
+  // apex/normalization/fused_layer_norm.py: under autocast inputs are cast. PyTorch's own norms
+  // stay in FP32, and a compiled one writes what a matrix product would cast.
+  if (staged && x.fp32) x = Cast(x, module);
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(x.tokens * kFp32Size * (rms ? 1 : 2));
-  const Bytes weights = BytesOfElements(x.width * (parameters.bias >= 0 ? 2 : 1));
+  const Bytes weights(x.width * (parameters.bias >= 0 ? 2 : 1) * ElementSize(x));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
-  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
-  const bool fused = options_.compiled && last_sum_ == x.value;
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32 && !compiled);
+  const bool fused = compiled && last_sum_ == x.value;
   Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
                           Size(y) + statistics);
   if (rms) {
@@ -159,13 +172,13 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), flops, 2 * Size(x) + weights + statistics, Size(x)), {dy},
-        {dx}, {}, parameters.all());
+        Memory(Joined(module, ".dgrad"), flops, Size(x) + Size(y) + weights + statistics, Size(x)),
+        {dy}, {dx}, {}, parameters.all());
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-    const Bytes again = options_.compiled ? Bytes() : 2 * Size(x) + statistics;
+    const Bytes again = compiled ? Bytes() : Size(x) + Size(y) + statistics;
     Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
-    if (!rms && !options_.compiled && !options_.staged_norm_sums) {
+    if (!rms && !compiled && !staged) {
       sums.summed_tokens = x.tokens;
       sums.summed_columns = x.width;
     }
@@ -176,6 +189,8 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
 }
 
 Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
+  if (options_.rotary == Implementation::kEager) return ComplexRotary(x, module, head_size);
+  if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);
   const std::int64_t flops = kRotaryFlops * Elements(x);
   // Sines and cosines of every position.
   const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);
@@ -362,17 +377,28 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     masked = tape_->Make(Joined(module, ".mask output"), matrix);
     tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
   }
-  const Value softmax = tape_->Make(Joined(module, ".softmax output"), matrix);
+  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  const bool fp32 =
+      element_size_ < kFp32Size && (options_.attention == Attention::kMathFp32 ||
+                                    (options_.autocast && options_.attention == Attention::kMath));
+  const Bytes softmax_size = fp32 ? ScoreBytes(scores, kFp32Size) : matrix;
+  const Value softmax = tape_->Make(Joined(module, ".softmax output"), softmax_size);
   tape_->Keep(softmax);
-  tape_->Run(over_scores(".softmax", kSoftmaxFlops, read, matrix), {masked}, {softmax});
+  tape_->Run(over_scores(".softmax", kSoftmaxFlops, read, softmax_size), {masked}, {softmax});
   Value weights = softmax;
+  if (fp32) {
+    weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
+    tape_->Run(over_scores(".softmax.cast", 0, softmax_size, matrix), {softmax}, {weights});
+  }
+  const Value undropped = weights;
   if (shape.dropout) {
     const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
     weights = tape_->Make(Joined(module, ".dropout output"), matrix);
     tape_->Keep(mask);
-    tape_->Keep(weights);
-    tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {softmax}, {mask, weights});
+    tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {undropped},
+               {mask, weights});
   }
+  tape_->Keep(weights);
   const Operand y = Make(Joined(module, " output"), shape.heads * d, tokens_);
   tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s, ProductLayout::kInputGradient),
              {weights, core.value}, {y.value});
@@ -392,14 +418,21 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
         ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s, ProductLayout::kWeightGradient),
         {dy}, {dv});
     if (shape.dropout) {
-      const Value d_softmax = tape_->MakeGradient(softmax);
+      const Value d_undropped = tape_->MakeGradient(undropped);
       tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
+                         {d_undropped});
+      d_weights = d_undropped;
+    }
+    if (fp32) {
+      const Value d_softmax = tape_->MakeGradient(softmax);
+      tape_->RunBackward(over_scores(".softmax.cast.dgrad", 0, matrix, softmax_size), {d_weights},
                          {d_softmax});
       d_weights = d_softmax;
     }
     const Value d_scores = tape_->MakeGradient(masked);
-    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * read, matrix), {d_weights},
-                       {d_scores});
+    tape_->RunBackward(
+        over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * (fused ? read : softmax_size), matrix),
+        {d_weights}, {d_scores});
     const Value dq = part(core.query);
     tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s,
                                     ProductLayout::kInputGradient),
@@ -423,13 +456,22 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
 }
 
 Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
-  const Operand sum = Make(std::string(name), x.width, x.tokens);
+  const Operand sum = Make(std::string(name), x.width, x.tokens, x.fp32);
   tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
              {x.value, y.value}, {sum.value});
   last_sum_ = sum.value;
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
-    tape_->Pass(sum.value, y.value);
+    if (sum.fp32 == y.fp32) {
+      tape_->Pass(sum.value, y.value);
+      return;
+    }
+    // The kernel that made the sum's gradient may write the copy, too.
+    const Value dy = tape_->MakeGradient(y.value);
+    tape_->RunBackward(
+        Memory(Joined(name, ".cast"), 0, options_.compiled ? Bytes() : Size(sum), Size(y)),
+        {tape_->GradientOf(sum.value)}, {dy});
+    tape_->Deliver(y.value, dy);
   });
   return sum;
 }
@@ -488,6 +530,7 @@ Operand LayerOperators::Elementwise(Operand x, std::string_view module,
 }
 
 Operand LayerOperators::Gelu(Operand x, std::string_view module) {
+  if (options_.activation_function == Implementation::kHuggingFace) return NewGelu(x, module);
   return Elementwise(x, module, kGeluFlops);
 }
 
@@ -497,7 +540,7 @@ Operand LayerOperators::Silu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Dropout(Operand x, std::string_view module) {
   const Bytes mask_size = Bytes(Elements(x) * kMaskSize);
-  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
   const Value mask = tape_->Make(Joined(module, " mask"), mask_size);
   tape_->Keep(mask);
   tape_->Run(Memory(std::string(module), 2 * Elements(x), Size(x), Size(x) + mask_size), {x.value},
@@ -515,11 +558,11 @@ Operand LayerOperators::Dropout(Operand x, std::string_view module) {
 Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::int64_t width,
                                int weight, bool shared) {
   const Bytes indices = Bytes(tokens_ * kIndexSize);
-  const Bytes table = BytesOfElements(rows * width);
-  const Operand y = Make(Joined(module, " output"), width, tokens_);
+  const Operand y = Make(Joined(module, " output"), width, tokens_, options_.autocast);
+  const Bytes table(rows * width * ElementSize(y));
   tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value}, {weight});
   tape_->OnBackward([=, this] {
-    const Bytes touched = BytesOfElements(std::min(rows, tokens_) * width);
+    const Bytes touched(std::min(rows, tokens_) * width * ElementSize(y));
     std::vector<int> gradients{weight};
     tape_->RunBackward(
         Memory(Joined(module, ".wgrad"), Elements(y), Size(y) + indices, table + touched),
@@ -536,12 +579,12 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
                                      int weight) {
   const std::int64_t s = options_.sequence_length;
   const std::int64_t elements = s * x.width;
-  const Bytes size = BytesOfElements(elements);
+  const Bytes size(elements * ElementSize(x));
   const Value positions = tape_->Make(Joined(module, " output"), size);
   tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions},
              {weight});
   const std::string name = Joined(module, ".add");
-  const Operand sum = Make(Joined(name, " output"), x.width, x.tokens);
+  const Operand sum = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
@@ -553,7 +596,7 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
       gradient = reduced;
     }
     tape_->RunBackward(Memory(Joined(module, ".wgrad"), elements, size + Bytes(s * kIndexSize),
-                              BytesOfElements(rows * x.width) + size),
+                              Bytes(rows * x.width * ElementSize(x)) + size),
                        {gradient}, {}, {weight}, {weight});
   });
   return sum;

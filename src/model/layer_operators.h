@@ -33,6 +33,7 @@ struct Operand {
   LayerTape::Value value = -1;
   std::int64_t width = 0;
   std::int64_t tokens = 0;
+  bool fp32 = false;  // under autocast, where kernels compute in 16 bits
   // What EnterColumns made; null: anything else.
   std::shared_ptr<ColumnRegion> region{};
 };
@@ -66,7 +67,7 @@ class LayerOperators {
   Operand Input(std::int64_t width);
 
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
-  // bias's as a reduction over tokens. Keeps x.
+  // bias's as a reduction over tokens. Keeps x, or under autocast its copy in 16 bits.
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
   // Tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and LeaveRows each rank
   // computes with its own columns of the one weight and rows of the next. Without it they return x.
@@ -91,11 +92,12 @@ class LayerOperators {
   // Without sequence parallelism x itself.
   Operand PartOfTokens(Operand x, std::string_view module);
 
-  // One fused kernel. Keeps x and, for RMSNorm, one FP32 number per token; the statistics of
-  // LayerNorm are left out as in the paper.
+  // One fused kernel, which keeps x and, for RMSNorm, one FP32 number per token; the statistics of
+  // LayerNorm are left out as in the paper. An unfused RMSNorm keeps x in FP32, the number and what
+  // it multiplies by the weight (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
-  // Rotary positions of queries or keys, one kernel. Keeps nothing.
+  // Rotary positions of queries or keys, one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.
   std::array<Operand, 3> Split(Operand x, std::string_view module,
@@ -122,9 +124,9 @@ class LayerOperators {
 
   Operand Add(Operand x, Operand y, std::string_view name);
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
-  Operand Gelu(Operand x, std::string_view module);               // keeps x
+  Operand Gelu(Operand x, std::string_view module);               // keeps x; NewGELU four
   Operand Silu(Operand x, std::string_view module);               // keeps x
-  // silu(gate) up as one kernel, with one for both gradients; keeps both (compiled layers).
+  // silu(gate) up as one kernel, with one for both gradients; keeps both.
   Operand GatedSilu(Operand gate, Operand up, std::string_view module);
   Operand Dropout(Operand x, std::string_view module);  // keeps a mask of one byte an element
 
@@ -149,8 +151,9 @@ class LayerOperators {
 
   static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
   Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }
-  Bytes Size(const Operand& x) const { return BytesOfElements(Elements(x)); }
-  Operand Make(std::string name, std::int64_t width, std::int64_t tokens);
+  std::int64_t ElementSize(const Operand& x) const { return x.fp32 ? 4 : element_size_; }
+  Bytes Size(const Operand& x) const { return Bytes(Elements(x) * ElementSize(x)); }
+  Operand Make(std::string name, std::int64_t width, std::int64_t tokens, bool fp32 = false);
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
@@ -169,6 +172,12 @@ class LayerOperators {
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
 
+  // Autocast's copy in 16 bits.
+  Operand Cast(Operand x, std::string_view module);
+  Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
+  Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
+  Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
+  Operand NewGelu(Operand x, std::string_view module);
   Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
 

@@ -1,6 +1,7 @@
 #include "src/model/layer_operators.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -108,6 +109,159 @@ TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
   ASSERT_EQ(work.backward.size(), 2U);
   EXPECT_EQ(work.backward[0].kernel.name, "norm.dgrad");
   EXPECT_EQ(work.backward[1].gradients, std::vector<int>{0});
+}
+
+Bytes Traffic(const auto& operators) {
+  Bytes traffic;
+  for (const auto& op : operators) traffic += op.kernel.read + op.kernel.written;
+  return traffic;
+}
+
+// 16 tokens of 4 features in 16 bits. The operations of the table in eager_operators.cc, besides
+// numbers by row and weights.
+TEST(LayerOperatorsTest, AnEagerRmsNormIsEightKernels) {
+  WorkOptions options = kOptions;
+  for (const Implementation norm : {Implementation::kEager, Implementation::kHuggingFace}) {
+    options.norm = norm;
+    const LayerWork work = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+      return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});
+    });
+    EXPECT_EQ(work.forward.size(), 8u);
+    // 36 bytes an element; rows: mean, add, rsqrt twice each, mul; the weight of 4.
+    EXPECT_EQ(Traffic(work.forward), Bytes(16 * 4 * 36 + 6 * 16 * 4 + 2 * 4));
+    // The input in FP32, the normalised input, the number.
+    EXPECT_EQ(Saved(work), Bytes(16 * (4 * 4 + 2 * 4 + 4)));
+    // 4 + (6 + 2) + 6 + 8 + (12 + 4) + 4 + (8 + 8 + 12) + 12 + 6; rows: mul, sum, rsqrt thrice,
+    // mean; the weight and its gradient.
+    EXPECT_EQ(work.backward.size(), 14u);
+    EXPECT_EQ(Traffic(work.backward), Bytes(16 * 4 * 92 + 6 * 16 * 4 + 2 * 2 * 4));
+    EXPECT_EQ(Backward(work, "norm.wgrad").gradients, std::vector<int>{0});
+  }
+}
+
+// A layer norm is one kernel however it is called.
+TEST(LayerOperatorsTest, AnEagerLayerNormIsPyTorchs) {
+  WorkOptions options = kOptions;
+  options.norm = Implementation::kEager;
+  const LayerWork work = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+    return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});
+  });
+  EXPECT_EQ(work.forward.size(), 1u);
+}
+
+// 2 + 4, 4 + 4 and 4 + 2 bytes an element each way, or 4, 2, 4, 4 and 6; besides the table of 8
+// positions and 2 angles: twice in FP32, or four times in 16 bits.
+TEST(LayerOperatorsTest, EagerRotaryPositionsMoveTwentyBytesAnElement) {
+  WorkOptions options = kOptions;
+  const auto work = [&] {
+    return WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+      return operators.Rotary(x, "rotary", 2);
+    });
+  };
+  options.rotary = Implementation::kEager;
+  const LayerWork complex = work();
+  EXPECT_EQ(Traffic(complex.forward), Bytes(16 * 4 * 20 + 8 * 2 * 4));
+  EXPECT_EQ(Traffic(complex.backward), Traffic(complex.forward));
+  options.rotary = Implementation::kHuggingFace;
+  const LayerWork halves = work();
+  EXPECT_EQ(Traffic(halves.forward), Bytes(16 * 4 * 20 + 2 * 8 * 2 * 2));
+  EXPECT_EQ(Traffic(halves.backward), Traffic(halves.forward));
+  EXPECT_TRUE(complex.saved.empty());
+  EXPECT_TRUE(halves.saved.empty());
+}
+
+// In FP32 nothing is cast: 4 + 4, 4, 4 + 4 and 4 + 4 bytes an element of a norm; of positions 8.
+TEST(LayerOperatorsTest, EagerKernelsInFp32CastNothing) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kFp32;
+  options.norm = options.rotary = Implementation::kEager;
+  const LayerWork norm = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+    return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});
+  });
+  EXPECT_EQ(norm.forward.size(), 6u);
+  EXPECT_EQ(Traffic(norm.forward), Bytes(16 * 4 * 28 + 6 * 16 * 4 + 4 * 4));
+  EXPECT_EQ(Saved(norm), Bytes(16 * (4 * 4 + 4 * 4 + 4)));
+  const LayerWork rotary = WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+    return operators.Rotary(x, "rotary", 2);
+  });
+  EXPECT_EQ(Traffic(rotary.forward), Bytes(16 * 4 * 8 + 8 * 2 * 4));
+}
+
+// Six kernels of one operand and two of two, each written: 6 x 4 + 2 x 6 bytes an element. The
+// power's input, the tanh and both factors are kept. Backward 6 kernels of two operands, 5 of one.
+TEST(LayerOperatorsTest, NewGeluIsEightKernels) {
+  WorkOptions options = kOptions;
+  options.activation_function = Implementation::kHuggingFace;
+  const LayerWork work = WorkOf(
+      options, 4, [](LayerOperators& operators, Operand x) { return operators.Gelu(x, "act"); });
+  EXPECT_EQ(work.forward.size(), 8u);
+  EXPECT_EQ(Traffic(work.forward), Bytes(16 * 4 * 36));
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 4 * 2));
+  EXPECT_EQ(work.backward.size(), 11u);
+  EXPECT_EQ(Traffic(work.backward), Bytes(16 * 4 * (6 * 6 + 5 * 4)));
+}
+
+// 2 sequences of 8 with 2 heads: 256 scores. In FP32 the softmax keeps 4 bytes of each, and its
+// copy 2 unless dropout runs on that.
+TEST(LayerOperatorsTest, ASoftmaxInFp32KeepsItsResultAndTheCopy) {
+  const auto work = [](Attention attention, bool dropout, bool autocast = false) {
+    WorkOptions options = kOptions;
+    options.attention = attention;
+    options.autocast = autocast;
+    return WorkOf(options, 4, [&](LayerOperators& operators, Operand x) {
+      const Operand q = operators.Linear(x, "q", 4, {.weight = 0});
+      return operators.MathAttention(
+          q, q, q, "core", {.heads = 2, .kv_heads = 2, .head_size = 2, .dropout = dropout});
+    });
+  };
+  for (const auto& [dropout, more] : {std::pair(false, 4), std::pair(true, 2)}) {
+    const Bytes plain = Saved(work(Attention::kMath, dropout));
+    EXPECT_EQ(Saved(work(Attention::kMathFp32, dropout)) - plain, Bytes(256 * more));
+    EXPECT_EQ(Saved(work(Attention::kMath, dropout, true)) - plain, Bytes(256 * more));
+  }
+  const LayerWork wide = work(Attention::kMathFp32, false);
+  EXPECT_EQ(Forward(wide, "core.softmax").written, Bytes(256 * 4));
+  EXPECT_EQ(Forward(wide, "core.softmax.cast").read, Bytes(256 * 4));
+  EXPECT_EQ(Backward(wide, "core.softmax.dgrad").kernel.read, Bytes(256 * 8));
+  EXPECT_EQ(Backward(wide, "core.softmax.dgrad").kernel.written, Bytes(256 * 2));
+}
+
+// Autocast: an FP32 input is copied in 16 bits for a product, and its gradient cast up again.
+TEST(LayerOperatorsTest, UnderAutocastAProductCastsItsInput) {
+  WorkOptions options = kOptions;
+  options.autocast = true;
+  const LayerWork work = LinearWork(options);
+  EXPECT_EQ(work.forward[0].kernel.name, "fc.cast");
+  EXPECT_EQ(work.forward[0].kernel.read, Bytes(16 * 4 * 4));
+  EXPECT_EQ(work.forward[0].kernel.written, Bytes(16 * 4 * 2));
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2));
+  EXPECT_EQ(work.output, Bytes(16 * 6 * 2));
+  EXPECT_EQ(work.backward.back().kernel.name, "fc.cast.dgrad");
+  EXPECT_EQ(work.backward.back().kernel.written, Bytes(16 * 4 * 4));
+}
+
+// 16 tokens of 4 features and their statistics of 2 numbers, weights of 8. PyTorch's layer norm
+// stays in FP32, Apex's casts its input first, a compiled one writes 16 bits.
+TEST(LayerOperatorsTest, UnderAutocastPyTorchsNormsStayInFp32) {
+  WorkOptions options = kOptions;
+  options.autocast = true;
+  const auto work = [&](Implementation norm) {
+    options.norm = norm;
+    return WorkOf(options, 4, [](LayerOperators& operators, Operand x) {
+      return operators.Norm(x, "norm", Normalization::kLayerNorm, {.weight = 3, .bias = 4});
+    });
+  };
+  const LayerWork eager = work(Implementation::kEager);
+  EXPECT_EQ(Forward(eager, "norm").read, Bytes(16 * 4 * 4 + 8 * 4));
+  EXPECT_EQ(Forward(eager, "norm").written, Bytes(16 * 4 * 4 + 16 * 2 * 4));
+  EXPECT_EQ(eager.output, Bytes(16 * 4 * 4));
+  const LayerWork apex = work(Implementation::kApex);
+  EXPECT_EQ(apex.forward[0].kernel.name, "norm.cast");
+  EXPECT_EQ(Forward(apex, "norm").read, Bytes(16 * 4 * 2 + 8 * 2));
+  EXPECT_EQ(apex.output, Bytes(16 * 4 * 2));
+  const LayerWork compiled = work(Implementation::kCompiled);
+  EXPECT_EQ(Forward(compiled, "norm").read, Bytes(16 * 4 * 4 + 8 * 4));
+  EXPECT_EQ(compiled.output, Bytes(16 * 4 * 2));
 }
 
 TEST(LayerOperatorsTest, LayerNormGivesBothGradientsAtOnce) {

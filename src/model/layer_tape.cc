@@ -322,8 +322,10 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     Variable& variable = variables_[v];
     const bool outcome = variable.writer >= 0 && kept_operator[variable.writer] != 0 &&
                          output != static_cast<Value>(v);
-    if (!variable.kept && !outcome) continue;
     const bool is_input = input_ == static_cast<Value>(v);
+    const bool starts_again = is_input && (checkpointing == Checkpointing::kFull ||
+                                           checkpointing == Checkpointing::kSelectiveOp);
+    if (!variable.kept && !outcome && !starts_again) continue;
     bool save = true, recompute = false;
     switch (checkpointing) {
       case Checkpointing::kNone:
@@ -398,11 +400,10 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   };
   Place(backward_, known_backward, work.backward, work);
 
-  // The input is counted as saved, or, by the layer before, as its temporary. What is communicated
-  // has its own buffers.
+  // What is communicated has its own buffers.
   const std::vector<char> forward_communicated = CommunicatedIn(forward_);
   const auto forward_passing = [&](Value v) {
-    return saved[v] < 0 && input_ != v && forward_communicated[v] == 0;
+    return saved[v] < 0 && forward_communicated[v] == 0;
   };
   work.forward_temporaries = output ? Peak(forward_, forward_passing, {}, {*output})
                                     : Peak(forward_, forward_passing, {}, {});

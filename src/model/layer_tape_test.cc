@@ -114,6 +114,26 @@ TEST(LayerTapeTest, SelectiveRunsTheCoreAgain) {
   EXPECT_EQ(work.recompute[0].creates, std::vector<int>{0});
 }
 
+TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
+  for (const Checkpointing checkpointing :
+       {Checkpointing::kNone, Checkpointing::kFull, Checkpointing::kSelectiveOp}) {
+    LayerTape tape(DataType::kBf16);
+    const auto x = tape.Input("x", Bytes(100));
+    const auto y = tape.Make("y", Bytes(10));
+    tape.Run(Named("a"), {x}, {y});
+    tape.OnBackward([&] {
+      const auto dx = tape.MakeGradient(x);
+      tape.RunBackward(Named("a.grad"), {tape.GradientOf(y)}, {dx});
+      tape.Deliver(x, dx);
+    });
+    const LayerWork work = tape.Finish(y, checkpointing);
+    const bool again = checkpointing != Checkpointing::kNone;
+    EXPECT_EQ(NamesOf(work.saved), again ? Names{"x"} : Names{});
+    // What is not saved passes by.
+    EXPECT_EQ(work.forward_transient, Bytes(again ? 10 : 110));
+  }
+}
+
 // Forward keeps the input alone. s and y at the addition are still the most that passes by; the
 // second forward's scratch, s and y (200) and the waiting dy (100) are more than the backward's
 // 210.

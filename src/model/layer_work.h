@@ -18,7 +18,8 @@
 //    makes it, so the sum over all layers counts it once. It comes to life with the taker's first
 //    kernel; until then it is a temporary of the maker.
 //  * The indices of the tokens belong to the data loader and are not counted.
-//  * Element size: 4 bytes in fp32, else 2. In fp8 only matrix products change: their operands
+//  * Element size: 4 bytes in fp32, else 2 (autocast: below). In fp8 only matrix products change:
+//  their operands
 //    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
 //    bits, and attention runs in bf16.
 //  * With tensor parallelism all sizes are those of one rank.
@@ -39,10 +40,15 @@ struct WorkOptions {
   Loss loss = Loss::kEager;
   // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
   bool compiled = false;
-  // The gradients of a layer norm's weights are added up over parts of the tokens and then over the
-  // parts, which the memory's bandwidth bounds (Apex, Transformer Engine); PyTorch's kernel walks
-  // all tokens in one thread block for 32 columns.
-  bool staged_norm_sums = false;
+  Implementation norm = Implementation::kFused;
+  Implementation rotary = Implementation::kFused;
+  Implementation activation_function = Implementation::kEager;
+  // Keys and values of grouped queries are copied so that every head has its own, also where the
+  // attention kernel could do without (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
+  bool repeat_kv = false;
+  // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
+  // product casts its input.
+  bool autocast = false;
   // Layers divided among the ranks of a group, in time and memory: heads, hidden units and
   // vocabulary over `tensor` ranks (Shoeybi et al. 2019, arXiv 1909.08053), and, between those
   // regions, the tokens too (sequence parallelism, Korthikanti et al. 2022, arXiv 2205.05198).

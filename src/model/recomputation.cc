@@ -28,6 +28,26 @@ const char* Name(Attention attention) {
       return "flash3";
     case Attention::kFusedSoftmax:
       return "fused_softmax";
+    case Attention::kMathFp32:
+      return "math_fp32";
+  }
+  return "";
+}
+
+const char* Name(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::kFused:
+      return "fused";
+    case Implementation::kEager:
+      return "eager";
+    case Implementation::kCompiled:
+      return "compiled";
+    case Implementation::kApex:
+      return "apex";
+    case Implementation::kTransformerEngine:
+      return "transformer_engine";
+    case Implementation::kHuggingFace:
+      return "huggingface";
   }
   return "";
 }
@@ -53,6 +73,7 @@ int FlashGeneration(Attention attention) {
     case Attention::kFlash3:
       return 3;
     case Attention::kMath:
+    case Attention::kMathFp32:
     case Attention::kFusedSoftmax:
       return 0;
   }

@@ -37,9 +37,12 @@ struct Share {
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
 // The forms with the score matrix:
 //   kMath          mask and softmax are kernels of their own
+//   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
+//   attention;
+//                  kMath under autocast)
 //   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax), which reads what
 //                  the causal mask leaves alone
-enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax };
+enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax, kMathFp32 };
 
 // The cross entropy over the whole vocabulary:
 //   kEager    a cast to FP32, log-softmax and negative log-likelihood, each through memory
@@ -50,9 +53,43 @@ enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSof
 //             torch.compile)
 enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
 
-const char* Name(Loss loss);                    // "eager", "in_place", "fused"
-const char* Name(Checkpointing checkpointing);  // "none", "selective", ...
-const char* Name(Attention attention);          // "flash", "math", "flash1", ...
+// Whose kernels compute a norm, rotary positions or a feed-forward's activation function:
+//   kFused              one kernel forward (PyTorch's own norm since 2.9, flash-attn's, Liger's,
+//                       Megatron-LM's SwiGLU)
+//   kEager              operation by operation in FP32, as PyTorch's RMSNorm did before 2.9 and as
+//                       Meta's and torchtitan's complex rotary positions do; SiLU and its product
+//                       apart
+//   kCompiled           torch.compile's: one kernel with the sum before it, and one backward; so is
+//                       flash-attn's dropout_add_layer_norm
+//   kApex, kTransformerEngine   one kernel, and the gradients of a norm's weights added up over
+//                       parts of the tokens and then over the parts, which the memory's bandwidth
+//                       bounds; PyTorch's layer norm walks all tokens in one thread block for 32
+//                       columns
+//   kHuggingFace        operation by operation; rotary positions by halves in 16 bits, NewGELU
+// A layer norm is one kernel, whatever the implementation, and so is GELU but for NewGELU.
+enum class Implementation : std::uint8_t {
+  kFused,
+  kEager,
+  kCompiled,
+  kApex,
+  kTransformerEngine,
+  kHuggingFace,
+};
+inline constexpr Implementation kImplementations[] = {Implementation::kFused,
+                                                      Implementation::kEager,
+                                                      Implementation::kCompiled,
+                                                      Implementation::kApex,
+                                                      Implementation::kTransformerEngine,
+                                                      Implementation::kHuggingFace};
+// Whether every operation is a kernel of its own.
+constexpr bool IsUnfused(Implementation implementation) {
+  return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
+}
+
+const char* Name(Implementation implementation);  // "fused", "eager", "compiled", ...
+const char* Name(Loss loss);                      // "eager", "in_place", "fused"
+const char* Name(Checkpointing checkpointing);    // "none", "selective", ...
+const char* Name(Attention attention);            // "flash", "math", "flash1", ...
 // 1, 2, 3; 0 where the score matrix is in memory.
 int FlashGeneration(Attention attention);
 

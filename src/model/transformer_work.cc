@@ -112,7 +112,7 @@ class Block {
     const std::int64_t key_width = kv_heads * a_.head_size;
     const std::int64_t group = a_.heads / a_.kv_heads;
     const AttentionShape shape{.heads = heads,
-                               .kv_heads = kv_heads,
+                               .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
                                .window = a_.attention_window,
                                .dropout = a_.attention_dropout};
@@ -138,7 +138,7 @@ class Block {
     Operand value = Linear(x, names_.value, key_width);
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
     key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
-    if (!flash) {
+    if (!flash || options_.repeat_kv) {
       key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
       value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
     }
@@ -154,7 +154,7 @@ class Block {
       const Operand up = Linear(x, names_.up, width);
       return Rows(operators_.Gelu(up, names_.activator), names_.down);
     }
-    if (options_.compiled) {
+    if (!IsUnfused(options_.activation_function)) {
       const Operand gate = Linear(x, names_.gate, width);
       const Operand up = Linear(x, names_.up, width);
       return Rows(operators_.GatedSilu(gate, up, names_.activator), names_.down);

@@ -75,7 +75,7 @@ TEST(TransformerWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
   EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 128);
-  options.staged_norm_sums = true;
+  options.norm = Implementation::kApex;
   EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 0);
 }
 
@@ -86,6 +86,46 @@ TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
   EXPECT_EQ(Sum(block.saved), 168'072 * 8192LL);
   // 32 layers of 8192 tokens: 44.06e9 B.
   EXPECT_EQ(32 * Sum(block.saved), 44'059'066'368);
+}
+
+// Norms of many kernels keep their inputs in FP32 and once more in 16 bits: 12h + 8 for 4h + 8.
+TEST(TransformerWorkTest, EagerNormsKeepMore) {
+  WorkOptions options = Options(1, 8192);
+  options.norm = Implementation::kEager;
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), (168'072 + 8 * 4096) * 8192LL);
+}
+
+// Two norms' inputs are kept in FP32; copies in 16 bits are what products keep anyway.
+TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
+  WorkOptions options = Options(2, 64);
+  const std::vector<LayerWork> narrow = TransformerWork(Gpt2Small(), options);
+  options.autocast = true;
+  const std::vector<LayerWork> wide = TransformerWork(Gpt2Small(), options);
+  const std::int64_t tokens = 128, hidden = 768;
+  EXPECT_EQ(Sum(wide[1].saved) - Sum(narrow[1].saved), tokens * 2 * 2 * hidden);
+  for (const int layer : {0, 1}) {
+    EXPECT_EQ(narrow[layer].output, Bytes(tokens * 2 * hidden));
+    EXPECT_EQ(wide[layer].output, Bytes(tokens * 4 * hidden));
+  }
+  EXPECT_EQ(Find(wide[1], "ln_1")->written - Find(narrow[1], "ln_1")->written,
+            Bytes(tokens * 2 * hidden));
+  EXPECT_EQ(Find(wide[1], "mlp.residual")->read, Bytes(tokens * 6 * hidden));
+}
+
+// 8 heads of keys and values of 128, copied four times: 3h more of 2 bytes for each.
+TEST(TransformerWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
+  WorkOptions options = Options(1, 8192);
+  options.repeat_kv = true;
+  const LayerWork block = BlockOf(Llama31With8B(), options);
+  EXPECT_EQ(Sum(block.saved), (168'072 + 3 * 4096) * 8192LL);
+  EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
+}
+
+// Gate, up and their product, without silu(gate): 2f less.
+TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
+  WorkOptions options = Options(1, 8192);
+  options.activation_function = Implementation::kFused;
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), 139'400 * 8192LL);
 }
 
 TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
@@ -221,6 +261,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   WorkOptions options = Options(1, t);
   const LayerWork eager = BlockOf(a, options);
   options.compiled = true;
+  options.norm = options.rotary = options.activation_function = Implementation::kCompiled;
   const LayerWork compiled = BlockOf(a, options);
   EXPECT_EQ(Sum(eager.saved) - Sum(compiled.saved), 2 * t * f);
   EXPECT_EQ(ModelFlops(compiled.forward), ModelFlops(eager.forward));

@@ -66,8 +66,13 @@ struct Training {
   model::Loss loss = model::Loss::kEager;
   bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
   HostWaits host_waits = HostWaits::kNever;
-  // Sums over tokens for the gradients of norms' weights in two stages: model::WorkOptions.
-  bool staged_norm_sums = false;
+  model::Implementation norm = model::Implementation::kFused;
+  model::Implementation rotary = model::Implementation::kFused;
+  model::Implementation activation_function = model::Implementation::kEager;
+  bool repeat_kv = false;  // model::WorkOptions
+  // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
+  // casts these (ddp).
+  bool autocast = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

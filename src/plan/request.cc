@@ -20,6 +20,37 @@ bool StopsRecomputationEarly(const Request& request) {
          request.torch.value_or(Software().torch) >= Version{2, 1};
 }
 
+model::Implementation DefaultNorm(const Request& request, bool compile) {
+  if (compile) return model::Implementation::kCompiled;
+  switch (*request.framework) {
+    case Framework::kReference:
+      return model::Implementation::kFused;
+    // Megatron-LM's fused_layer_norm.py, InternEvo's norm.py: Apex, where it is installed.
+    case Framework::kMegatron:
+    case Framework::kInternEvo:
+      return model::Implementation::kApex;
+    default:
+      break;
+  }
+  // aten/src/ATen/native/layer_norm.cpp: one kernel since 2.9 (pytorch/pytorch pull request
+  // 153666).
+  return request.torch.value_or(Software().torch) < Version{2, 9} ? model::Implementation::kEager
+                                                                  : model::Implementation::kFused;
+}
+
+model::Implementation DefaultRotary(const Request& request, bool compile) {
+  if (compile) return model::Implementation::kCompiled;
+  switch (*request.framework) {
+    case Framework::kReference:
+    case Framework::kInternEvo:  // flash-attn's
+      return model::Implementation::kFused;
+    case Framework::kMegatron:  // --no-rope-fusion turns it off
+      return model::Implementation::kApex;
+    default:
+      return model::Implementation::kEager;
+  }
+}
+
 Training CompleteTraining(const Request& request, std::int64_t data) {
   Training training;
   training.sequence_length = *request.sequence_length;
@@ -67,10 +98,19 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                             : request.framework == Framework::kMegatron ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
-  // Megatron-LM takes Apex's layer norm (megatron/model/fused_layer_norm.py), or Transformer
-  // Engine's.
-  training.staged_norm_sums =
-      request.staged_norm_sums.value_or(request.framework == Framework::kMegatron);
+  training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
+  training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
+  // megatron/training/arguments.py: bias_swiglu_fusion is on.
+  training.activation_function = request.activation_function.value_or(
+      training.compile                            ? model::Implementation::kCompiled
+      : request.framework == Framework::kMegatron ? model::Implementation::kFused
+                                                  : model::Implementation::kEager);
+  // Code that turns queries and keys operation by operation also copies keys and values for every
+  // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
+  // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
+  training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
+  training.autocast =
+      request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.step_barrier = request.step_barrier.value_or(false);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;

@@ -32,7 +32,10 @@ struct Request : DataParallelRequest {
   std::optional<bool> compile;
   std::optional<model::Loss> loss;
   std::optional<HostWaits> host_waits;
-  std::optional<bool> staged_norm_sums;
+  std::optional<model::Implementation> norm;
+  std::optional<model::Implementation> rotary;
+  std::optional<model::Implementation> activation_function;
+  std::optional<bool> repeat_kv;
   std::optional<bool> step_barrier;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

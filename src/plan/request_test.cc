@@ -75,8 +75,48 @@ TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
 }
 
 TEST(Complete, MegatronAddsUpNormsGradientsInStages) {
-  EXPECT_TRUE(Complete(Minimal(Framework::kMegatron, 0), 8).training.staged_norm_sums);
-  EXPECT_FALSE(Complete(Minimal(Framework::kDdp, 0), 8).training.staged_norm_sums);
+  using model::Implementation;
+  EXPECT_EQ(Complete(Minimal(Framework::kMegatron, 0), 8).training.norm, Implementation::kApex);
+  EXPECT_EQ(Complete(Minimal(Framework::kReference, 0), 8).training.rotary, Implementation::kFused);
+  Request request = Minimal(Framework::kDdp, 0);
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kFused);
+  EXPECT_EQ(Complete(request, 8).training.rotary, Implementation::kEager);
+  // PyTorch's RMSNorm is one kernel since 2.9.
+  request.torch = Version{2, 8};
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kEager);
+  request.compile = true;
+  EXPECT_EQ(Complete(request, 8).training.norm, Implementation::kCompiled);
+  EXPECT_EQ(Complete(request, 8).training.rotary, Implementation::kCompiled);
+}
+
+TEST(Complete, FusesSwiGluForMegatronAndRepeatsKeysInEagerCode) {
+  using model::Implementation;
+  const auto training = [](Framework framework) {
+    return Complete(Minimal(framework, 0), 8).training;
+  };
+  EXPECT_EQ(training(Framework::kMegatron).activation_function, Implementation::kFused);
+  EXPECT_EQ(training(Framework::kDdp).activation_function, Implementation::kEager);
+  EXPECT_FALSE(training(Framework::kMegatron).repeat_kv);
+  EXPECT_TRUE(training(Framework::kDdp).repeat_kv);
+  Request request = Minimal(Framework::kDdp, 0);
+  request.compile = true;
+  EXPECT_EQ(Complete(request, 8).training.activation_function, Implementation::kCompiled);
+  EXPECT_FALSE(Complete(request, 8).training.repeat_kv);
+}
+
+// FSDP and Megatron cast parameters themselves.
+TEST(Complete, AutocastIsDdpWithFp32Parameters) {
+  for (const Framework framework : {Framework::kDdp, Framework::kReference}) {
+    Request request = Minimal(framework, 0);
+    request.precision = DataType::kBf16;
+    request.parameter_dtype = DataType::kFp32;
+    EXPECT_EQ(Complete(request, 8).training.autocast, framework == Framework::kDdp);
+    request.parameter_dtype = DataType::kBf16;
+    EXPECT_FALSE(Complete(request, 8).training.autocast);
+    request.parameter_dtype = DataType::kFp32;
+    request.precision = DataType::kTf32;
+    EXPECT_FALSE(Complete(request, 8).training.autocast);
+  }
 }
 
 TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {

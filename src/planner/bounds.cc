@@ -43,7 +43,7 @@ struct WorkKey {
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   std::array<std::int64_t, 6> numbers{};
-  std::array<std::uint8_t, 9> kinds{};
+  std::array<std::uint8_t, 14> kinds{};
   std::vector<std::int64_t> stage_layers{};
 
   auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
@@ -62,6 +62,8 @@ WorkKey KeyOf(const Scenario& scenario) {
            axes.tensor, axes.context, axes.pipeline},
           {number(training.precision), number(training.activation_checkpointing),
            number(training.attention), number(training.loss), number(training.compile),
+           number(training.norm), number(training.rotary), number(training.activation_function),
+           number(training.repeat_kv), number(training.autocast),
            number(training.checkpoint_early_stop),
            number(axes.sequence_parallel), number(options.regathers),
            number(scenario.plan.data_parallel.framework == Framework::kReference)},

@@ -798,7 +798,10 @@ class Loader::Reading {
     warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
     warn(file.request.compile.has_value(), "compile");
     warn(file.request.loss.has_value(), "loss");
-    warn(file.request.staged_norm_sums.has_value(), "staged_norm_sums");
+    warn(file.request.norm.has_value(), "norm");
+    warn(file.request.rotary.has_value(), "rotary");
+    warn(file.request.activation_function.has_value(), "activation_function");
+    warn(file.request.repeat_kv.has_value(), "repeat_kv");
     warn(file.request.dispatch.has_value(), "dispatch");
   }
 

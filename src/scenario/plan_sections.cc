@@ -147,6 +147,19 @@ std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   return Dispatch{.module = *module, .autograd = *autograd};
 }
 
+std::optional<model::Implementation> ReadImplementation(MappingReader& reader,
+                                                        std::string_view key) {
+  using model::Implementation;
+  return reader.ReadWord<Implementation>(
+      key, Need::kOptional,
+      {{"eager", Implementation::kEager},
+       {"fused", Implementation::kFused},
+       {"compiled", Implementation::kCompiled},
+       {"apex", Implementation::kApex},
+       {"transformer_engine", Implementation::kTransformerEngine},
+       {"huggingface", Implementation::kHuggingFace}});
+}
+
 constexpr SectionKey kTrainingKeys[] = {
     {"sequence_length",
      [](MappingReader& reader, plan::Request& request) {
@@ -233,6 +246,7 @@ constexpr SectionKey kTrainingKeys[] = {
                                               {"flash1", model::Attention::kFlash1},
                                               {"flash3", model::Attention::kFlash3},
                                               {"math", model::Attention::kMath},
+                                              {"math_fp32", model::Attention::kMathFp32},
                                               {"fused_softmax", model::Attention::kFusedSoftmax}});
      }},
     {"checkpoint_early_stop",
@@ -276,9 +290,19 @@ constexpr SectionKey kTrainingKeys[] = {
          ReadCheckpointSaving(*saving, request);
        }
      }},
-    {"staged_norm_sums",
+    {"norm", [](MappingReader& reader,
+                plan::Request& request) { request.norm = ReadImplementation(reader, "norm"); }},
+    {"rotary",
      [](MappingReader& reader, plan::Request& request) {
-       request.staged_norm_sums = reader.ReadBoolean("staged_norm_sums", Need::kOptional);
+       request.rotary = ReadImplementation(reader, "rotary");
+     }},
+    {"activation_function",
+     [](MappingReader& reader, plan::Request& request) {
+       request.activation_function = ReadImplementation(reader, "activation_function");
+     }},
+    {"repeat_kv",
+     [](MappingReader& reader, plan::Request& request) {
+       request.repeat_kv = reader.ReadBoolean("repeat_kv", Need::kOptional);
      }},
     {"step_barrier",
      [](MappingReader& reader, plan::Request& request) {

@@ -134,7 +134,10 @@ Mapping Training(const plan::Training& training, bool layer_times_given) {
     mapping.emplace_back("attention", Text(model::Name(training.attention)));
     mapping.emplace_back("compile", Boolean(training.compile));
     mapping.emplace_back("loss", Text(model::Name(training.loss)));
-    mapping.emplace_back("staged_norm_sums", Boolean(training.staged_norm_sums));
+    mapping.emplace_back("norm", Text(model::Name(training.norm)));
+    mapping.emplace_back("rotary", Text(model::Name(training.rotary)));
+    mapping.emplace_back("activation_function", Text(model::Name(training.activation_function)));
+    mapping.emplace_back("repeat_kv", Boolean(training.repeat_kv));
   }
   mapping.emplace_back("activation_offload", Boolean(training.activation_offload));
   mapping.emplace_back("host_waits", Text(plan::Name(training.host_waits)));
