@@ -43,8 +43,22 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
                                     kMostPasses, *options.micro_batches, *options.stages),
                         "steps repeat themselves: fewer micro-batches show the same"});
   }
+  const parallel::NamedSchedule& named = *parallel::FindSchedule(options.schedule);
+  const auto refuse = [&](const std::string& option, std::string message, const char* hint) {
+    mistakes.push_back({"command.wrong-use", {option, 0, 0}, std::move(message), hint});
+  };
+  if (options.virtual_stages > 1 && !named.interleaves) {
+    refuse(fmt::format("--virtual-stages {}", options.virtual_stages),
+           fmt::format("{} has one chunk of layers a stage", options.schedule),
+           "write --schedule interleaved_1f1b");
+  }
+  if (mistakes.empty() && named.interleaves && *options.micro_batches % *options.stages != 0) {
+    refuse(fmt::format("--micro-batches {}", *options.micro_batches),
+           fmt::format("{} runs micro-batches in groups of {}", options.schedule, *options.stages),
+           "give a multiple of --stages");
+  }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
-  return parallel::FindSchedule(options.schedule)->build(*options.stages, *options.micro_batches);
+  return named.build({*options.stages, *options.micro_batches, options.virtual_stages});
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ constexpr const char* kFooter =
 constexpr int kMostStages = 1024;
 constexpr int kMostMicroBatches = 100'000;
 constexpr int kMostSlots = 1000;
+constexpr int kMostVirtualStages = 64;
 
 }  // namespace
 
@@ -58,11 +59,17 @@ void AddSchedule(Command app, ScheduleOptions& options) {
                                   kMostMicroBatches, "Micro-batches of a step");
   Option schedule =
       command.AddOption("--schedule", options.schedule, help).Type("NAME").OneOf(names);
+  Option virtual_stages = command
+                              .AddOption("--virtual-stages", options.virtual_stages,
+                                         "Chunks of layers a stage, with interleaved_1f1b (1)")
+                              .Type("N")
+                              .Between(1, kMostVirtualStages);
   command.AddOption("--csv", options.csv, "Read the actions from a file instead")
       .Type("CSV")
       .Excludes(stages)
       .Excludes(micro_batches)
-      .Excludes(schedule);
+      .Excludes(schedule)
+      .Excludes(virtual_stages);
   const auto slots = [&](const char* name, int& value, const char* help_text) {
     command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);
   };

@@ -25,11 +25,17 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
     for (const model::Activation& activation : activations) bytes += activation.bytes;
     return bytes;
   };
-  Bytes saved, recomputed;
+  Bytes saved, recomputed;  // `saved` of all micro-batches in flight
   // Offloaded, two blocks' are on the device at once.
   Bytes largest;
   int offloaded = 0;
   const std::vector<int> of_layers = model::WorkOfLayers(model, options);
+  const auto in_flight = [&](std::size_t layer) {
+    for (const lowering::PipelineStage::Chunk& chunk : stage.chunks()) {
+      if (static_cast<int>(layer) < chunk.end_layer) return chunk.in_flight;
+    }
+    return 1;
+  };
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     const Bytes own = sum(works[of_layers[i]].saved);
     recomputed = std::max(recomputed, sum(works[of_layers[i]].recomputed));
@@ -38,11 +44,11 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
       largest = std::max(largest, own);
       ++offloaded;
     } else {
-      saved += own;
+      saved += in_flight(i) * own;
     }
   }
   for (int i = 0; i < std::min(offloaded, 2); ++i) saved += largest;
-  return stage.in_flight() * saved + recomputed;
+  return saved + recomputed;
 }
 
 BytesByCategory OfStage(const scenario::Scenario& scenario,

@@ -176,7 +176,10 @@ class Megatron final : public Technique {
   // In a pipeline without virtual stages the first stage alone reduces bucket by bucket during its
   // last backward, and has buckets; the others reduce all they have after theirs
   // (core/pipeline_parallel/schedules.py, core/distributed/distributed_data_parallel.py).
-  bool OverlapsReduction() const { return plan_.data_parallel.overlap && step_.stage().first(); }
+  bool OverlapsReduction() const {
+    return plan_.data_parallel.overlap &&
+           (step_.stage().first() || step_.stage().chunks().size() > 1);
+  }
 
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
@@ -199,7 +202,8 @@ class Megatron final : public Technique {
   void AddBuckets() {
     order_.resize(step_.model().tensors.size());
     std::iota(order_.rbegin(), order_.rend(), 0);
-    const bool cut = OverlapsReduction() && plan_.data_parallel.bucket_size.has_value();
+    const bool cut =
+        OverlapsReduction() && step_.stage().first() && plan_.data_parallel.bucket_size.has_value();
     const std::int64_t limit =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())
             : std::numeric_limits<std::int64_t>::max();

@@ -13,17 +13,17 @@ constexpr Bytes kWord(4);
 
 }  // namespace
 
-void PassValues::WritePrologue(int slots, bool communicates) {
-  if ((place_.stages == 1 && !communicates) || !builder_.describes_data_flow()) return;
-  slots_ = slots;
+void PassValues::WritePrologue(int words, bool communicates) {
+  if ((place_.chunks == 1 && !communicates) || !builder_.describes_data_flow()) return;
+  in_flight_ = words;
   words_ =
-      builder_.AddBuffer("values of passes", (slots + 1) * kWord, program::Category::kWorkspace);
+      builder_.AddBuffer("values of passes", (words + 1) * kWord, program::Category::kWorkspace);
   builder_.Allocate(program::Program::kComputeStream, words_);
 }
 
 Elements PassValues::Word(int at) const { return At(words_, at, DataType::kFp32); }
 
-Elements PassValues::seed() const { return on() ? Word(slots_) : Elements(); }
+Elements PassValues::seed() const { return on() ? Word(in_flight_) : Elements(); }
 
 Elements PassValues::Carried(Index received) {
   if (received == kNone || builder_.SizeOf(received) < kWord) return {};
@@ -52,25 +52,25 @@ void PassValues::HandOn(Index sent) {
   builder_.With(Move(At(sent, 0, DataType::kFp32), word, 1));
 }
 
-void PassValues::BeginForward(int slot, Index received) {
+void PassValues::BeginForward(int chunk, int word, Index received) {
   if (!on()) return;
-  present_ = slot;
-  Mix(Carried(received), {}, place_.stage);
+  present_ = word;
+  Mix(Carried(received), {}, chunk);
 }
 
 void PassValues::EndForward(Index sent) {
   if (on()) HandOn(sent);
 }
 
-void PassValues::TurnBack(int slot) {
+void PassValues::TurnBack(int chunk, int word) {
   if (!on()) return;
-  present_ = slots_;
-  Mix(Word(slot), {}, place_.stages + place_.stage);
+  present_ = in_flight_;
+  Mix(Word(word), {}, place_.chunks + chunk);
 }
 
-void PassValues::BeginBackward(Index received) {
+void PassValues::BeginBackward(int chunk, Index received) {
   const Elements carried = on() ? Carried(received) : Elements();
-  if (carried.buffer != kNone) Mix(carried, Word(present_), place_.stage);
+  if (carried.buffer != kNone) Mix(carried, Word(present_), chunk);
 }
 
 void PassValues::EndBackward(Index sent) {

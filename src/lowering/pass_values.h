@@ -19,7 +19,7 @@ namespace stepcast::lowering {
 class PassValues {
  public:
   struct Place {
-    int stage = 0, stages = 1;
+    int chunks = 1;               // of all stages
     std::int64_t batch_part = 0;  // whose samples the rank trains on
     // Ranks that share layers have one word, as those do whose gradients of whole tensors must come
     // out the same; else what a collective scatters differs from part to part.
@@ -27,16 +27,17 @@ class PassValues {
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `communicates`: known only when all layers are.
-  void WritePrologue(int slots, bool communicates);
+  // `words`: of the passes that are in flight at once. `communicates`: inside of layers.
+  void WritePrologue(int words, bool communicates);
 
   // Said of the pass's kernels (ProgramBuilder::With): the first and the last of a forward, and of
   // a backward, which begins with recomputation or where the gradient is there. Messages: the
-  // buffer that came from or goes to a neighbour; kNone: none.
-  void BeginForward(int slot, Index received);
+  // buffer that came from or goes to a neighbour; kNone: none. `chunk`: among those of all stages;
+  // `word`: the micro-batch's, of those that are in flight.
+  void BeginForward(int chunk, int word, Index received);
   void EndForward(Index sent);
-  void TurnBack(int slot);
-  void BeginBackward(Index received);
+  void TurnBack(int chunk, int word);
+  void BeginBackward(int chunk, Index received);
   void EndBackward(Index sent);
 
   // The kernel reads what a collective has brought; writes what one will take.
@@ -58,8 +59,8 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  Index words_ = program::kNone;  // by slot, and behind them that of the backward
-  int slots_ = 0;
+  Index words_ = program::kNone;  // of micro-batches in flight, and behind them the backward's
+  int in_flight_ = 0;
   int present_ = 0;  // the word of the pass that is written
 };
 

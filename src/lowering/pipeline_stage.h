@@ -24,9 +24,24 @@ class PipelineStage {
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
   // All stages', as one rank of a tensor-parallel group has it.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
-  // The layer that hands its output to the stage's first one. Not of the first stage.
-  const model::Layer& layer_before() const {
-    return whole_model().layers[static_cast<std::size_t>(part_->first_layer) - 1];
+  // A part of the pipeline's layers that the stage has: all of them, or with virtual stages one of
+  // several, in the order of the layers.
+  struct Chunk {
+    int number = 0;                      // among those of all stages
+    int first_layer = 0, end_layer = 1;  // of model()
+    bool first = true, last = true;      // among those of all stages
+    int in_flight = 1;                   // most micro-batches between forward and backward
+  };
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+  int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
+  // Of a pass: which of chunks().
+  std::size_t chunk_of(const parallel::Action& pass) const {
+    return static_cast<std::size_t>(pass.chunk / stages_);
+  }
+  // The layer that hands its output to the chunk's first one. Not of the first chunk.
+  const model::Layer& layer_before(const Chunk& chunk) const {
+    const int first = part_->layers[static_cast<std::size_t>(chunk.first_layer)];
+    return whole_model().layers[static_cast<std::size_t>(first) - 1];
   }
   // Of a tensor of model(): its index in the whole one.
   int whole_tensor(int tensor) const {
@@ -37,7 +52,8 @@ class PipelineStage {
 
   // What the stage computes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
-  // The most micro-batches whose forward has begun and whose backward has not ended.
+  // The most micro-batches of a chunk, summed over the chunks, whose forward has begun and whose
+  // backward has not ended.
   int in_flight() const { return in_flight_; }
 
  private:
@@ -47,6 +63,7 @@ class PipelineStage {
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_;
   std::vector<parallel::Action> passes_;
+  std::vector<Chunk> chunks_;
   int in_flight_ = 1;
 };
 

@@ -26,22 +26,17 @@ StageMessages::StageMessages(const Stage& stage, ProgramBuilder& builder)
 }
 
 StageMessages::Lane StageMessages::MakeLane(const char* name, MessageDirection direction,
-                                            int neighbour, Bytes bytes) {
-  const int low = std::min(stage_.stage, neighbour);
-  Lane lane;
+                                            bool onwards) {
+  const int neighbour = onwards ? behind() : before();
+  Lane lane{.direction = direction, .peer = neighbour > stage_.stage ? 1 : 0};
   lane.stream = builder_.AddStream(name);
-  // The group of the two: each is at the other's one side.
-  const std::string what = direction == MessageDirection::kSend
-                               ? (neighbour > stage_.stage ? "activations" : "gradients")
-                               : (neighbour > stage_.stage ? "gradients" : "activations");
-  const Index communicator =
-      builder_.AddCommunicator(what + " " + std::to_string(low) + "-" + std::to_string(low + 1),
-                               stage_.pipeline.Only({low, low + 1}));
-  lane.exchange = builder_.AddExchange(
-      {.communicator = communicator,
-       .data_type = stage_.type,
-       .messages = {
-           {.direction = direction, .peer = neighbour > stage_.stage ? 1 : 0, .bytes = bytes}}});
+  // Named by the stages in the order of their chunks, since two stages may be neighbours twice.
+  const int from = onwards ? stage_.stage : neighbour, to = onwards ? neighbour : stage_.stage;
+  const bool activations = onwards == (direction == MessageDirection::kSend);
+  lane.communicator =
+      builder_.AddCommunicator((activations ? "activations " : "gradients ") +
+                                   std::to_string(from) + "-" + std::to_string(to),
+                               stage_.pipeline.Only({std::min(from, to), std::max(from, to)}));
   lane.ready = builder_.AddEvent(std::string(name) + " may begin");
   if (direction == MessageDirection::kReceive) {
     for (Index& event : lane.arrived) event = builder_.AddEvent(std::string(name) + " arrived");
@@ -49,30 +44,41 @@ StageMessages::Lane StageMessages::MakeLane(const char* name, MessageDirection d
   return lane;
 }
 
-void StageMessages::WritePrologue(std::vector<Index> inputs) {
+Index StageMessages::ExchangeOn(const Lane& lane, Bytes bytes) {
+  return builder_.AddExchange(
+      {.communicator = lane.communicator,
+       .data_type = stage_.type,
+       .messages = {{.direction = lane.direction, .peer = lane.peer, .bytes = bytes}}});
+}
+
+void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
   if (stage_.stages == 1) return;
   inputs_ = std::move(inputs);
-  if (sends()) {
-    sent_activations_ = builder_.AddBuffer("activations sent", stage_.sent, Category::kActivation);
-    for (Index& buffer : received_gradients_) {
-      buffer = builder_.AddBuffer("gradients received", stage_.sent, Category::kActivation);
+  bool receives = false, sends = false;
+  for (const Stage::Chunk& chunk : stage_.chunks) {
+    Buffers& buffers = buffers_.emplace_back();
+    if (!chunk.last) {
+      sends = true;
+      buffers.sent_activations =
+          builder_.AddBuffer("activations sent", chunk.sent, Category::kActivation);
+      for (Index& buffer : buffers.received_gradients) {
+        buffer = builder_.AddBuffer("gradients received", chunk.sent, Category::kActivation);
+      }
     }
-  }
-  if (receives()) {
-    sent_gradients_ = builder_.AddBuffer("gradients sent", stage_.received, Category::kActivation);
+    if (!chunk.first) {
+      receives = true;
+      buffers.sent_gradients =
+          builder_.AddBuffer("gradients sent", chunk.received, Category::kActivation);
+    }
   }
   if (stage_.style == MessageStyle::kOverlapped) {
-    if (receives()) {
-      receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive,
-                                      stage_.stage - 1, stage_.received);
-      send_gradients_ =
-          MakeLane("send gradients", MessageDirection::kSend, stage_.stage - 1, stage_.received);
+    if (receives) {
+      receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive, false);
+      send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, false);
     }
-    if (sends()) {
-      send_activations_ =
-          MakeLane("send activations", MessageDirection::kSend, stage_.stage + 1, stage_.sent);
-      receive_gradients_ =
-          MakeLane("receive gradients", MessageDirection::kReceive, stage_.stage + 1, stage_.sent);
+    if (sends) {
+      send_activations_ = MakeLane("send activations", MessageDirection::kSend, true);
+      receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive, true);
     }
     return;
   }
@@ -86,9 +92,15 @@ void StageMessages::WritePrologue(std::vector<Index> inputs) {
   }
 }
 
+Index StageMessages::OutputOf(std::size_t pass) const {
+  const Buffers& buffers = buffers_[stage_.chunk_of[pass]];
+  return IsForward(pass) ? buffers.sent_activations : buffers.sent_gradients;
+}
+
 Index StageMessages::InputOf(std::size_t pass) const {
-  if (IsForward(pass)) return inputs_[static_cast<std::size_t>(stage_.slots[pass])];
-  return received_gradients_[pass % 2];
+  const std::size_t chunk = stage_.chunk_of[pass];
+  if (IsForward(pass)) return inputs_[chunk][static_cast<std::size_t>(stage_.slots[pass])];
+  return buffers_[chunk].received_gradients[pass % 2];
 }
 
 void StageMessages::BeforePass(std::size_t pass) {
@@ -115,7 +127,8 @@ void StageMessages::PostReceive(std::size_t pass) {
   const Index buffer = InputOf(pass);
   builder_.Allocate(kCompute, buffer);
   builder_.WaitForStream(lane.stream, kCompute, lane.ready);
-  builder_.Exchange(lane.stream, lane.exchange, {builder_.WritesAll(buffer)});
+  builder_.Exchange(lane.stream, ExchangeOn(lane, builder_.SizeOf(buffer)),
+                    {builder_.WritesAll(buffer)});
   builder_.Record(lane.stream, lane.arrived[pass % 2]);
 }
 
@@ -130,9 +143,10 @@ void StageMessages::AfterPass(std::size_t pass) {
 void StageMessages::SendOverlapped(std::size_t pass) {
   if (!Sends(pass)) return;
   const Lane& lane = IsForward(pass) ? send_activations_ : send_gradients_;
-  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  const Index buffer = OutputOf(pass);
   builder_.WaitForStream(lane.stream, kCompute, lane.ready);
-  builder_.Exchange(lane.stream, lane.exchange, {builder_.ReadsAll(buffer)});
+  builder_.Exchange(lane.stream, ExchangeOn(lane, builder_.SizeOf(buffer)),
+                    {builder_.ReadsAll(buffer)});
   builder_.RecordStream(lane.stream, buffer);
   builder_.Release(buffer);
 }
@@ -156,16 +170,16 @@ void StageMessages::AddReceive(std::size_t pass) {
   const Index buffer = InputOf(pass);
   builder_.Allocate(kCompute, buffer);
   messages_.push_back({.direction = MessageDirection::kReceive,
-                       .peer = stage_.stage + (IsForward(pass) ? -1 : 1),
+                       .peer = IsForward(pass) ? before() : behind(),
                        .bytes = builder_.SizeOf(buffer)});
   uses_.push_back(builder_.WritesAll(buffer));
 }
 
 void StageMessages::AddSend(std::size_t pass) {
   if (!Sends(pass)) return;
-  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  const Index buffer = OutputOf(pass);
   messages_.push_back({.direction = MessageDirection::kSend,
-                       .peer = stage_.stage + (IsForward(pass) ? 1 : -1),
+                       .peer = IsForward(pass) ? behind() : before(),
                        .bytes = builder_.SizeOf(buffer)});
   uses_.push_back(builder_.ReadsAll(buffer));
 }
@@ -190,7 +204,7 @@ void StageMessages::RunBlocking() {
 
 Index StageMessages::AllocateOutput(std::size_t pass) {
   if (!Sends(pass)) return kNone;
-  const Index buffer = IsForward(pass) ? sent_activations_ : sent_gradients_;
+  const Index buffer = OutputOf(pass);
   builder_.Allocate(kCompute, buffer);
   return buffer;
 }

@@ -35,22 +35,32 @@ class StageMessages {
     int stages = 1;
     parallel::GroupLayout pipeline{};  // the ranks of all stages that hand on to each other
     MessageStyle style = MessageStyle::kOverlapped;
-    Bytes received{};  // activations of a micro-batch from the stage before
-    Bytes sent{};      // ... to the next stage
+    // The stage's part of the layers, or several with virtual stages: what each hands on.
+    struct Chunk {
+      bool first = true, last = true;  // of all stages'
+      Bytes received{};                // activations of a micro-batch from the chunk before
+      Bytes sent{};                    // ... to the next one
+    };
+    std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in the order in which they are issued
+    std::vector<std::size_t> chunk_of{};     // [pass] of `chunks`
     std::vector<int> slots{};                // [pass] of its micro-batch's activations
   };
 
   StageMessages(const Stage& stage, ProgramBuilder& builder);
 
   const Stage& stage() const { return stage_; }
-  // The stage takes activations from another one, or hands its own on.
-  bool receives() const { return stage_.stage > 0; }
-  bool sends() const { return stage_.stage + 1 < stage_.stages; }
 
-  // `inputs`: [slot] where received activations go.
-  void WritePrologue(std::vector<Index> inputs);
+  // `inputs`: [chunk][slot] where received activations go.
+  void WritePrologue(std::vector<std::vector<Index>> inputs);
+
+  // Receives are posted on the stream before their sender is known to send: a host that waited for
+  // it might wait for what it has to do itself.
+  bool ReceivesAhead(StreamId stream) const {
+    return stage_.stages > 1 && stage_.style == MessageStyle::kOverlapped &&
+           (stream == receive_activations_.stream || stream == receive_gradients_.stream);
+  }
 
   // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before
   // its first kernel, so that other streams need not wait for it.
@@ -69,7 +79,9 @@ class StageMessages {
   // One direction to one neighbour.
   struct Lane {
     StreamId stream = 0;
-    Index exchange = program::kNone;
+    Index communicator = program::kNone;
+    program::MessageDirection direction = program::MessageDirection::kSend;
+    int peer = 0;                                         // in its group
     Index ready = program::kNone;                         // event: its stream may begin
     Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
   };
@@ -78,12 +90,25 @@ class StageMessages {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
   // The pass takes something from a neighbour; makes something for one.
-  bool Receives(std::size_t pass) const { return IsForward(pass) ? receives() : sends(); }
-  bool Sends(std::size_t pass) const { return IsForward(pass) ? sends() : receives(); }
+  bool Receives(std::size_t pass) const {
+    return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
+  }
+  bool Sends(std::size_t pass) const {
+    return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).last : ChunkOf(pass).first);
+  }
+  const Stage::Chunk& ChunkOf(std::size_t pass) const {
+    return stage_.chunks[stage_.chunk_of[pass]];
+  }
+  // The stages that hold the neighbouring chunks: the pipeline is a ring where stages have several.
+  int before() const { return (stage_.stage + stage_.stages - 1) % stage_.stages; }
+  int behind() const { return (stage_.stage + 1) % stage_.stages; }
 
   Index InputOf(std::size_t pass) const;
 
-  Lane MakeLane(const char* name, program::MessageDirection direction, int neighbour, Bytes bytes);
+  // `onwards`: to or from the stage behind; else the one before.
+  Lane MakeLane(const char* name, program::MessageDirection direction, bool onwards);
+  Index ExchangeOn(const Lane& lane, Bytes bytes);
+  Index OutputOf(std::size_t pass) const;
   void PostReceive(std::size_t pass);
   void SendOverlapped(std::size_t pass);
   // What the pass sends and what the one after it takes.
@@ -94,9 +119,13 @@ class StageMessages {
 
   const Stage stage_;
   ProgramBuilder& builder_;
-  std::vector<Index> inputs_;
-  Index received_gradients_[2] = {program::kNone, program::kNone};  // by turns of passes
-  Index sent_activations_ = program::kNone, sent_gradients_ = program::kNone;
+  std::vector<std::vector<Index>> inputs_;
+  // Buffers of a chunk.
+  struct Buffers {
+    Index received_gradients[2] = {program::kNone, program::kNone};  // by turns of passes
+    Index sent_activations = program::kNone, sent_gradients = program::kNone;
+  };
+  std::vector<Buffers> buffers_;
   // kOverlapped
   Lane receive_activations_, send_activations_, receive_gradients_, send_gradients_;
   // kBlocking

@@ -17,13 +17,19 @@ using program::Phase;
 
 namespace {
 
-// Slots of the passes' activations. Where a receive is posted a pass ahead, its slot is taken then.
-std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead) {
+// Slots of the passes' activations, by chunk. Where a receive is posted a pass ahead, its slot is
+// taken then.
+std::vector<int> SlotsOf(const PipelineStage& stage, bool ahead) {
+  const std::vector<parallel::Action>& passes = stage.passes();
   std::vector<int> slots(passes.size(), -1);
-  std::vector<int> slot_of;  // [micro-batch]
-  std::vector<bool> taken;   // [slot]
+  struct OfChunk {
+    std::vector<int> slot_of;  // [micro-batch]
+    std::vector<bool> taken;   // [slot]
+  };
+  std::vector<OfChunk> chunks(stage.chunks().size());
   const auto take = [&](std::size_t pass) {
     if (pass >= passes.size() || slots[pass] >= 0) return;
+    auto& [slot_of, taken] = chunks[stage.chunk_of(passes[pass])];
     const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
     slot_of.resize(std::max(slot_of.size(), micro_batch + 1), -1);
     if (passes[pass].task == parallel::Task::kForward) {
@@ -38,21 +44,23 @@ std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead
     take(pass);
     if (ahead) take(pass + 1);
     if (passes[pass].task == parallel::Task::kForward) continue;
-    taken[static_cast<std::size_t>(slots[pass])] = false;
+    chunks[stage.chunk_of(passes[pass])].taken[static_cast<std::size_t>(slots[pass])] = false;
   }
   return slots;
 }
 
 constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
 
-MessageStyle StyleOf(plan::Framework framework) {
-  return framework == plan::Framework::kMegatron ? MessageStyle::kBlocking
-                                                 : MessageStyle::kOverlapped;
+// Megatron-LM overlaps messages with passes where stages have several chunks (overlap_p2p_comm).
+MessageStyle StyleOf(const plan::Plan& plan) {
+  const bool blocks = plan.data_parallel.framework == plan::Framework::kMegatron &&
+                      plan.parallelism.virtual_stages == 1;
+  return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }
 
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works) {
-  const MessageStyle style = StyleOf(scenario.plan.data_parallel.framework);
+  const MessageStyle style = StyleOf(scenario.plan);
   StageMessages::Stage messages{
       .stage = stage.stage(),
       .stages = stage.stages(),
@@ -60,13 +68,21 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
       .style = style,
       .type = plan::ComputeType(scenario.plan.training.precision),
       .passes = stage.passes(),
-      .slots = SlotsOf(stage.passes(), stage.stages() > 1 && style == MessageStyle::kOverlapped)};
-  // What a stage hands on is what its last layer makes.
+      .slots = SlotsOf(stage, stage.stages() > 1 && style == MessageStyle::kOverlapped)};
+  for (const parallel::Action& pass : stage.passes()) {
+    messages.chunk_of.push_back(stage.chunk_of(pass));
+  }
+  // What a chunk hands on is what its last layer makes.
   const auto output = [&](const model::Layer& layer) {
     return works[static_cast<std::size_t>(layer.work)].output;
   };
-  if (!stage.first()) messages.received = output(stage.layer_before());
-  if (!stage.last()) messages.sent = output(stage.model().layers.back());
+  for (const PipelineStage::Chunk& chunk : stage.chunks()) {
+    StageMessages::Stage::Chunk& own =
+        messages.chunks.emplace_back(StageMessages::Stage::Chunk{chunk.first, chunk.last});
+    if (!chunk.first) own.received = output(stage.layer_before(chunk));
+    const auto last = static_cast<std::size_t>(chunk.end_layer) - 1;
+    if (!chunk.last) own.sent = output(stage.model().layers[last]);
+  }
   return messages;
 }
 
@@ -86,11 +102,11 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_), builder_),
-      values_({.stage = stage_.stage(),
-               .stages = stage_.stages(),
+      values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
               builder_) {
+  missing_.assign(model().tensors.size(), 0);
   slot_of_pass_ = messages_.stage().slots;
   for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
@@ -286,13 +302,15 @@ program::Program TrainingStep::Write(Technique& technique) {
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
-  values_.WritePrologue(slots_, communicates_);
+  values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_);
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
-      drained_.push_back(builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
+      if (stream != compute() && messages_.ReceivesAhead(stream)) continue;
+      drained_.emplace_back(
+          stream, builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
-    drained_.push_back(builder_.AddEvent("read by the host"));
+    drained_.emplace_back(compute(), builder_.AddEvent("read by the host"));
   }
   host_work_.WritePrologue(slots_);  // its streams are the host's
   FindReads(technique);
@@ -313,15 +331,20 @@ program::Program TrainingStep::Write(Technique& technique) {
 
 void TrainingStep::WritePass(Technique& technique) {
   const parallel::Action& pass = stage_.passes()[pass_];
-  const int layers = static_cast<int>(model().layers.size());
   micro_batch_ = pass.micro_batch;
   builder_.SetMicroBatch(micro_batch_);
+  // A micro-batch begins and ends with the stage's first chunk.
+  const bool first_chunk = stage_.chunk_of(pass) == 0;
   if (pass.task == parallel::Task::kForward) {
     builder_.SetPhase(Phase::kForward);
     messages_.BeforePass(pass_);
-    host_work_.BeginMicroBatch(micro_batch_, slot());
-    technique.BeginForward();
-    for (int layer = 0; layer < layers; ++layer) WriteForward(technique, layer);
+    if (first_chunk) {
+      host_work_.BeginMicroBatch(micro_batch_, slot());
+      technique.BeginForward();
+    }
+    for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
+      WriteForward(technique, layer);
+    }
     builder_.SetLabel(program::kNone);
     messages_.AfterPass(pass_);
     WaitOnHost(plan::HostWaits::kPhase);
@@ -330,35 +353,55 @@ void TrainingStep::WritePass(Technique& technique) {
   STEPCAST_CHECK(pass.task == parallel::Task::kBackward, "backward of inputs and weights together");
   builder_.SetPhase(Phase::kBackward);
   messages_.BeforePass(pass_);
-  missing_ = layers_of_tensor_;
   turned_back_ = false;
-  for (int layer = layers - 1; layer >= 0; --layer) WriteBackward(technique, layer);
+  for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
+    for (const int tensor : model().layers[layer].tensors) {
+      missing_[tensor] = layers_of_tensor_[tensor];
+    }
+  }
+  for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
+    WriteBackward(technique, layer);
+  }
   builder_.SetLabel(program::kNone);
   messages_.AfterPass(pass_);
+  if (!first_chunk) return;
   technique.EndBackward();
   WaitOnHost(plan::HostWaits::kMicroBatch);
   host_work_.EndMicroBatch(slot());
 }
 
-std::vector<Index> TrainingStep::AddInputs() {
-  std::vector<Index> inputs;
-  if (!messages_.receives()) return inputs;
-  const int kept = works_[work_of(0)].input;
-  keeps_inputs_ = kept != model::LayerWork::kNone;
-  for (int slot = 0; slot < slots_; ++slot) {
-    inputs.push_back(keeps_inputs_
-                         ? Saved(slot, 0)[kept]
-                         : builder_.AddBuffer("activations received", messages_.stage().received,
-                                              Category::kActivation));
+std::vector<std::vector<Index>> TrainingStep::AddInputs() {
+  std::vector<std::vector<Index>> inputs;
+  for (const PipelineStage::Chunk& chunk : stage_.chunks()) {
+    std::vector<Index>& of_slots = inputs.emplace_back();
+    if (chunk.first) continue;
+    const int kept = works_[work_of(chunk.first_layer)].input;
+    for (int slot = 0; slot < slots_; ++slot) {
+      of_slots.push_back(
+          kept != model::LayerWork::kNone
+              ? Saved(slot, chunk.first_layer)[kept]
+              : builder_.AddBuffer("activations received",
+                                   messages_.stage().chunks[inputs.size() - 1].received,
+                                   Category::kActivation));
+    }
   }
   return inputs;
 }
 
+bool TrainingStep::ReceivesInto(int layer, int activation) const {
+  return layer == chunk().first_layer && !chunk().first &&
+         activation == works_[work_of(layer)].input;
+}
+
+Index TrainingStep::Received() const {
+  if (chunk().first) return program::kNone;
+  return inputs_[stage_.chunk_of(stage_.passes()[pass_])][static_cast<std::size_t>(slot())];
+}
+
 void TrainingStep::BeginForward() {
-  const Index received =
-      inputs_.empty() ? program::kNone : inputs_[static_cast<std::size_t>(slot())];
+  const Index received = Received();
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
-  values_.BeginForward(slot(), received);
+  values_.BeginForward(chunk().number, word(), received);
 }
 
 void TrainingStep::EndForward() {
@@ -370,7 +413,7 @@ void TrainingStep::EndForward() {
 void TrainingStep::BeginBackward() {
   const Index received = messages_.ReceivedGradient(pass_);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
-  values_.BeginBackward(received);
+  values_.BeginBackward(chunk().number, received);
 }
 
 void TrainingStep::EndBackward() {
@@ -401,10 +444,8 @@ void TrainingStep::WaitOnHost(plan::HostWaits where) {
   // A phase ends after each forward, each backward and the update.
   const bool phase = waits == plan::HostWaits::kPhase && where != plan::HostWaits::kUpdate;
   if (waits != where && !phase) return;
-  for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
-    builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
-  }
-  for (const Index event : drained_) builder_.HostWait(event);
+  for (const auto& [stream, event] : drained_) builder_.Record(stream, event);
+  for (const auto& [stream, event] : drained_) builder_.HostWait(event);
 }
 
 void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t elements,
@@ -440,7 +481,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
     case model::ValueUse::Table::kHandedBack:
       break;
   }
-  const bool from_stage = layer + 1 == static_cast<int>(model().layers.size());
+  const bool from_stage = layer + 1 == chunk().end_layer;
   return from_stage ? messages_.ReceivedGradient(pass_) : entries.handed_back[layer % 2];
 }
 
@@ -453,9 +494,10 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
   const LayerReads& reads = layer_reads_[layer];
   const bool forward = pass == Technique::Pass::kForward;
   const bool backward = pass == Technique::Pass::kBackward;
-  const int layers = static_cast<int>(model().layers.size());
-  const bool begins = forward ? layer == 0 : backward && layer + 1 == layers;
-  const bool ends = forward ? layer + 1 == layers : backward && layer == 0;
+  const bool begins =
+      forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
+  const bool ends =
+      forward ? layer + 1 == chunk().end_layer : backward && layer == chunk().first_layer;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const model::Operation& operation = operations[i];
     technique.BeforeOperator(pass, layer, i);
@@ -465,7 +507,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
     }
     for (const int created : operation.creates) {
       // It is there already, received from the stage before.
-      if (begins && keeps_inputs_ && created == works_[work_of(layer)].input) continue;
+      if (forward && ReceivesInto(layer, created)) continue;
       builder_.Allocate(compute(), activations[created]);
       builder_.Use(builder_.WritesAll(activations[created]));
     }
@@ -490,7 +532,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
     }
     if (!forward && !turned_back_) {
       turned_back_ = true;
-      values_.TurnBack(slot());
+      values_.TurnBack(chunk().number, word());
     }
     if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
     for (const auto& [buffer, use] : pending_.buffers) {
@@ -520,7 +562,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
 }
 
 void TrainingStep::HandBack(int layer) {
-  if (layer < 0) return;
+  if (layer < chunk().first_layer) return;
   const Index buffer = entries_[work_of(layer)].handed_back[layer % 2];
   if (buffer == program::kNone) return;
   builder_.Allocate(compute(), buffer);
@@ -558,8 +600,9 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
   RunLayer(technique, Technique::Pass::kForward, layer, entries.forward, work.forward,
            Saved(slot(), layer));
   for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
-  if (layer == 0 && !inputs_.empty() && !keeps_inputs_) {
-    builder_.Release(inputs_[static_cast<std::size_t>(slot())]);
+  const bool keeps = work.input != model::LayerWork::kNone;
+  if (layer == chunk().first_layer && Received() != program::kNone && !keeps) {
+    builder_.Release(Received());
   }
   offload_.AfterForward(layer);
   technique.AfterForward(layer);
@@ -587,14 +630,12 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
            entries.recomputed);
   for (const Index buffer : contributions_) builder_.Release(buffer);
   for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
-  const bool from_stage = layer + 1 == static_cast<int>(model().layers.size());
+  const bool from_stage = layer + 1 == chunk().end_layer;
   const Index handed_back = entries.handed_back[layer % 2];
   if (handed_back != program::kNone && !from_stage) builder_.Release(handed_back);
   for (const Index buffer : entries.recomputed) builder_.Release(buffer);
   for (const Index buffer : Saved(slot(), layer)) builder_.Release(buffer);
-  if (layer + 1 == static_cast<int>(model().layers.size())) {
-    messages_.ReleaseReceivedGradient(pass_);
-  }
+  if (from_stage) messages_.ReleaseReceivedGradient(pass_);
   technique.AfterBackward(layer);
 }
 

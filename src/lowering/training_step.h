@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
@@ -151,8 +152,19 @@ class TrainingStep {
   // The kernel is the last one before the backward of the layer: it writes the gradient that group
   // operations there read.
   void HandBack(int layer);
-  // Where received activations go, by slot.
-  std::vector<Index> AddInputs();
+  // Where received activations go, by chunk and slot.
+  std::vector<std::vector<Index>> AddInputs();
+  // The buffer that the present pass's chunk has received; kNone: it is the model's first.
+  Index Received() const;
+  // The activation that the layer keeps is what another stage has sent.
+  bool ReceivesInto(int layer, int activation) const;
+  // Of the present pass.
+  const PipelineStage::Chunk& chunk() const {
+    return stage_.chunks()[stage_.chunk_of(stage_.passes()[pass_])];
+  }
+  int word() const {
+    return static_cast<int>(stage_.chunk_of(stage_.passes()[pass_])) * slots_ + slot();
+  }
   // Said of the first and the last kernel of a pass: what they read of the message that has come
   // and write of the one that goes.
   void BeginForward();
@@ -191,14 +203,13 @@ class TrainingStep {
   std::vector<Index> contributions_;          // of the layer being written, to tied tensors
   std::vector<program::BufferUse> reads_;
   std::vector<LayerReads> layer_reads_;  // by layer
-  std::vector<Index> drained_;           // events by stream, for host_waits
+  std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
   std::int64_t micro_batch_ = 0;
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written
   StageMessages messages_;
   PassValues values_;
-  std::vector<Index> inputs_;  // by slot
-  bool turned_back_ = false;   // the pass is a backward that has begun
-  bool keeps_inputs_ = false;  // they are among what the first layer saves
+  std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
+  bool turned_back_ = false;                // the pass is a backward that has begun
 };
 
 }  // namespace stepcast::lowering

@@ -30,7 +30,9 @@ Operand LayerOperators::EnterColumns(Operand x) {
   if (options_.tensor == 1) return x;
   const auto region = std::make_shared<ColumnRegion>();
   if (!options_.sequence_parallel) {
-    const Operand whole{tape_->Alias(x.value), x.width, x.tokens, region};
+    Operand whole = x;
+    whole.value = tape_->Alias(x.value);
+    whole.region = region;
     region->kept = x.value;
     region->begin_backward = [] {};
     tape_->OnBackward([=, this] {

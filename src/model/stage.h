@@ -14,17 +14,18 @@ namespace stepcast::model {
 // each of them.
 struct StageModel {
   Model model;
-  int first_layer = 0;       // of the whole model
+  std::vector<int> layers;   // [layer of `model`]: its index in the whole one
   std::vector<int> tensors;  // [tensor of `model`]: its index in the whole one
 };
-StageModel StageOf(const Model& whole, int first_layer, int end_layer);
+// `layers`: ascending, of the whole model.
+StageModel StageOf(const Model& whole, std::span<const int> layers);
 
 // How many blocks the model has: all layers but embedding and head; every layer of a layer list.
 int Blocks(const Model& model);
 
-// Where stages begin, and where the last one ends: stage s has the layers [result[s],
-// result[s + 1]), blocks[s] of which are blocks. The embedding comes with the first block, the head
+// Where chunks begin, and where the last one ends: chunk c has the layers [result[c],
+// result[c + 1]), blocks[c] of which are blocks. The embedding comes with the first block, the head
 // with the last. Requires that `blocks` are 1 or more and add up to Blocks(whole).
-std::vector<int> StageLayers(const Model& whole, std::span<const std::int64_t> blocks);
+std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> blocks);
 
 }  // namespace stepcast::model

@@ -19,9 +19,17 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
 }
 
 constexpr NamedSchedule kNamedSchedules[] = {
-    {"gpipe", "all forwards, then all backwards", GPipe},
-    {"1f1b", "one forward and one backward by turns, after P-1-s forwards at stage s",
-     OneForwardOneBackward},
+    {"gpipe", "all forwards, then all backwards", false,
+     [](const ScheduleShape& shape) { return GPipe(shape.stages, shape.micro_batches); }},
+    {"1f1b", "one forward and one backward by turns, after P-1-s forwards at stage s", false,
+     [](const ScheduleShape& shape) {
+       return OneForwardOneBackward(shape.stages, shape.micro_batches);
+     }},
+    {"interleaved_1f1b", "1f1b with several chunks of layers a stage (virtual stages)", true,
+     [](const ScheduleShape& shape) {
+       return InterleavedOneForwardOneBackward(shape.stages, shape.micro_batches,
+                                               shape.virtual_stages);
+     }},
 };
 
 }  // namespace
@@ -81,6 +89,32 @@ PipelineSchedule OneForwardOneBackward(int stages, int micro_batches) {
     for (int i = 0; i < micro_batches; ++i) {
       if (ahead + i < micro_batches) entries.push_back(Action{Task::kForward, ahead + i, s});
       entries.push_back(Action{Task::kBackward, i, s});
+    }
+  }
+  return schedule;
+}
+
+PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
+                                                  int virtual_stages) {
+  STEPCAST_CHECK(stages >= 1 && virtual_stages >= 1 && micro_batches % stages == 0,
+                 "micro-batches go in groups as large as the pipeline is long");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  const int passes = micro_batches * virtual_stages;
+  // Of a stage's i-th pass in one direction.
+  const auto action = [&](Task task, int i, int stage) {
+    const int group = i / (stages * virtual_stages), in_group = i % (stages * virtual_stages);
+    const int chunk = in_group / stages;
+    const int place = task == Task::kForward ? chunk : virtual_stages - 1 - chunk;
+    return Action{task, group * stages + in_group % stages, place * stages + stage};
+  };
+  for (int s = 0; s < stages; ++s) {
+    PipelineSchedule::Stage& stage = schedule.stages.emplace_back();
+    for (int chunk = 0; chunk < virtual_stages; ++chunk) stage.chunks.push_back(chunk * stages + s);
+    const int ahead = std::min(2 * (stages - 1 - s) + (virtual_stages - 1) * stages, passes);
+    for (int i = 0; i < ahead; ++i) stage.entries.push_back(action(Task::kForward, i, s));
+    for (int i = 0; i < passes; ++i) {
+      if (ahead + i < passes) stage.entries.push_back(action(Task::kForward, ahead + i, s));
+      stage.entries.push_back(action(Task::kBackward, i, s));
     }
   }
   return schedule;

@@ -97,11 +97,26 @@ PipelineSchedule GPipe(int stages, int micro_batches);
 // s runs P-1-s forwards ahead, then one forward and one backward by turns.
 PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
+// The same with several chunks a stage: stage s holds chunks s, s + P, s + 2P, ... (Megatron-LM,
+// arXiv 2104.04473, figure 4, below; core/pipeline_parallel/schedules.py). Micro-batches go in
+// groups of P: the first chunk's passes of a group, then the second's, ...; backwards in the same
+// order from the last chunk on. Stage s runs 2 (P-1-s) + (v-1) P forwards ahead. Requires that P
+// divides the micro-batches.
+PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
+                                                  int virtual_stages);
+
+// What a named schedule is built for.
+struct ScheduleShape {
+  int stages = 1, micro_batches = 1;
+  int virtual_stages = 1;  // chunks a stage
+};
+
 // A schedule that has a name in scenario files and on command lines.
 struct NamedSchedule {
   std::string_view name;     // "1f1b"
   std::string_view summary;  // a line for pages of help
-  PipelineSchedule (*build)(int stages, int micro_batches);
+  bool interleaves;          // several chunks a stage; else one
+  PipelineSchedule (*build)(const ScheduleShape& shape);
 };
 
 std::span<const NamedSchedule> NamedSchedules();

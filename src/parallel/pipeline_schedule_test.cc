@@ -55,7 +55,7 @@ TEST(PipelineScheduleTest, SequentialIsTheLoopOfGradientAccumulation) {
 RC_GTEST_PROP(PipelineScheduleTest, NamedSchedulesHaveNoMistakes, ()) {
   const Shape shape;
   for (const NamedSchedule& named : NamedSchedules()) {
-    RC_ASSERT(CheckSchedule(named.build(shape.stages, shape.micro_batches)).empty());
+    RC_ASSERT(CheckSchedule(named.build({shape.stages, shape.micro_batches})).empty());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/parallel/pipeline_schedule.h"
 #include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::plan {
@@ -161,6 +162,13 @@ class Checker {
   }
 
   void CheckPipeline(std::int64_t stages) {
+    if (request_.virtual_stages.value_or(1) > 1 && Is(Framework::kReference) &&
+        request_.zero_stage.value_or(0) >= 2) {
+      Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
+          fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
+                      *request_.zero_stage),
+          "write virtual_stages: 1, or zero_stage: 1");
+    }
     const auto name = [&] { return plan::Name(*request_.framework); };
     const bool known = Is(Framework::kReference) || Is(Framework::kMegatron);
     if (request_.framework && !known) {
@@ -168,12 +176,31 @@ class Checker {
           fmt::format("pipelines of {} are not supported yet: {}", name(), stages),
           "leave it at 1, or write framework: megatron or reference");
     }
-    if (request_.schedule && Is(Framework::kMegatron) && *request_.schedule != "1f1b") {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("megatron without virtual stages runs 1f1b, and schedule is {}",
-                      *request_.schedule),
-          "write schedule: 1f1b, or framework: reference");
+    const std::int64_t virtual_stages = request_.virtual_stages.value_or(1);
+    const std::string schedule =
+        request_.schedule.value_or(virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
+    const parallel::NamedSchedule* named = parallel::FindSchedule(schedule);
+    if (named != nullptr && !named->interleaves && virtual_stages > 1) {
+      Add("parallelism.virtual_stages", "plan.schedule",
+          fmt::format("{} has one chunk of layers a stage, and virtual_stages is {}", schedule,
+                      virtual_stages),
+          "write schedule: interleaved_1f1b, or virtual_stages: 1");
     }
+    if (schedule == "interleaved_1f1b" && Batches() && *Batches() % stages != 0) {
+      Add("training.gradient_accumulation", "plan.schedule",
+          fmt::format("interleaved_1f1b runs micro-batches in groups of {}, and there are {}",
+                      stages, *Batches()),
+          "choose a multiple of parallelism.pipeline");
+    }
+    if (request_.schedule && Is(Framework::kMegatron) &&
+        schedule != (virtual_stages > 1 ? "interleaved_1f1b" : "1f1b")) {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
+                      "is {}",
+                      *request_.schedule),
+          "leave it out, or write framework: reference");
+    }
+    stages *= virtual_stages;
     CheckStageLayers(stages);
     if (facts_.tied_embeddings && Is(Framework::kReference) &&
         request_.zero_stage.value_or(0) >= 2) {
@@ -198,13 +225,22 @@ class Checker {
     }
   }
 
+  // Micro-batches of a step, where they are known.
+  std::optional<std::int64_t> Batches() const {
+    if (request_.gradient_accumulation) return request_.gradient_accumulation;
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (!request_.global_batch_size || !request_.micro_batch_size || !data) return std::nullopt;
+    return *request_.global_batch_size / (*request_.micro_batch_size * *data);
+  }
+
   void CheckStageLayers(std::int64_t stages) {
     if (request_.stage_layers) {
       const std::vector<std::int64_t>& layers = *request_.stage_layers;
       if (static_cast<std::int64_t>(layers.size()) != stages) {
         Add("parallelism.stage_layers", "plan.stage-layers",
-            fmt::format("stage_layers has {} entries, and pipeline is {}", layers.size(), stages),
-            "give the number of blocks of each stage");
+            fmt::format("stage_layers has {} entries, and {} are needed: pipeline x virtual_stages",
+                        layers.size(), stages),
+            "give the number of blocks of each stage, or of each chunk in the order of the layers");
         return;
       }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
@@ -697,6 +733,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   if (request.pipeline.value_or(1) == 1) {
     const std::pair<const char*, bool> keys[] = {
         {"schedule", request.schedule.has_value()},
+        {"virtual_stages", request.virtual_stages.has_value()},
         {"stage_layers", request.stage_layers.has_value()}};
     for (const auto& [key, given] : keys) {
       if (!given) continue;

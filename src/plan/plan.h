@@ -90,9 +90,10 @@ struct Parallelism {
   std::int64_t expert = 1;
   // With tensor parallelism: between the divided regions the tokens are, too.
   bool sequence_parallel = false;
-  // Of pipelines: how stages order their passes (parallel::FindSchedule), and how many of the
-  // model's blocks each has.
+  // Of pipelines: how stages order their passes (parallel::FindSchedule), how many chunks of the
+  // model each has, and how many of the model's blocks each chunk has, in the order of the layers.
   std::string schedule = "sequential";
+  std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };

@@ -224,9 +224,12 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
                       .sequence_parallel = request.tensor.value_or(1) > 1 &&
                                            request.sequence_parallel.value_or(false)};
   if (stages > 1) {
-    plan.parallelism.schedule = request.schedule.value_or("1f1b");
+    plan.parallelism.virtual_stages = request.virtual_stages.value_or(1);
+    const std::int64_t chunks = stages * plan.parallelism.virtual_stages;
+    plan.parallelism.schedule = request.schedule.value_or(
+        plan.parallelism.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
     plan.parallelism.stage_layers = request.stage_layers.value_or(
-        std::vector<std::int64_t>(static_cast<std::size_t>(stages), blocks / stages));
+        std::vector<std::int64_t>(static_cast<std::size_t>(chunks), blocks / chunks));
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

@@ -49,6 +49,7 @@ struct Request : DataParallelRequest {
   std::optional<std::int64_t> expert;
   std::optional<bool> sequence_parallel;
   std::optional<std::string> schedule;
+  std::optional<std::int64_t> virtual_stages;
   std::optional<std::vector<std::int64_t>> stage_layers;
 
   std::optional<Version> torch;

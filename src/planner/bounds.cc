@@ -42,7 +42,7 @@ struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
-  std::array<std::int64_t, 6> numbers{};
+  std::array<std::int64_t, 7> numbers{};
   std::array<std::uint8_t, 14> kinds{};
   std::vector<std::int64_t> stage_layers{};
 
@@ -58,14 +58,14 @@ WorkKey KeyOf(const Scenario& scenario) {
   return {scenario.model,
           scenario.cluster,
           scenario.calibration,
-          {training.micro_batch_size, training.sequence_length, axes.data,
-           axes.tensor, axes.context, axes.pipeline},
+          {training.micro_batch_size, training.sequence_length, axes.data, axes.tensor,
+           axes.context, axes.pipeline, axes.virtual_stages},
           {number(training.precision), number(training.activation_checkpointing),
            number(training.attention), number(training.loss), number(training.compile),
            number(training.norm), number(training.rotary), number(training.activation_function),
            number(training.repeat_kv), number(training.autocast),
-           number(training.checkpoint_early_stop),
-           number(axes.sequence_parallel), number(options.regathers),
+           number(training.checkpoint_early_stop), number(axes.sequence_parallel),
+           number(options.regathers),
            number(scenario.plan.data_parallel.framework == Framework::kReference)},
           axes.stage_layers};
 }

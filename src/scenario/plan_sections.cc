@@ -352,6 +352,10 @@ constexpr SectionKey kParallelismKeys[] = {
        }
        request.schedule = *name;
      }},
+    {"virtual_stages",
+     [](MappingReader& reader, plan::Request& request) {
+       request.virtual_stages = reader.ReadInteger("virtual_stages", Need::kOptional, {1, 64});
+     }},
     {"stage_layers",
      [](MappingReader& reader, plan::Request& request) {
        const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);

@@ -316,6 +316,7 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   }
   if (plan.parallelism.pipeline > 1) {
     parallelism.emplace_back("schedule", Text(plan.parallelism.schedule));
+    parallelism.emplace_back("virtual_stages", Integer(plan.parallelism.virtual_stages));
     Resolved::Sequence layers;
     for (const std::int64_t count : plan.parallelism.stage_layers) layers.push_back(Integer(count));
     parallelism.emplace_back("stage_layers", Resolved{std::move(layers)});

@@ -186,7 +186,7 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
       ranks_(static_cast<int>(scenario.plan.parallelism.tensor)),
       stages_(scenario.plan.parallelism.pipeline == 1
                   ? std::vector<int>{0, static_cast<int>(scenario.model->layers.size())}
-                  : model::StageLayers(*scenario.model, scenario.plan.parallelism.stage_layers)) {
+                  : model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers)) {
   if (apart_) return;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   works_ = model::BuildWork(*scenario.model, options);
