@@ -44,8 +44,8 @@ std::vector<int> SlotsOf(const std::vector<parallel::Action>& passes, bool ahead
 }
 
 MessageStyle StyleOf(plan::Framework framework) {
-  return framework == plan::Framework::kMegatron ? MessageStyle::kBlocking
-                                                 : MessageStyle::kOverlapped;
+  return plan::TraitsOf(framework).blocking_messages ? MessageStyle::kBlocking
+                                                     : MessageStyle::kOverlapped;
 }
 
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,

@@ -286,6 +286,36 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "megatron gathers parameters in the next forward only where gradients are reduced during "
        "backward, overlap is false and overlap_param_gather is true"},
       {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.zero_stage = 2;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "nanotron keeps full copies, which is stage 0, or shards the optimizer, which is stage 1, "
+       "not zero_stage 2"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.precision = DataType::kFp32;
+       },
+       "training.precision", "plan.dtype-not-of-framework",
+       "nanotron's gradient accumulator takes parameters of 16 bits, and precision is fp32"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.gradient_dtype = DataType::kBf16;
+       },
+       "training.gradient_dtype", "plan.dtype-not-of-framework",
+       "nanotron adds gradients up in fp32, and gradient_dtype is bf16"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.parameter_dtype = DataType::kFp32;
+       },
+       "training.parameter_dtype", "plan.dtype-not-of-framework",
+       "nanotron keeps parameters in bf16, and parameter_dtype is fp32"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.overlap = false;
+       },
+       "data_parallel.overlap", "plan.key-not-of-framework", "nanotron has no setting overlap"},
+      {[](Request& r) {
          r.framework = Framework::kDdp;
          r.reduce_dtype = DataType::kFp32;
        },

@@ -44,6 +44,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
     training.gradient_dtype = request.gradient_dtype.value_or(
         training.parameter_dtype == DataType::kBf16 ? DataType::kFp32 : training.parameter_dtype);
     training.reduce_dtype = training.gradient_dtype;
+  } else if (request.framework == Framework::kNanotron) {
+    training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
   training.optimizer = *request.optimizer;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
@@ -64,13 +66,13 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.compile = request.compile.value_or(false);
   training.loss =
       request.loss.value_or(training.compile                            ? model::Loss::kFused
-                            : request.framework == Framework::kMegatron ? model::Loss::kInPlace
+                            : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   // Megatron-LM takes Apex's layer norm (megatron/model/fused_layer_norm.py), or Transformer
   // Engine's.
   training.staged_norm_sums =
-      request.staged_norm_sums.value_or(request.framework == Framework::kMegatron);
+      request.staged_norm_sums.value_or(TraitsOf(*request.framework).apex_kernels);
   training.step_barrier = request.step_barrier.value_or(false);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;
@@ -104,6 +106,12 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
         given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(
         cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  } else if (data_parallel.framework == Framework::kNanotron && data_parallel.zero_stage == 0) {
+    // nanotron/config/config.py: ddp_bucket_cap_mb = 25, which DDP is always given.
+    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
+    data_parallel.first_bucket_size = request.torch.value_or(Software().torch) >= Version{2, 0}
+                                          ? *data_parallel.bucket_size
+                                          : kDdpFirstBucket;
   } else if (data_parallel.framework == Framework::kInternEvo) {
     // reduce_bucket_size of configs/7B_sft.py.
     data_parallel.bucket_size =
