@@ -169,26 +169,30 @@ Goal ReadGoal(const PlanOptions& options, Diagnostics& faults) {
 
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults) {
   using plan::Framework;
-  constexpr Framework kKnown[] = {
-      Framework::kDdp,      Framework::kFsdp1,     Framework::kFsdp2,    Framework::kDeepSpeed,
-      Framework::kMegatron, Framework::kReference, Framework::kInternEvo};
-  constexpr int kOfAll = 5;  // the first of these
   if (text.empty()) return {};
-  if (text == "all") return {kKnown, kKnown + kOfAll};
+  std::vector<Framework> of_all;
+  std::vector<std::string_view> names, others;
+  for (const Framework known : plan::kFrameworks) {
+    const bool searched = plan::TraitsOf(known).searched_by_default;
+    if (searched) of_all.push_back(known);
+    names.emplace_back(plan::Name(known));
+    if (!searched) others.emplace_back(plan::Name(known));
+  }
+  if (text == "all") return of_all;
   std::vector<Framework> frameworks;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
-    const auto* found = std::find_if(std::begin(kKnown), std::end(kKnown),
+    const auto* found = std::find_if(std::begin(plan::kFrameworks), std::end(plan::kFrameworks),
                                      [&](Framework known) { return word == plan::Name(known); });
-    if (found != std::end(kKnown)) {
+    if (found != std::end(plan::kFrameworks)) {
       frameworks.push_back(*found);
     } else {
-      faults.push_back(Fault(
-          "--framework", text, fmt::format("there is no such framework: {}", Quoted(word)),
-          "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo; or all, which "
-          "is all but reference and internevo"));
+      faults.push_back(Fault("--framework", text,
+                             fmt::format("there is no such framework: {}", Quoted(word)),
+                             fmt::format("there are: {}; or all, which is all but {}",
+                                         fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }
   return frameworks;

@@ -71,7 +71,7 @@ constexpr const char* kPlanFooter =
     "and said on stderr. --framework all is all but reference, whose kernels "
     "cost nothing to "
     "start,\n"
-    "and internevo.\n"
+    "internevo and nanotron.\n"
     "\n"
     "Of plans that are as good as one before them only that one is ranked, with the settings that\n"
     "make no difference: their steps take as long to within 0.05 %, and they need no less memory "

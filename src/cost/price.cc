@@ -221,7 +221,7 @@ struct PriceCache::Machine {
 // A GPU with a profile: what prices of kernels depend on beside the kernel.
 struct PriceCache::Device {
   static bool IsTextbook(const Scenario& scenario) {
-    return scenario.plan.data_parallel.framework == plan::Framework::kReference;
+    return plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
   }
 
   explicit Device(const Scenario& scenario)

@@ -76,6 +76,8 @@ Target Program(const scenario::Scenario& scenario, const model::NumericalConstan
              "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "
              "\\\n"
              "  $(cat \"$here/megatron.args\") \"$@\"\n";
+    case plan::Framework::kNanotron:
+      return CannotRun("nanotron's own configuration is not written");
     case plan::Framework::kInternEvo:
       return CannotRun("InternEvo's own configuration is not written");
     case plan::Framework::kReference:

@@ -460,6 +460,7 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     case plan::Framework::kDeepSpeed:
     case plan::Framework::kMegatron:
     case plan::Framework::kInternEvo:
+    case plan::Framework::kNanotron:
       break;
   }
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");

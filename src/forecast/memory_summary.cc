@@ -12,7 +12,7 @@ namespace {
 
 // Textbook data parallelism has no allocator and no context.
 bool IsTextbook(const scenario::Scenario& scenario) {
-  return scenario.plan.data_parallel.framework == plan::Framework::kReference;
+  return plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
 }
 
 }  // namespace
@@ -24,8 +24,7 @@ Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communica
 }
 
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework) {
-  return framework == plan::Framework::kReference ? 0
-                                                  : MemoryError(scenario.calibration->residuals);
+  return plan::TraitsOf(framework).textbook ? 0 : MemoryError(scenario.calibration->residuals);
 }
 
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program) {

@@ -38,7 +38,7 @@ const GradientBucket& GradientBuckets::Add(std::span<const int> tensors, FlatLay
                                           program::Category::kGradient, layout.exact);
   bucket.own = layout.ranks > 1 ? bucket.gradients.Share(index, layout.shard) : bucket.gradients;
   bucket.layout = std::move(layout);
-  if (communicator_ != kNone) {
+  if (reduces()) {
     bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
     bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
   }
@@ -52,17 +52,17 @@ bool GradientBuckets::Fill(int tensor) {
   return true;
 }
 
-void GradientBuckets::Reduce(std::size_t index) {
+void GradientBuckets::Reduce(std::size_t index, bool average) {
   const GradientBucket& bucket = buckets_[index];
   builder_.Wait(stream_, bucket.ready);
   if (bucket.layout.ranks > 1) {
-    operations_.ReduceScatter(stream_, communicator_, bucket.own, bucket.gradients);
-  } else {
-    operations_.AllReduce(stream_, communicator_, bucket.gradients);
+    operations_.ReduceScatter(stream_, communicator_, bucket.own, bucket.gradients, average);
+  } else if (communicator_ != kNone) {
+    operations_.AllReduce(stream_, communicator_, bucket.gradients, average);
   }
   if (replica_communicator_ != kNone) {
     builder_.WaitForStream(replica_stream_, stream_, bucket.ready);
-    operations_.AllReduce(replica_stream_, replica_communicator_, bucket.own);
+    operations_.AllReduce(replica_stream_, replica_communicator_, bucket.own, average);
   }
   builder_.Record(replica_stream_, bucket.reduced);
 }

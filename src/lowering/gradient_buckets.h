@@ -29,7 +29,7 @@ class GradientBuckets {
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
   // Where buckets are reduced; kNone: there is one rank. Shards are summed over replicas after
-  // that, on a stream of their own, if there are any.
+  // that, on a stream of their own; kNone: there are none.
   void SetGroups(StreamId stream, Index communicator, StreamId replica_stream,
                  Index replica_communicator);
   void SetGroup(StreamId stream, Index communicator) {
@@ -43,6 +43,10 @@ class GradientBuckets {
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index);
 
+  // Whether there is anything to reduce over.
+  bool reduces() const {
+    return communicator_ != program::kNone || replica_communicator_ != program::kNone;
+  }
   std::span<const GradientBucket> all() const { return buckets_; }
   std::size_t size() const { return buckets_.size(); }
   const GradientBucket& operator[](std::size_t bucket) const { return buckets_[bucket]; }
@@ -60,7 +64,7 @@ class GradientBuckets {
   bool Fill(int tensor);
   // What is in the bucket now may be reduced.
   void Ready(std::size_t bucket) { builder_.Record(step_.compute(), buckets_[bucket].ready); }
-  void Reduce(std::size_t bucket);
+  void Reduce(std::size_t bucket, bool average = false);
   // The compute stream goes on when the bucket is reduced.
   void Await(std::size_t bucket) { builder_.Wait(step_.compute(), buckets_[bucket].reduced); }
 

@@ -10,22 +10,21 @@
 
 namespace stepcast::lowering {
 
-using plan::Framework;
+using plan::ClippingKernels;
 using plan::Version;
 using program::BufferUse;
 using program::Category;
 using program::kNone;
 
 bool GradientClipping::TensorByTensor() const {
-  const Framework framework = step_.plan().data_parallel.framework;
-  const bool multi_tensor = step_.plan().software.torch >= Version{2, 0};
-  return framework == Framework::kFsdp1 || (framework == Framework::kDdp && !multi_tensor);
+  const bool old = step_.plan().software.torch < Version{2, 0};
+  return kernels_ == ClippingKernels::kTensorByTensor || kernels_ == ClippingKernels::kFsdp1 ||
+         (kernels_ == ClippingKernels::kTorch && old);
 }
 
 bool GradientClipping::HostReadsNorm() const {
-  const Framework framework = step_.plan().data_parallel.framework;
-  if (framework == Framework::kFsdp1) return step_.plan().software.torch < Version{2, 0};
-  return framework == Framework::kMegatron;
+  const bool old = step_.plan().software.torch < Version{2, 0};
+  return kernels_ == ClippingKernels::kApex || (kernels_ == ClippingKernels::kFsdp1 && old);
 }
 
 void GradientClipping::WritePrologue(Index communicator) {
@@ -74,8 +73,8 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
   const Index norm =
       add(TensorByTensor() ? "norm" : "multi_tensor_norm", each, TensorByTensor() ? one : norms);
   for (std::int64_t i = 0; i < kernels; ++i) builder_.Run(compute, norm, reads);
-  const bool megatron = step_.plan().data_parallel.framework == Framework::kMegatron;
-  if (!megatron) {
+  const bool apex = kernels_ == ClippingKernels::kApex;
+  if (!apex) {
     builder_.Run(compute, add("stack_norms", norms, norms), {builder_.WritesAll(squares_)});
     builder_.Run(compute, add("norm_of_norms", norms, one), {builder_.WritesAll(squares_)});
   }
@@ -90,7 +89,7 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
     builder_.HostWait(known_);
   }
   // On the host the factor costs nothing; on the device a sum, a quotient, a product, a limit.
-  if (!megatron) {
+  if (!apex) {
     for (const char* name : {"add_epsilon", "reciprocal", "times_limit", "clamp"}) scalar(name);
   }
 

@@ -19,6 +19,7 @@
 //  main
 //    gradients of this rank, summed over the ranks, which the host reads (.item()) before it
 //    decides whether to scale; here it always does.
+//  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, whole gradients on every rank.
 // DeepSpeed takes the norm in any case and multiplies while it unscales (deepspeed_update.h).
 // `reference` does what the textbook says: one pass for the norm, one for the product.
 namespace stepcast::lowering {
@@ -32,7 +33,10 @@ struct ClippedRange {
 
 class GradientClipping {
  public:
-  explicit GradientClipping(TrainingStep& step) : step_(step), builder_(step.builder()) {}
+  explicit GradientClipping(TrainingStep& step)
+      : step_(step),
+        builder_(step.builder()),
+        kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
 
   // Whether the plan asks for it; nothing below does anything otherwise.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
@@ -54,6 +58,7 @@ class GradientClipping {
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
+  const plan::ClippingKernels kernels_;
   Index squares_ = program::kNone;     // buffer: one FP32 number
   Index all_reduce_ = program::kNone;  // collective
   Index known_ = program::kNone;       // event

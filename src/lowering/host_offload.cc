@@ -149,7 +149,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
-  if (data_parallel.framework != plan::Framework::kDeepSpeed) return {};
+  if (!settings.offloads()) return {};
   const std::int64_t data = scenario.plan.parallelism.data;
   const bool stage3 = data_parallel.zero_stage == 3;
   const model::Model& model = *scenario.model;

@@ -11,6 +11,7 @@
 #include "src/lowering/fsdp2.h"
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
+#include "src/lowering/nanotron.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/lowering/reference.h"
 #include "src/parallel/axis.h"
@@ -20,7 +21,7 @@ namespace stepcast::lowering {
 
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  return plan.data_parallel.framework != plan::Framework::kInternEvo &&
+  return plan::TraitsOf(plan.data_parallel.framework).describes_values &&
          plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
 }
@@ -59,6 +60,8 @@ program::Program LowerRank(const scenario::Scenario& scenario, const LowerOption
       return LowerFsdp1(scenario, options);
     case plan::Framework::kInternEvo:
       return LowerInternEvo(scenario, options);
+    case plan::Framework::kNanotron:
+      return LowerNanotron(scenario, options);
     case plan::Framework::kDeepSpeed:
       return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
                                                          : LowerDeepSpeed(scenario, options);

@@ -98,6 +98,15 @@ std::vector<std::vector<std::string>> Plans() {
     with(ddp, {key("find_unused_parameters=true"), key("bucket_size=1 KiB")});
     with(ddp, {key("bucket_size=0 B"), key("gradient_as_bucket_view=true")});
 
+    for (const char* stage : {"0", "1"}) {
+      const std::vector<std::string> nanotron{micro, key("framework=nanotron"),
+                                              key(std::string("zero_stage=") + stage)};
+      with(nanotron, {});
+      with(nanotron, {"training.gradient_clipping=1.0"});
+      with(nanotron, {"training.optimizer_implementation=foreach"});
+      if (*stage == '0') with(nanotron, {key("bucket_size=1 KiB")});
+    }
+
     for (const char* stage : {"2", "3"}) {
       const std::vector<std::string> fsdp1{micro, key("framework=fsdp1"),
                                            key(std::string("zero_stage=") + stage)};

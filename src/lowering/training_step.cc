@@ -51,9 +51,9 @@ std::vector<int> SlotsOf(const PipelineStage& stage, bool ahead) {
 
 constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
 
-// Megatron-LM overlaps messages with passes where stages have several chunks (overlap_p2p_comm).
+// Where stages have several chunks, messages run beside passes (Megatron-LM's overlap_p2p_comm).
 MessageStyle StyleOf(const plan::Plan& plan) {
-  const bool blocks = plan.data_parallel.framework == plan::Framework::kMegatron &&
+  const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
                       plan.parallelism.virtual_stages == 1;
   return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }

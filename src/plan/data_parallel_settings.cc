@@ -64,7 +64,8 @@ std::vector<DataParallelSetting> Rows() {
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
       {.key = "bucket_size",
        .type = Own<&Given::bucket_size>(),
-       .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"), Of(kInternEvo)},
+       .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"), Of(kInternEvo),
+                At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
        .values =
            "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
        .default_value =

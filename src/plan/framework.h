@@ -15,21 +15,50 @@ enum class Framework : std::uint8_t {
   kDeepSpeed,
   kMegatron,
   kInternEvo,
+  kNanotron,
 };
 
 inline constexpr Framework kFrameworks[] = {
-    Framework::kReference, Framework::kDdp,      Framework::kFsdp1,    Framework::kFsdp2,
-    Framework::kDeepSpeed, Framework::kMegatron, Framework::kInternEvo};
+    Framework::kReference, Framework::kDdp,      Framework::kFsdp1,     Framework::kFsdp2,
+    Framework::kDeepSpeed, Framework::kMegatron, Framework::kInternEvo, Framework::kNanotron};
+
+// How gradients are clipped (training.gradient_clipping; lowering/gradient_clipping.h).
+enum class ClippingKernels : std::uint8_t {
+  kMultiTensor,     // one kernel takes the norms of all tensors
+  kTorch,           // torch.nn.utils.clip_grad_norm_: the same, before torch 2.0 tensor by tensor
+  kTensorByTensor,  // with the factor on the device
+  kFsdp1,           // the same; before torch 2.0 the host read the norm
+  kApex,            // the host reads the norm, which a multi-tensor kernel has summed up
+};
 
 struct FrameworkTraits {
   const char* name;
-  int first_stage, last_stage;  // ZeRO stages that it has
+  int first_stage, last_stage;   // ZeRO stages that it has
+  const char* stages = "";       // what it does, as a stage: "keeps full copies, which is stage 0"
+  const char* other_stage = "";  // a hint to whoever wants another one: "zero_stage: 0, or ..."
   // PyTorch's own: its checkpoints without reentrant autograd, its optimizers, which can update
   // tensor by tensor.
-  bool of_pytorch;
+  bool of_pytorch = false;
   // Updates all tensors in one kernel, unless optimizer_implementation says otherwise.
-  bool fused_update;
-  bool tensor_parallel = false;  // divides layers among ranks
+  bool fused_update = false;
+  // The costs that papers count: no host, no allocator, no context.
+  bool textbook = false;
+  // What its operations do to values is described, so that a program can be executed.
+  bool describes_values = true;
+  // `plan --frameworks all` tries it.
+  bool searched_by_default = true;
+  bool pipelines = false;  // those that are modelled
+  // Divides layers among ranks (tensor parallelism).
+  bool tensor_parallel = false;
+  // Megatron-LM's layers: with sequence parallelism a rank keeps its part of what a divided layer
+  // takes and gathers the whole again in backward, and gradients of what is applied to parts of the
+  // tokens are added up once a step.
+  bool megatron_layers = false;
+  // Pipeline stages wait for what they receive, and send when they have made it.
+  bool blocking_messages = false;
+  // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
+  bool apex_kernels = false;
+  ClippingKernels clipping = ClippingKernels::kMultiTensor;
 };
 
 // By Framework.
@@ -37,33 +66,61 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "reference",
      .first_stage = 0,
      .last_stage = 3,
-     .of_pytorch = false,
      .fused_update = true,
+     .textbook = true,
+     .searched_by_default = false,
+     .pipelines = true,
      .tensor_parallel = true},
-    {.name = "ddp", .first_stage = 0, .last_stage = 0, .of_pytorch = true, .fused_update = false},
-    {.name = "fsdp1", .first_stage = 2, .last_stage = 3, .of_pytorch = true, .fused_update = false},
+    {.name = "ddp",
+     .first_stage = 0,
+     .last_stage = 0,
+     .stages = "keeps full copies, which is stage 0",
+     .other_stage = "zero_stage: 0, or framework: reference or fsdp2",
+     .of_pytorch = true,
+     .clipping = ClippingKernels::kTorch},
+    {.name = "fsdp1",
+     .first_stage = 2,
+     .last_stage = 3,
+     .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
+     .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
+     .of_pytorch = true,
+     .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,
      .last_stage = 3,
+     .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
+     .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
-     .fused_update = false,
      .tensor_parallel = true},
-    {.name = "deepspeed",
-     .first_stage = 0,
-     .last_stage = 3,
-     .of_pytorch = false,
-     .fused_update = true},
+    {.name = "deepspeed", .first_stage = 0, .last_stage = 3, .fused_update = true},
     {.name = "megatron",
      .first_stage = 0,
      .last_stage = 1,
-     .of_pytorch = false,
+     .stages =
+         "keeps full copies, which is stage 0, or has its distributed optimizer, which is stage 1",
+     .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
      .fused_update = true,
-     .tensor_parallel = true},
+     .pipelines = true,
+     .tensor_parallel = true,
+     .megatron_layers = true,
+     .blocking_messages = true,
+     .apex_kernels = true,
+     .clipping = ClippingKernels::kApex},
     {.name = "internevo",
      .first_stage = 1,
      .last_stage = 1,
-     .of_pytorch = false,
-     .fused_update = false},
+     .stages = "shards the optimizer, which is stage 1",
+     .other_stage = "zero_stage: 1, or framework: reference or fsdp2",
+     .describes_values = false,
+     .searched_by_default = false},
+    {.name = "nanotron",
+     .first_stage = 0,
+     .last_stage = 1,
+     .stages = "keeps full copies, which is stage 0, or shards the optimizer, which is stage 1",
+     .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
+     .fused_update = true,
+     .searched_by_default = false,
+     .clipping = ClippingKernels::kTensorByTensor},
 };
 
 constexpr const FrameworkTraits& TraitsOf(Framework framework) {

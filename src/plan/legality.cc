@@ -170,8 +170,7 @@ class Checker {
           "write virtual_stages: 1, or zero_stage: 1");
     }
     const auto name = [&] { return plan::Name(*request_.framework); };
-    const bool known = Is(Framework::kReference) || Is(Framework::kMegatron);
-    if (request_.framework && !known) {
+    if (request_.framework && !TraitsOf(*request_.framework).pipelines) {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines of {} are not supported yet: {}", name(), stages),
           "leave it at 1, or write framework: megatron or reference");
@@ -341,36 +340,11 @@ class Checker {
   void CheckFramework() {
     if (!request_.framework) return;
     const char* name = plan::Name(*request_.framework);
+    CheckStage(name);
     switch (*request_.framework) {
-      case Framework::kReference:
-        return;
       case Framework::kDdp:
-        if (request_.zero_stage.value_or(0) != 0) {
-          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-              fmt::format("ddp keeps full copies, which is stage 0, not zero_stage {}",
-                          *request_.zero_stage),
-              "write zero_stage: 0, or framework: reference or fsdp2");
-        }
-        CheckReducedTypes(name);
-        return;
       case Framework::kInternEvo:
-        if (request_.zero_stage.value_or(1) != 1) {
-          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-              fmt::format("internevo shards the optimizer, which is stage 1, not zero_stage {}",
-                          *request_.zero_stage),
-              "write zero_stage: 1, or framework: reference or fsdp2");
-        }
         CheckReducedTypes(name);
-        return;
-      case Framework::kFsdp1:
-      case Framework::kFsdp2:
-        if (request_.zero_stage.value_or(3) < 2) {
-          Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-              fmt::format("{} shards parameters, which is stage 3, or stage 2 without "
-                          "resharding, not zero_stage {}",
-                          name, *request_.zero_stage),
-              "write zero_stage: 3 or 2, or framework: reference or ddp");
-        }
         return;
       case Framework::kMegatron:
         CheckMegatron();
@@ -379,7 +353,23 @@ class Checker {
         CheckDeepSpeedTypes();
         CheckDeepSpeedSettings();
         return;
+      case Framework::kNanotron:
+        CheckNanotronTypes();
+        return;
+      case Framework::kReference:
+      case Framework::kFsdp1:
+      case Framework::kFsdp2:
+        return;
     }
+  }
+
+  void CheckStage(const char* name) {
+    const FrameworkTraits& traits = TraitsOf(*request_.framework);
+    const int stage = request_.zero_stage.value_or(traits.first_stage);
+    if (stage >= traits.first_stage && stage <= traits.last_stage) return;
+    Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+        fmt::format("{} {}, not zero_stage {}", name, traits.stages, stage),
+        fmt::format("write {}", traits.other_stage));
   }
 
   void CheckLoop() {
@@ -404,7 +394,8 @@ class Checker {
           "hosts have",
           "add node.host with memory and memory_bandwidth to the topology");
     }
-    if (request_.expandable_segments.value_or(false) && Is(Framework::kReference)) {
+    if (request_.expandable_segments.value_or(false) && request_.framework &&
+        TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",
           "reference has no caching allocator, and expandable_segments is true",
           "leave expandable_segments out, or choose the framework that runs");
@@ -412,13 +403,6 @@ class Checker {
   }
 
   void CheckMegatron() {
-    if (request_.zero_stage.value_or(0) > 1) {
-      Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-          fmt::format("megatron keeps full copies, which is stage 0, or has its distributed "
-                      "optimizer, which is stage 1, not zero_stage {}",
-                      *request_.zero_stage),
-          "write zero_stage: 1 or 0, or framework: reference or fsdp2");
-    }
     CheckMegatronTypes();
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
       Add("data_parallel.overlap_param_gather", "plan.overlap",
@@ -456,6 +440,32 @@ class Checker {
                       Name(gradient), Name(*request_.reduce_dtype)),
           fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
     }
+  }
+
+  // FP32GradientAccumulator (nanotron/optim/gradient_accumulator.py) refuses parameters in FP32,
+  // and adds up and reduces in FP32. Without it (accumulate_grad_in_fp32: false) the optimizer's
+  // states would have the parameters' 16 bits, which is not modelled.
+  void CheckNanotronTypes() {
+    if (!request_.precision) return;
+    const DataType computes = ComputeType(*request_.precision);
+    if (SizeOf(computes) > 2) {
+      Add("training.precision", "plan.dtype-not-of-framework",
+          fmt::format("nanotron's gradient accumulator takes parameters of 16 bits, and precision "
+                      "is {}",
+                      Name(*request_.precision)),
+          "write precision: bf16, or framework: ddp or megatron");
+      return;
+    }
+    const auto check = [&](const char* key, std::optional<DataType> given, DataType own,
+                           const char* rule) {
+      if (!given || *given == own) return;
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("nanotron {} in {}, and {} is {}", rule, Name(own), key, Name(*given)),
+          fmt::format("write {}: {}, or leave it out", key, Name(own)));
+    };
+    check("parameter_dtype", request_.parameter_dtype, computes, "keeps parameters");
+    check("gradient_dtype", request_.gradient_dtype, DataType::kFp32, "adds gradients up");
+    check("reduce_dtype", request_.reduce_dtype, DataType::kFp32, "reduces gradients");
   }
 
   // These frameworks reduce what they computed; what DDP's communication hooks send is their
@@ -750,7 +760,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
                     "gradients in the type of the parameters: {}",
                     Name(*request.framework), Name(parameters)));
   }
-  if (request.framework == Framework::kReference && request.dispatch) {
+  if (TraitsOf(*request.framework).textbook && request.dispatch) {
     sentences.emplace_back(
         "training.dispatch has no effect with framework reference, which leaves the host out");
   } else if (request.compile.value_or(false) && request.dispatch) {

@@ -213,8 +213,28 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "a step of 1025 micro-batches through 128 layers is more than 131072"},
       {[](Request& r) { r.precision = DataType::kFp8; }, "training.precision",
        "plan.precision-not-of-device", "a100-sxm-40gb does not compute in fp8"},
-      {[](Request& r) { r.tensor = 2; }, "parallelism.tensor", "plan.axis-not-supported",
-       "the tensor axis is not supported yet: 2"},
+      {[](Request& r) { r.context = 2; }, "parallelism.context", "plan.axis-not-supported",
+       "the context axis is not supported yet: 2"},
+      {[](Request& r) {
+         r.tensor = 2;
+         r.framework = Framework::kDdp;
+         r.zero_stage = 0;
+       },
+       "parallelism.tensor", "plan.axis-not-of-framework",
+       "tensor parallelism of ddp is not supported: 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "gpipe";
+         r.virtual_stages = 2;
+       },
+       "parallelism.virtual_stages", "plan.schedule",
+       "gpipe has one chunk of layers a stage, and virtual_stages is 2"},
+      {[](Request& r) {
+         r.pipeline = 8;
+         r.virtual_stages = 2;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
        "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
        "devices"},
@@ -285,6 +305,36 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.overlap_param_gather", "plan.overlap",
        "megatron gathers parameters in the next forward only where gradients are reduced during "
        "backward, overlap is false and overlap_param_gather is true"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.zero_stage = 2;
+       },
+       "data_parallel.zero_stage", "plan.stage-not-of-framework",
+       "nanotron keeps full copies, which is stage 0, or shards the optimizer, which is stage 1, "
+       "not zero_stage 2"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.precision = DataType::kFp32;
+       },
+       "training.precision", "plan.dtype-not-of-framework",
+       "nanotron's gradient accumulator takes parameters of 16 bits, and precision is fp32"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.gradient_dtype = DataType::kBf16;
+       },
+       "training.gradient_dtype", "plan.dtype-not-of-framework",
+       "nanotron adds gradients up in fp32, and gradient_dtype is bf16"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.parameter_dtype = DataType::kFp32;
+       },
+       "training.parameter_dtype", "plan.dtype-not-of-framework",
+       "nanotron keeps parameters in bf16, and parameter_dtype is fp32"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.overlap = false;
+       },
+       "data_parallel.overlap", "plan.key-not-of-framework", "nanotron has no setting overlap"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.reduce_dtype = DataType::kFp32;

@@ -74,9 +74,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .autocast = training.autocast,
           .tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
-          .regathers = plan.data_parallel.framework == Framework::kMegatron,
+          .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
-                           plan.data_parallel.framework != Framework::kMegatron};
+                           !TraitsOf(plan.data_parallel.framework).megatron_layers};
 }
 
 DataType WrittenGradientType(const Training& training) {

@@ -22,7 +22,7 @@ std::int64_t BatchPartOf(const Plan& plan, int rank) {
 }
 
 bool AddsUpPartsOfTokens(const Plan& plan) {
-  return plan.parallelism.sequence_parallel && plan.data_parallel.framework == Framework::kMegatron;
+  return plan.parallelism.sequence_parallel && TraitsOf(plan.data_parallel.framework).megatron_layers;
 }
 
 int StageOf(const Plan& plan, int rank) {

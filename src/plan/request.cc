@@ -75,6 +75,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
     training.gradient_dtype = request.gradient_dtype.value_or(
         training.parameter_dtype == DataType::kBf16 ? DataType::kFp32 : training.parameter_dtype);
     training.reduce_dtype = training.gradient_dtype;
+  } else if (request.framework == Framework::kNanotron) {
+    training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
   training.optimizer = *request.optimizer;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
@@ -95,7 +97,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.compile = request.compile.value_or(false);
   training.loss =
       request.loss.value_or(training.compile                            ? model::Loss::kFused
-                            : request.framework == Framework::kMegatron ? model::Loss::kInPlace
+                            : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
   training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
@@ -103,7 +105,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   // megatron/training/arguments.py: bias_swiglu_fusion is on.
   training.activation_function = request.activation_function.value_or(
       training.compile                            ? model::Implementation::kCompiled
-      : request.framework == Framework::kMegatron ? model::Implementation::kFused
+      : TraitsOf(*request.framework).apex_kernels ? model::Implementation::kFused
                                                   : model::Implementation::kEager);
   // Code that turns queries and keys operation by operation also copies keys and values for every
   // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
@@ -144,6 +146,12 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
         given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(
         cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  } else if (data_parallel.framework == Framework::kNanotron && data_parallel.zero_stage == 0) {
+    // nanotron/config/config.py: ddp_bucket_cap_mb = 25, which DDP is always given.
+    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
+    data_parallel.first_bucket_size = request.torch.value_or(Software().torch) >= Version{2, 0}
+                                          ? *data_parallel.bucket_size
+                                          : kDdpFirstBucket;
   } else if (data_parallel.framework == Framework::kInternEvo) {
     // reduce_bucket_size of configs/7B_sft.py.
     data_parallel.bucket_size =

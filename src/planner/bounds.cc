@@ -66,7 +66,7 @@ WorkKey KeyOf(const Scenario& scenario) {
            number(training.repeat_kv), number(training.autocast),
            number(training.checkpoint_early_stop), number(axes.sequence_parallel),
            number(options.regathers),
-           number(scenario.plan.data_parallel.framework == Framework::kReference)},
+           number(plan::TraitsOf(scenario.plan.data_parallel.framework).textbook)},
           axes.stage_layers};
 }
 
@@ -149,7 +149,7 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::Training& training = scenario.plan.training;
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
   if (plan.framework == Framework::kDeepSpeed && plan.zero_stage == 1) return {};
-  const DataType type = plan.framework == Framework::kReference
+  const DataType type = plan::TraitsOf(plan.framework).textbook
                             ? plan::WrittenGradientType(training)
                             : training.gradient_dtype;
   return BytesOf(parameters, type);
@@ -169,9 +169,7 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
   bound.over = bound.needed - scenario.cluster->device_memory();
   bound.fits = bound.over <= Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
-  if (scenario.plan.data_parallel.framework != Framework::kDeepSpeed || !deepspeed.offloads()) {
-    return;
-  }
+  if (!deepspeed.offloads()) return;
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
   const topology::Host& node = *scenario.cluster->node_type()->host;
   const Bytes lacking = std::max(host.memory - node.memory, host.drives - node.nvme);

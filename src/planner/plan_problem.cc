@@ -20,7 +20,7 @@ using scenario::Scenario;
 // holds the two programs to be the same.
 bool PutsNothingOff(const plan::Plan& plan) {
   return plan.data_parallel.accumulate_unsharded && plan.training.gradient_accumulation == 1 &&
-         plan.data_parallel.framework != plan::Framework::kReference;
+         !plan::TraitsOf(plan.data_parallel.framework).textbook;
 }
 
 // What a forecast depends on: the program and its prices, what a node's host

@@ -196,6 +196,10 @@ std::vector<SweepAxis> DerivedAxes(const Around& around, Framework framework, in
       return MegatronAxes(around, stage);
     case Framework::kInternEvo:
       return {ShardGroups(around)};
+    case Framework::kNanotron:
+      if (stage > 0) return {};
+      return {
+          BucketSizes(around, SizeOf(plan::ComputeType(around.scenario.plan.training.precision)))};
   }
   return {};
 }

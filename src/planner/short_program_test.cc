@@ -66,8 +66,9 @@ Case AnyPlan() {
   any.set.push_back(fmt::format("training.gradient_accumulation={}", *rc::gen::inRange(16, 41)));
   vary("training.step_barrier", {"false", "true"});
   vary("training.host_waits", {"never", "micro_batch", "phase"});
-  const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
-      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "deepspeed", "megatron", "internevo"});
+  const std::string framework = *rc::gen::elementOf(
+      std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "deepspeed",
+                               "megatron", "internevo", "nanotron"});
   any.set.push_back("data_parallel.framework=" + framework);
   if (framework == "reference") {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
@@ -86,7 +87,7 @@ Case AnyPlan() {
     vary("data_parallel.zero_stage", {"2", "3"});
     vary("data_parallel.prefetch", {"0", "1", "2", "3"});
     vary("data_parallel.accumulate_unsharded", {"true", "false"});
-  } else if (framework == "megatron") {
+  } else if (framework == "megatron" || framework == "nanotron") {
     vary("data_parallel.zero_stage", {"0", "1"});
   } else if (framework == "internevo") {
     any.set.emplace_back("data_parallel.zero_stage=1");

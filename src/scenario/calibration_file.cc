@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "src/base/data_type.h"
 #include "src/calibration/plausible.h"
+#include "src/plan/framework.h"
 #include "src/scenario/curve_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/learned_runs_section.h"
@@ -592,7 +593,9 @@ void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics&
 // By the frameworks whose code the host runs for every kernel.
 void ReadHost(MappingReader& section, Calibration& calibration) {
   if (auto by_framework = section.ReadMapping("dispatch", Need::kRequired)) {
-    for (const char* framework : {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "internevo"}) {
+    for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
+      if (traits.textbook) continue;
+      const char* framework = traits.name;
       auto times = by_framework->ReadMapping(framework, Need::kOptional);
       if (!times) continue;
       calibration.dispatch[framework] = {.module = Duration(*times, "module"),

@@ -229,8 +229,8 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
        {"s.yaml:16:17 input.unknown-word"}},
       {Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"),
        {"s.yaml:16:21 plan.device-count"}},
-      {Flat("data_parallel:", "parallelism: {tensor: 2, context: 2}\ndata_parallel:"),
-       {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:35 plan.axis-not-supported"}},
+      {Flat("data_parallel:", "parallelism: {expert: 2, context: 2}\ndata_parallel:"),
+       {"s.yaml:16:35 plan.axis-not-supported", "s.yaml:16:23 plan.axis-not-supported"}},
       {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
        {"s.yaml:16:19 plan.version-not-modelled"}},
       {Flat("zero_stage: 0", "zero_stage: 4"), {"s.yaml:17:15 input.out-of-range"}},
@@ -285,7 +285,7 @@ TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
   text.replace(text.find("devices: 8"), 10, "devices: x");
   text += "  shard_group_size: 3\n  prefetch: 010\n";
   text += "colour: red\n";
-  text += "parallelism: {data: 9, tensor: 3}\n";
+  text += "parallelism: {data: 9, expert: 3}\n";
   EXPECT_EQ(Mistakes(LoadString(text)),
             (std::vector<std::string>{
                 "s.yaml:8:35 input.not-an-integer", "s.yaml:14:14 input.unknown-word",

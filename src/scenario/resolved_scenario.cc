@@ -291,7 +291,7 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   Mapping software{{"torch", VersionText(plan.software.torch)},
                    {"nccl", VersionText(plan.software.nccl)},
                    {"driver", VersionText(plan.software.driver)}};
-  if (plan.data_parallel.framework != plan::Framework::kReference) {
+  if (!plan::TraitsOf(plan.data_parallel.framework).textbook) {
     software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
   }
   root.emplace_back("software", Resolved{std::move(software)});

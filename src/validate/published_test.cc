@@ -49,7 +49,7 @@ scenario:
     optimizer: sgd}
   data_parallel: {zero_stage: 0, framework: reference}
 parts:
-  tensor: {scenario: {parallelism: {tensor: 2}}}
+  tensor: {scenario: {parallelism: {context: 2}}}
   experts: {not_simulated: experts}
   other: {stand_in: reference for something else}
 cases:
@@ -91,7 +91,7 @@ TEST_F(Published, ListsWhatIsNotSimulatedWithItsReason) {
   ASSERT_TRUE(accuracy.has_value()) << Format(accuracy.error());
   ASSERT_EQ(accuracy->outcomes.size(), 2u);
   EXPECT_FALSE(accuracy->outcomes[0].simulated());
-  EXPECT_NE(accuracy->outcomes[0].reason.find("tensor axis"), std::string::npos);
+  EXPECT_NE(accuracy->outcomes[0].reason.find("context axis"), std::string::npos);
   EXPECT_EQ(accuracy->outcomes[1].reason, "experts");
   EXPECT_EQ(accuracy->StepTime({}).cases, 0u);
 }

@@ -112,6 +112,8 @@ POWERSGD = ("--set=data_parallel={zero_stage: 0, framework: ddp, comm_hook: powe
 LAYERS = "--set=data_parallel={zero_stage: 3, framework: %s, units: layer}"
 INTERNEVO = (DDP, "--set=data_parallel={zero_stage: 1, framework: internevo}",
              "--set=training.parameter_dtype=bf16")
+NANOTRON = (DDP, "--set=data_parallel={zero_stage: 1, framework: nanotron}",
+            "--set=training.parameter_dtype=bf16")
 
 
 def run(*arguments, cwd=None):
@@ -795,6 +797,11 @@ class ScriptTest(EmitTest):
                      "launch.sh", "job.sbatch"):
             self.assertIn(f"not {file}: ", said)
         self.assertIn("InternEvo", said)
+
+    def test_nanotron_has_none(self):
+        plan, said = self.emit(*NANOTRON)
+        self.assertFalse((plan / "launch.sh").exists())
+        self.assertIn("nanotron", said)
 
     def test_the_textbook_has_no_launcher(self):
         plan, said = self.emit("scenarios/bucket-sweep/scenario.yaml")

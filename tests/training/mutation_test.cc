@@ -180,6 +180,8 @@ TEST(Mutations, OfCommunicationShow) {
       {1, 2, "zero_stage: 3, framework: fsdp2"},
       {1, 2, "zero_stage: 0, framework: megatron"},
       {1, 2, "zero_stage: 1, framework: megatron"},
+      {1, 2, "zero_stage: 0, framework: nanotron"},
+      {1, 2, "zero_stage: 1, framework: nanotron"},
       {1, 2, "zero_stage: 1, framework: deepspeed"},
       {1, 2, "zero_stage: 2, framework: deepspeed"},
       {1, 2, "zero_stage: 3, framework: deepspeed"},

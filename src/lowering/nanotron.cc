@@ -1,0 +1,326 @@
+#include "src/lowering/nanotron.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/lowering/block_layout.h"
+#include "src/lowering/buckets.h"
+#include "src/lowering/effects.h"
+#include "src/lowering/framework_memory.h"
+#include "src/lowering/framework_update.h"
+#include "src/lowering/gradient_buckets.h"
+#include "src/lowering/gradient_clipping.h"
+#include "src/lowering/local_gradients.h"
+#include "src/lowering/model_state.h"
+#include "src/lowering/operations.h"
+#include "src/lowering/process_groups.h"
+#include "src/lowering/shard.h"
+#include "src/lowering/training_step.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+class Nanotron final : public Technique {
+ public:
+  explicit Nanotron(TrainingStep& step)
+      : step_(step),
+        builder_(step.builder()),
+        groups_(ProcessGroupsOf(step.plan(), step.rank())),
+        sharded_(step.plan().data_parallel.zero_stage == 1 && groups_.data.size() > 1),
+        ddp_(step.plan().data_parallel.zero_stage == 0 && groups_.data.size() > 1),
+        type_(step.plan().training.parameter_dtype),
+        fp32_(step.plan().training),
+        operations_(builder_),
+        gradients_(step, operations_, type_),
+        halves_(step, operations_),
+        sums_(step, operations_),
+        clipping_(step) {
+    fp32_.parameter_dtype = DataType::kFp32;
+  }
+
+  void WritePrologue() override {
+    communication_ = builder_.AddStream("nccl data");
+    communicator_ = builder_.AddCommunicator("data", groups_.data);
+    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    clipping_.WritePrologue(kNone);
+    AddBuckets();
+    AddStates();
+    updated_ = builder_.AddEvent("updated");
+    gathered_ = builder_.AddEvent("parameters gathered");
+    reached_.assign(Tensors(), false);
+    full_.assign(halves_.size(), false);
+  }
+
+  void BeforeForward(int) override {}
+  void AfterForward(int) override {}
+  void BeforeBackward(int) override {}
+  void AfterBackward(int) override {}
+
+  void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
+    for (const int tensor : step_.model().layers[layer].tensors) {
+      uses.push_back(Reads(Parameter(tensor)));
+    }
+  }
+
+  void WriteGradient(int /*layer*/, int tensor) override {
+    gradients_.Write(tensor, Parameter(tensor).place);
+  }
+
+  void GradientReady(int tensor) override {
+    if (!HasHook()) return;
+    operations_.Copy(step_.compute(), "copy_to_bucket", halves_.Slot(tensor),
+                     gradients_.range(tensor));
+    if (!halves_.Fill(tensor)) return;
+    full_[halves_.bucket_of(tensor)] = true;
+    for (; next_ < halves_.size() && full_[next_]; ++next_) {
+      for (const int own : halves_[next_].tensors) Accumulate(own, halves_.Slot(own));
+      sums_.Ready(next_);
+      sums_.Reduce(next_, true);
+    }
+  }
+
+  void EndBackward() override {
+    for (std::size_t bucket = 0; HasHook() && bucket < halves_.size(); ++bucket) {
+      for (const int tensor : halves_[bucket].tensors) {
+        operations_.Copy(step_.compute(), "copy_from_bucket", gradients_.range(tensor),
+                         halves_.Slot(tensor));
+      }
+    }
+    for (int tensor = 0; tensor < static_cast<int>(Tensors()); ++tensor) {
+      if (!HasHook()) Accumulate(tensor, gradients_.range(tensor));
+      gradients_.Release(tensor);
+    }
+    if (!step_.last_micro_batch() || communicator_ == kNone) return;
+    if (sharded_) {
+      sums_.Ready(0);
+      sums_.Reduce(0, true);
+    }
+    sums_.Await(sums_.size() - 1);
+    next_ = 0;
+    full_.assign(halves_.size(), false);
+  }
+
+  void WriteUpdate() override {
+    ClipGradients();
+    Update();
+    if (sharded_) GatherParameters();
+    ZeroGradients();
+    reached_.assign(Tensors(), false);
+  }
+
+ private:
+  std::size_t Tensors() const { return step_.model().tensors.size(); }
+  std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
+  // DDP reduces in this backward.
+  bool HasHook() const { return ddp_ && step_.last_micro_batch(); }
+  Range Parameter(int tensor) const { return parameters_.Part(offsets_[tensor], Elements(tensor)); }
+  // What this rank updates of a whole tensor, or of its gradient.
+  Range Own(const Range& whole, const BlockLayout::Block& block) const {
+    const Piece own = slices_.Own(block, OwnIndex());
+    return {whole.At(std::min(own.first, whole.elements)), own.elements, sharded_};
+  }
+  std::int64_t OwnIndex() const { return sharded_ ? groups_.rank : 0; }
+  std::int64_t Ranks() const { return sharded_ ? groups_.data.size() : 1; }
+
+  Range Kept(const char* name, std::int64_t elements, DataType type, Category category,
+             std::int64_t exact) {
+    const Range range =
+        operations_.AddRange({.first = builder_.AddText(name)}, elements, type, category, exact);
+    operations_.Allocate(step_.compute(), range);
+    return range;
+  }
+
+  // DDP's buckets, and the same tensors in FP32; without DDP all in one.
+  void AddBuckets() {
+    const plan::DataParallel& plan = step_.plan().data_parallel;
+    sums_.SetGroup(communication_, communicator_);
+    halves_.SetGroup(communication_, kNone);
+    if (ddp_) {
+      order_ = GradientReadyOrder(step_.model(), step_.works());
+      for (const Bucket& bucket : AssignBuckets(step_.model(), order_, SizeOf(type_),
+                                                *plan.first_bucket_size, *plan.bucket_size)) {
+        AddBucket(bucket.tensors, bucket.elements);
+      }
+      return;
+    }
+    order_.resize(Tensors());
+    std::iota(order_.begin(), order_.end(), 0);
+    AddBucket(order_, step_.model().parameter_count());
+  }
+
+  void AddBucket(std::span<const int> tensors, std::int64_t elements) {
+    const auto add = [&](GradientBuckets& buckets, const char* what, DataType type) {
+      operations_.Allocate(step_.compute(),
+                           buckets.Add(tensors, Packed(elements), what, type, 0).gradients);
+    };
+    if (ddp_) add(halves_, "", type_);
+    add(sums_, "/FP32 gradients", DataType::kFp32);
+  }
+
+  void AddStates() {
+    const model::Model& model = step_.model();
+    const std::int64_t count = model.parameter_count();
+    const std::int64_t arrays =
+        plan::OptimizerBytesPerParameter(step_.plan().training) / SizeOf(DataType::kFp32);
+    std::vector<std::int64_t> lengths;
+    std::int64_t offset = 0;
+    for (const model::Tensor& tensor : model.tensors) {
+      offsets_.push_back(offset);
+      offset += tensor.elements;
+      lengths.push_back(Shard(tensor.elements, Ranks()).length());
+    }
+    std::vector<int> all(Tensors());
+    std::iota(all.begin(), all.end(), 0);
+    slices_ = BlockLayout(model, all, lengths, Ranks());
+    parameters_ = Kept("parameters", count, type_, Category::kParameter, count);
+    AddParameterState(step_, parameters_.place, 0, count);
+    states_ = operations_.AddShard({.first = builder_.AddText("optimizer states")},
+                                   slices_.shard() * arrays, DataType::kFp32, Category::kOptimizer,
+                                   count * arrays, Ranks());
+    operations_.Allocate(step_.compute(), states_);
+    for (const BlockLayout::Block& block : slices_.blocks()) {
+      const Piece own = slices_.Own(block, OwnIndex());
+      AddOptimizerState(step_, states_.At(own.offset), slices_.shard(),
+                        step_.first_element(block.tensor) + own.first, own.elements);
+    }
+  }
+
+  void Accumulate(int tensor, const Range& gradient) {
+    operations_.Accumulate(step_.compute(), "add_to_fp32_gradient", sums_.Slot(tensor), gradient,
+                           reached_[tensor]);
+    reached_[tensor] = true;
+  }
+
+  // Those of all tensors, whole.
+  void ClipGradients() {
+    std::vector<BufferUse> uses;
+    std::vector<ClippedRange> ranges;
+    for (const GradientBucket& bucket : sums_.all()) {
+      uses.push_back(Reads(bucket.gradients));
+      if (builder_.describes_data_flow()) {
+        ranges.push_back({bucket.gradients.place, bucket.gradients.elements});
+      }
+    }
+    clipping_.Write(static_cast<std::int64_t>(Tensors()), step_.model().parameter_count(),
+                    DataType::kFp32, uses, ranges);
+  }
+
+  // AdamW on FP32 values, then a copy of each tensor; the update is said of the copies.
+  void Update() {
+    UpdatedTensors updated{.elements = slices_.shard(), .tensors = {}};
+    for (const BlockLayout::Block& block : slices_.blocks()) {
+      updated.tensors.push_back({.tensor = block.tensor, .elements = block.length});
+    }
+    std::vector<BufferUse> uses{Writes(states_)};
+    for (const GradientBucket& bucket : sums_.all()) uses.push_back(Reads(bucket.gradients));
+    WriteFrameworkUpdate(step_, fp32_, updated, uses, {});
+    for (const BlockLayout::Block& block : slices_.blocks()) {
+      const Range gradient = Own(sums_.Slot(block.tensor), block);
+      const Range parameter = Own(Parameter(block.tensor), block);
+      operations_.Reads(gradient);
+      operations_.Writes(states_);
+      operations_.Writes(parameter);
+      builder_.With(OptimizerUpdate(parameter.place, gradient.place, states_.At(block.offset),
+                                    slices_.shard(), parameter.elements));
+      operations_.Traffic(BytesOf(block.length, DataType::kFp32), BytesOf(block.length, type_));
+      operations_.Run(step_.compute(), "copy_to_parameters");
+    }
+  }
+
+  // all_gather_coalesced.
+  void GatherParameters() {
+    const StreamId compute = step_.compute();
+    const std::int64_t shard = slices_.shard();
+    const auto add = [&](const char* name, std::int64_t elements) {
+      return Kept(name, elements, type_, Category::kCommunication, elements);
+    };
+    const Range own = add("own slices", shard);
+    for (const BlockLayout::Block& block : slices_.blocks()) {
+      const Range slice = Own(Parameter(block.tensor), block);
+      operations_.Moves(own.Part(block.offset, block.length), slice);
+    }
+    Flatten(own, parameters_);
+    const Range list = add("slices of all ranks", shard * Ranks());
+    for (std::int64_t rank = 0; rank < Ranks(); ++rank) {
+      Flatten(list.Part(rank * shard, shard), parameters_);
+    }
+    const Range gathered = add("gathered slices", shard * Ranks());
+    builder_.WaitForStream(communication_, compute, updated_);
+    operations_.AllGather(communication_, communicator_, gathered, own);
+    builder_.WaitForStream(compute, communication_, gathered_);
+    for (std::int64_t rank = 0; rank < Ranks(); ++rank) {
+      operations_.Copy(compute, "copy_from_gathered", list.Part(rank * shard, shard),
+                       gathered.Part(rank * shard, shard));
+    }
+    operations_.Release(gathered);
+    for (std::int64_t rank = 0; rank < Ranks(); ++rank) {
+      for (const BlockLayout::Block& block : slices_.blocks()) {
+        const Piece piece = slices_.Own(block, rank);
+        if (piece.elements == 0) continue;
+        operations_.Copy(compute, "copy_to_parameters",
+                         Parameter(block.tensor).Part(piece.first, piece.elements),
+                         list.Part(rank * shard + block.offset, piece.elements));
+      }
+    }
+    operations_.Release(list);
+    operations_.Release(own);
+  }
+
+  // Slices of all tensors behind one another.
+  void Flatten(const Range& target, const Range& parameters) {
+    builder_.Use(Reads(parameters));
+    operations_.Writes(target);
+    operations_.Traffic(target.size(), target.size());
+    operations_.Run(step_.compute(), "flatten");
+  }
+
+  void ZeroGradients() {
+    Bytes written;
+    for (const GradientBucket& bucket : sums_.all()) {
+      operations_.Writes(bucket.gradients);
+      written += bucket.gradients.size();
+    }
+    operations_.Traffic(Bytes(), written);
+    operations_.Run(step_.compute(), "zero_gradients");
+  }
+
+  TrainingStep& step_;
+  ProgramBuilder& builder_;
+  const ProcessGroups groups_;
+  const bool sharded_, ddp_;
+  const DataType type_;  // of parameters and of the gradients that backward makes
+  plan::Training fp32_;  // as the optimizer sees it
+  StreamId communication_ = 0;
+  Index communicator_ = kNone;
+  Operations operations_;
+  LocalGradients gradients_;
+  std::vector<int> order_;         // of the tensors in buckets
+  GradientBuckets halves_, sums_;  // DDP's, in 16 bits; the FP32 gradients
+  GradientClipping clipping_;
+  BlockLayout slices_;
+  Range parameters_, states_;
+  std::vector<std::int64_t> offsets_;         // of parameters, by tensor
+  std::vector<bool> reached_;                 // by tensor: this step has added to its FP32 gradient
+  std::vector<bool> full_;                    // of DDP's buckets
+  std::size_t next_ = 0;                      // of them, to be reduced
+  Index updated_ = kNone, gathered_ = kNone;  // events
+};
+
+}  // namespace
+
+program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options) {
+  TrainingStep step(scenario, options);
+  Nanotron technique(step);
+  return step.Write(technique);
+}
+
+}  // namespace stepcast::lowering
