@@ -306,8 +306,8 @@ program::Program TrainingStep::Write(Technique& technique) {
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       if (stream != compute() && messages_.ReceivesAhead(stream)) continue;
-      drained_.emplace_back(
-          stream, builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
+      drained_.emplace_back(stream,
+                            builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
     drained_.emplace_back(compute(), builder_.AddEvent("read by the host"));

@@ -202,7 +202,7 @@ class TrainingStep {
   std::vector<int> ready_;                    // tensors, after the kernel being written
   std::vector<Index> contributions_;          // of the layer being written, to tied tensors
   std::vector<program::BufferUse> reads_;
-  std::vector<LayerReads> layer_reads_;  // by layer
+  std::vector<LayerReads> layer_reads_;              // by layer
   std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
   std::int64_t micro_batch_ = 0;
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written

@@ -22,7 +22,8 @@ std::int64_t BatchPartOf(const Plan& plan, int rank) {
 }
 
 bool AddsUpPartsOfTokens(const Plan& plan) {
-  return plan.parallelism.sequence_parallel && TraitsOf(plan.data_parallel.framework).megatron_layers;
+  return plan.parallelism.sequence_parallel &&
+         TraitsOf(plan.data_parallel.framework).megatron_layers;
 }
 
 int StageOf(const Plan& plan, int rank) {
