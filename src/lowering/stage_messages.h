@@ -55,11 +55,12 @@ class StageMessages {
   // `inputs`: [chunk][slot] where received activations go.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
-  // Receives are posted on the stream before their sender is known to send: a host that waited for
-  // it might wait for what it has to do itself.
-  bool ReceivesAhead(StreamId stream) const {
+  // The stream carries messages beside passes. A host that waited for it might wait for a peer that
+  // waits for this one.
+  bool CarriesBeside(StreamId stream) const {
     return stage_.stages > 1 && stage_.style == MessageStyle::kOverlapped &&
-           (stream == receive_activations_.stream || stream == receive_gradients_.stream);
+           (stream == receive_activations_.stream || stream == receive_gradients_.stream ||
+            stream == send_activations_.stream || stream == send_gradients_.stream);
   }
 
   // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before

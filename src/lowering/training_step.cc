@@ -305,7 +305,7 @@ program::Program TrainingStep::Write(Technique& technique) {
   values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_);
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
-      if (stream != compute() && messages_.ReceivesAhead(stream)) continue;
+      if (stream != compute() && messages_.CarriesBeside(stream)) continue;
       drained_.emplace_back(stream,
                             builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }

@@ -33,6 +33,9 @@ using program::Opcode;
 struct Plan {
   int stages = 1, data = 2;
   std::string data_parallel;
+  int tensor = 1;
+  bool sequence_parallel = false;
+  int virtual_stages = 1;
 };
 
 scenario::Scenario Loaded(const Plan& plan) {
@@ -42,16 +45,19 @@ stepcast: 1
 model:
   kind: layers
   layers: [{{name: block, repeat: 4, parameters: [24, 7], forward: 20 us, backward: 40 us,
-             activation: 64 B, output: 16 B}}]
+             activation: 64 B, output: 16 B, communication: {{
+               forward: [[all_reduce, tensor, 64 B], [all_gather, tensor, 64 B]],
+               backward: [[reduce_scatter, tensor, 64 B]]}}}}]
   optimizer_step: 20 us
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, precision: bf16,
             gradient_accumulation: 2}}
-parallelism: {{pipeline: {}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, virtual_stages: {}}}
 data_parallel: {{{}}}
 )",
-      plan.stages * plan.data, plan.stages, plan.data_parallel);
+      plan.stages * plan.data * plan.tensor, plan.stages, plan.tensor, plan.sequence_parallel,
+      plan.virtual_stages, plan.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -191,21 +197,27 @@ TEST(Mutations, OfCommunicationShow) {
       {2, 1, "zero_stage: 0, framework: megatron"},
       {4, 1, "zero_stage: 0, framework: megatron"},
       {2, 2, "zero_stage: 1, framework: megatron"},
+      {1, 1, "zero_stage: 0, framework: reference", 2},
+      {1, 2, "zero_stage: 1, framework: megatron", 2, true},
+      {1, 2, "zero_stage: 3, framework: fsdp2", 2},
+      {2, 1, "zero_stage: 0, framework: megatron", 2},
+      {2, 1, "zero_stage: 0, framework: reference", 1, false, 2},
+      {2, 1, "zero_stage: 0, framework: megatron", 2, true, 2},
   };
   int mutants = 0, explained_ones = 0;
   std::string survivors;
   for (const Plan& plan : plans) {
-    Mutants(plan).Try(
-        [&](const std::string& what, const std::string& found, const std::string& explained) {
-          ++mutants;
-          if (!found.empty()) return;
-          if (!explained.empty()) {
-            ++explained_ones;
-            return;
-          }
-          survivors += fmt::format("{} stages of {}, {}: {}\n", plan.stages, plan.data,
-                                   plan.data_parallel, what);
-        });
+    Mutants(plan).Try([&](const std::string& what, const std::string& found,
+                          const std::string& explained) {
+      ++mutants;
+      if (!found.empty()) return;
+      if (!explained.empty()) {
+        ++explained_ones;
+        return;
+      }
+      survivors += fmt::format("{} stages of {} x {}, {} virtual, {}: {}\n", plan.stages, plan.data,
+                               plan.tensor, plan.virtual_stages, plan.data_parallel, what);
+    });
   }
   EXPECT_EQ(survivors, "");
   EXPECT_GT(mutants, 500);

@@ -45,6 +45,7 @@ struct Case {
   std::string data_parallel;
   int tensor = 1;
   bool sequence_parallel = false;
+  int virtual_stages = 1;
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -55,11 +56,11 @@ model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
-parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, virtual_stages: {}}}
 data_parallel: {{{}}}
 )",
                   one.model, one.stages * one.data * one.tensor, one.training, one.stages,
-                  one.tensor, one.sequence_parallel, one.data_parallel);
+                  one.tensor, one.sequence_parallel, one.virtual_stages, one.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -169,6 +170,25 @@ TEST(PipelineTraining, IsThatOfPlainDataParallelism) {
       for (const char* stage : {"2", "3"}) {
         Check({kLayers, stages, data, "precision: bf16, gradient_accumulation: 4",
                fmt::format("zero_stage: {}, framework: reference", stage)});
+      }
+    }
+  }
+}
+
+TEST(PipelineTraining, WithVirtualStages) {
+  for (const char* model : {kCommunicating, kLlama, kTied}) {
+    for (const char* plan :
+         {"zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
+          "zero_stage: 0, framework: megatron", "zero_stage: 1, framework: megatron"}) {
+      for (const int tensor : {1, 2}) {
+        Check({.model = model,
+               .stages = 2,
+               .data = 2,
+               .training = "precision: bf16, gradient_accumulation: 4",
+               .data_parallel = plan,
+               .tensor = tensor,
+               .sequence_parallel = tensor == 2,
+               .virtual_stages = 2});
       }
     }
   }
