@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "src/lowering/buckets.h"
 #include "src/lowering/deepspeed_buckets.h"
+#include "src/lowering/deepspeed_chunks.h"
 #include "src/lowering/deepspeed_update.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
-#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
@@ -27,17 +26,13 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// A bucket as it is sent: kernels and buffers of one of DeepSpeedBuckets.
+// A bucket as it is sent: beside one of DeepSpeedBuckets.
 struct SentBucket {
-  Index divide = kNone, collect = kNone, cast = kNone, cast_back = kNone;  // kernels
-  Index copy_own = kNone, keep = kNone;                                    // kernels
-  // Offloaded: tensors that reach into the rank's part, whole, and what it owns of them.
-  Bytes held{};
-  std::int64_t own = 0;
-  Index add = kNone, widen = kNone, square = kNone;  // kernels
-  Index widened = kNone;                             // buffer
-  Index collected = kNone;  // buffer: the bucket's parts put together by owners
-  Index sent = kNone;       // buffer: in the type that is sent, where that is another
+  Range collected;  // the bucket's parts put together by owners
+  Range sent;       // in the type that is sent, where that is another
+  // Elements of tensors that reach into the rank's part, whole, and of what it owns.
+  std::int64_t held = 0, own = 0;
+  Range widened;  // offloaded: what it owns, in FP32
 };
 
 class DeepSpeed final : public Technique {
@@ -53,7 +48,8 @@ class DeepSpeed final : public Technique {
         type_(plan_.training.parameter_dtype),
         offload_(step),
         operations_(builder_),
-        gradients_(step, operations_, type_) {
+        gradients_(step, operations_, type_),
+        chunks_(step, operations_) {
     const std::int64_t shards = stage_ == 0 ? 1 : Ranks();
     flat_ = FlatOrder(step.model(), shards, settings_.round_robin_gradients && stage_ > 0);
     if (stage_ > 0) own_first_ = groups_.rank * flat_.part();
@@ -64,9 +60,8 @@ class DeepSpeed final : public Technique {
     communicator_ = builder_.AddCommunicator("data", groups_.data);
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     const std::int64_t count = step_.model().parameter_count();
-    parameters_ = builder_.AddBuffer("flat parameters", BytesOf(flat_.padded(), type_),
-                                     Category::kParameter, BytesOf(flat_.padded() - count, type_));
-    builder_.Allocate(step_.compute(), parameters_);
+    parameters_ = Add("flat parameters", flat_.padded(), type_, Category::kParameter, count);
+    operations_.Allocate(step_.compute(), parameters_);
     update_.emplace(step_, communicator_);
     offload_.WritePrologue();
     if (!offload_.optimizer()) {
@@ -74,7 +69,7 @@ class DeepSpeed final : public Technique {
     }
     for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
       const int tensor = static_cast<int>(t);
-      AddParameterState(step_, ParameterPlace(tensor), step_.first_element(tensor),
+      AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                         Elements(tensor));
     }
     if (!offload_.optimizer())
@@ -95,13 +90,12 @@ class DeepSpeed final : public Technique {
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
-      const program::Elements place = ParameterPlace(tensor);
-      uses.push_back(Reads(place.buffer, place.offset, BytesOf(Elements(tensor), type_)));
+      uses.push_back(Reads(Parameter(tensor)));
     }
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    gradients_.Write(tensor, ParameterPlace(tensor));
+    gradients_.Write(tensor, Parameter(tensor).place);
   }
 
   void GradientReady(int tensor) override {
@@ -114,7 +108,7 @@ class DeepSpeed final : public Technique {
 
   void EndBackward() override {
     if (stage_ == 0) {
-      if (step_.last_micro_batch()) ReduceAfterBackward();
+      if (step_.last_micro_batch()) chunks_.Reduce(gradients_);
       return;
     }
     if (!Reduces()) return;
@@ -130,22 +124,27 @@ class DeepSpeed final : public Technique {
       builder_.Wait(step_.compute(), bucket_reduced_);
       builder_.HostWait(bucket_reduced_);
     }
-    for (const Index buffer : bucket_buffers_) builder_.Release(buffer);
+    for (const Range& buffer : bucket_buffers_) operations_.Release(buffer);
     has_bucket_buffers_ = false;
     if (has_further_) {
       // Added to what earlier micro-batches left.
-      ForEachOwnMoved(kept_, kept_further_,
-                      [&](program::Effect move) { builder_.With(Added(std::move(move))); });
-      builder_.Run(step_.compute(), add_kept_,
-                   {builder_.ReadsAll(kept_further_), builder_.WritesAll(kept_)});
-      builder_.Release(kept_further_);
+      operations_.Reads(kept_further_);
+      operations_.Updates(kept_);
+      std::vector<program::Effect> moves;
+      ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
+        const std::int64_t offset = OwnOffset(tensor, first);
+        AppendJoined(moves, Added(Move(kept_.At(offset), kept_further_.At(offset), elements)));
+      });
+      builder_.With(moves);
+      operations_.Run(step_.compute(), "accumulate_gradient");
+      operations_.Release(kept_further_);
       has_further_ = false;
     }
   }
 
   void WriteUpdate() override {
     const StreamId compute = step_.compute();
-    for (std::size_t t = 0; t < accumulators_.size(); ++t) builder_.Release(accumulators_[t]);
+    for (const Range& accumulator : accumulators_) operations_.Release(accumulator);
     std::fill(has_accumulator_.begin(), has_accumulator_.end(), false);
     if (offload_.optimizer()) {
       UpdateOnHost();
@@ -155,10 +154,10 @@ class DeepSpeed final : public Technique {
     std::vector<BufferUse> sources;
     if (stage_ == 0) {
       for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-        sources.push_back(builder_.ReadsAll(gradients_.buffer(static_cast<int>(t))));
+        sources.push_back(Reads(gradients_.range(static_cast<int>(t))));
       }
     } else {
-      sources.push_back(builder_.ReadsAll(kept_));
+      sources.push_back(Reads(kept_));
     }
     update_->CheckOverflow(compute, held_.tensors, held_.elements, sources);
     std::vector<program::Effect> moves, updates, squares;
@@ -166,11 +165,11 @@ class DeepSpeed final : public Technique {
       const std::int64_t offset = OwnOffset(tensor, first);
       const DataType kept = plan_.training.gradient_dtype;
       const program::Elements source =
-          stage_ == 0 ? Further(gradients_.place(tensor), first) : At(kept_, offset, kept);
+          stage_ == 0 ? gradients_.range(tensor).At(first) : kept_.At(offset);
       squares.push_back(update_->SquaresOf(source, elements, stage_ == 0 ? Ranks() : 1));
       AppendJoined(moves, Move(At(group_.flat, offset, kept), source, elements));
-      AppendJoined(updates, update_->UpdateOf(group_, Further(ParameterPlace(tensor), first),
-                                              offset, elements));
+      AppendJoined(updates,
+                   update_->UpdateOf(group_, Parameter(tensor).At(first), offset, elements));
     });
     update_->TakeNorm(held_.tensors, held_.elements, sources, squares, true);
     update_->Flatten(group_, sources, moves);
@@ -179,7 +178,7 @@ class DeepSpeed final : public Technique {
         gradients_.Release(static_cast<int>(t));
       }
     } else {
-      builder_.Release(kept_);
+      operations_.Release(kept_);
       has_kept_ = false;
     }
     update_->Apply(group_, {OwnParameters()}, updates);
@@ -188,10 +187,9 @@ class DeepSpeed final : public Technique {
 
  private:
   void GatherParameters() {
-    if (gather_ == kNone) return;
-    builder_.With(
-        Collected(At(parameters_, 0, type_), At(parameters_, own_first_, type_), flat_.padded()));
-    builder_.Communicate(step_.compute(), gather_, {builder_.WritesAll(parameters_)});
+    if (stage_ == 0 || communicator_ == kNone) return;
+    operations_.AllGather(step_.compute(), communicator_, parameters_,
+                          parameters_.Part(own_first_, flat_.part()));
   }
 
   // The gradients are there: their norm was taken on the way. The updated part comes back in the
@@ -207,12 +205,10 @@ class DeepSpeed final : public Technique {
 
   std::int64_t Ranks() const { return static_cast<std::int64_t>(groups_.data.size()); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  program::Elements ParameterPlace(int tensor) const {
-    return At(parameters_, flat_.offsets[tensor], type_);
+  Range Parameter(int tensor) const {
+    return parameters_.Part(flat_.offsets[tensor], Elements(tensor));
   }
-  BufferUse OwnParameters() const {
-    return Writes(parameters_, BytesOf(own_first_, type_), BytesOf(flat_.part(), type_));
-  }
+  BufferUse OwnParameters() const { return Writes(parameters_.Part(own_first_, flat_.part())); }
   // Where an element of this rank's part of a tensor lies in the rank's part of the whole.
   std::int64_t OwnOffset(int tensor, std::int64_t first) const {
     return flat_.offsets[tensor] + first - own_first_;
@@ -231,84 +227,52 @@ class DeepSpeed final : public Technique {
         std::min(Elements(tensor), own_first_ + flat_.part() - flat_.offsets[tensor]);
     if (first < last) visit(tensor, first, last - first);
   }
-  // The rank's own gradients from one of the buffers that keep them to another.
-  template <typename Visit>
-  void ForEachOwnMoved(Index target, Index source, Visit visit) const {
-    std::vector<program::Effect> moves;
-    const DataType kept = plan_.training.gradient_dtype;
-    ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
-      const std::int64_t offset = OwnOffset(tensor, first);
-      AppendJoined(moves, Move(At(target, offset, kept), At(source, offset, kept), elements));
-    });
-    for (program::Effect& move : moves) visit(std::move(move));
-  }
-
   // Gradients are reduced as they become ready; else after backward.
   bool ReducesInHooks() const { return stage_ == 2 || overlap_; }
   // In this micro-batch.
   bool Reduces() const { return stage_ == 2 || step_.last_micro_batch(); }
 
-  Index AddMemoryKernel(const char* name, Bytes read, Bytes written) {
-    return builder_.AddKernel(MemoryKernel(name, type_, read, written));
+  Range Add(const char* name, std::int64_t elements, DataType type, Category category,
+            std::int64_t exact) {
+    return operations_.AddRange({.first = builder_.AddText(name)}, elements, type, category, exact);
+  }
+  Range Add(const char* name, std::int64_t elements, DataType type, Category category) {
+    return Add(name, elements, type, category, elements);
   }
 
   void AddBuckets() {
-    const DataType kept = plan_.training.gradient_dtype;
-    const auto tensors = step_.model().tensors.size();
     if (stage_ == 0) {
-      AddStageZeroBuckets();
+      if (communicator_ != kNone) chunks_.AddChunks(communicator_, Ranks());
       return;
     }
+    const DataType kept = plan_.training.gradient_dtype;
+    const auto& tensors = step_.model().tensors;
     reduce_order_ =
         ReducesInHooks() ? GradientReadyOrder(step_.model(), step_.works()) : RegistrationOrder();
-    for (int i = 0; i < (overlap_ ? 2 : 1); ++i) {
-      bucket_buffers_.push_back(builder_.AddBuffer("gradient bucket " + std::to_string(i),
-                                                   BytesOf(settings_.reduce_bucket_size, type_),
-                                                   Category::kGradient));
+    for (std::size_t i = 0; i < (overlap_ ? 2 : 1); ++i) {
+      bucket_buffers_.push_back(
+          operations_.AddRange({.first = builder_.AddNumbered("gradient bucket ", i)},
+                               settings_.reduce_bucket_size, type_, Category::kGradient));
     }
-    copies_.resize(tensors);
-    accumulate_.resize(tensors);
-    accumulate_more_.resize(tensors);
-    for (std::size_t t = 0; t < tensors; ++t) {
-      const Bytes size = BytesOf(step_.model().tensors[t].elements, type_);
-      const Bytes wide = BytesOf(step_.model().tensors[t].elements, kept);
-      if (kept == type_) {
-        copies_[t] = AddMemoryKernel("copy_to_bucket", size, size);
-        continue;
-      }
-      accumulators_.push_back(builder_.AddBuffer(step_.model().tensors[t].name + ".grad_accum",
-                                                 wide, Category::kGradient));
-      // Cast up, then added; cast down on the way to the bucket.
-      accumulate_[t] = AddMemoryKernel("to_accumulated_gradient", size, wide);
-      accumulate_more_[t] = AddMemoryKernel("accumulate_gradient", size + 2 * wide, 2 * wide);
-      copies_[t] = AddMemoryKernel("copy_to_bucket", wide + size, 2 * size);
+    for (std::size_t t = 0; kept != type_ && t < tensors.size(); ++t) {
+      accumulators_.push_back(operations_.AddRange(builder_.Named(tensors[t].name, ".grad_accum"),
+                                                   tensors[t].elements, kept, Category::kGradient));
     }
     has_accumulator_.assign(accumulators_.size(), false);
     if (offload_.optimizer()) {
       std::int64_t largest = 0;
-      for (const model::Tensor& tensor : step_.model().tensors) {
-        largest = std::max(largest, tensor.elements);
-      }
-      transit_ = builder_.AddBuffer("gradient from the host", BytesOf(largest, type_),
-                                    Category::kGradient);
-      builder_.Allocate(step_.compute(), transit_);
+      for (const model::Tensor& tensor : tensors) largest = std::max(largest, tensor.elements);
+      transit_ = Add("gradient from the host", largest, type_, Category::kGradient);
+      operations_.Allocate(step_.compute(), transit_);
     }
-    kept_ = builder_.AddBuffer("gradients in partition", BytesOf(held_.elements, kept),
-                               Category::kGradient);
+    kept_ = Add("gradients in partition", held_.elements, kept, Category::kGradient);
     if (stage_ == 2 && plan_.training.gradient_accumulation > 1) {
-      kept_further_ = builder_.AddBuffer("gradients in partition (next)",
-                                         BytesOf(held_.elements, kept), Category::kGradient);
-      add_kept_ = AddMemoryKernel("accumulate_gradient", 2 * builder_.SizeOf(kept_),
-                                  builder_.SizeOf(kept_));
+      kept_further_ =
+          Add("gradients in partition (next)", held_.elements, kept, Category::kGradient);
     }
     buckets_ = BucketsOf(step_.model(), reduce_order_, flat_, settings_.reduce_bucket_size);
-    slot_.assign(tensors, 0);
+    slot_.assign(tensors.size(), 0);
     for (const DeepSpeedBucket& bucket : buckets_) AddSentBucket(bucket);
-    if (communicator_ == kNone) return;
-    gather_ = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                      .communicator = communicator_,
-                                      .bytes = BytesOf(flat_.padded(), type_),
-                                      .data_type = type_});
   }
 
   std::vector<int> RegistrationOrder() const {
@@ -319,60 +283,54 @@ class DeepSpeed final : public Technique {
 
   void AddSentBucket(const DeepSpeedBucket& bucket) {
     const DataType sent_type = plan_.training.reduce_dtype;
-    const Bytes size = BytesOf(bucket.elements, type_);
     SentBucket& sent = sent_.emplace_back();
     std::int64_t offset = 0;
     for (const int tensor : bucket.tensors) {
       slot_[tensor] = offset;
       offset += Elements(tensor);
     }
-    sent.divide = AddMemoryKernel("divide", size, size);
     // A gradient that was added up in FP32 is cast before it is sent.
     const bool cast_first = bucket.extra_large && plan_.training.gradient_dtype != type_;
     if ((settings_.reduce_scatter && bucket.parts > 1) || cast_first) {
-      sent.collect = AddMemoryKernel("flatten", size, size);
-      sent.collected = builder_.AddBuffer("flat bucket", size, Category::kCommunication);
-      const Bytes own((size.count() + Ranks() - 1) / Ranks());
-      sent.copy_own = AddMemoryKernel("copy_own_gradients", own, own);
+      sent.collected = Add("flat bucket", bucket.elements, type_, Category::kCommunication);
     }
     if (sent_type != type_ && communicator_ != kNone) {
-      const Bytes wide = BytesOf(bucket.elements, sent_type);
-      sent.sent = builder_.AddBuffer("bucket as sent", wide, Category::kCommunication);
-      sent.cast = AddMemoryKernel("cast_bucket", size, wide);
-      sent.cast_back = AddMemoryKernel("cast_bucket", wide, size);
+      sent.sent = Add("bucket as sent", bucket.elements, sent_type, Category::kCommunication);
     }
     // Tensors that reach into the rank's part are copied whole.
     const double share =
         static_cast<double>(bucket.elements) / static_cast<double>(step_.model().parameter_count());
-    const auto held = static_cast<std::int64_t>(share * static_cast<double>(held_.elements));
-    sent.keep = AddMemoryKernel("copy_grads_in_partition", BytesOf(held, type_),
-                                BytesOf(held, plan_.training.gradient_dtype));
-    if (!offload_.optimizer()) return;
-    sent.held = BytesOf(held, type_);
+    sent.held = static_cast<std::int64_t>(share * static_cast<double>(held_.elements));
     sent.own = (bucket.elements + Ranks() - 1) / Ranks();
-    sent.add = AddMemoryKernel("accumulate_gradient", 2 * sent.held, sent.held);
-    sent.widen = AddMemoryKernel("cast_gradients", BytesOf(sent.own, type_), Bytes(4 * sent.own));
-    sent.widened = builder_.AddBuffer("FP32 gradients", Bytes(4 * sent.own), Category::kGradient);
-    sent.square = AddMemoryKernel("norm", Bytes(10 * sent.own), Bytes(8 * sent.own));
+    if (!offload_.optimizer()) return;
+    sent.widened = Add("FP32 gradients", sent.own, DataType::kFp32, Category::kGradient);
   }
 
   void MakeBucketBuffers() {
     if (has_bucket_buffers_) return;
-    for (const Index buffer : bucket_buffers_) builder_.Allocate(step_.compute(), buffer);
+    for (const Range& buffer : bucket_buffers_) operations_.Allocate(step_.compute(), buffer);
     has_bucket_buffers_ = true;
   }
 
   // grad_accum: FP32 gradients beside the 16-bit ones, which go.
   void Accumulate(int tensor) {
+    const Range& sum = accumulators_[tensor];
+    const Range& gradient = gradients_.range(tensor);
     const bool first = !has_accumulator_[tensor];
-    if (first) builder_.Allocate(step_.compute(), accumulators_[tensor]);
     has_accumulator_[tensor] = true;
-    const program::Effect move = Move(At(accumulators_[tensor], 0, plan_.training.gradient_dtype),
-                                      gradients_.place(tensor), Elements(tensor));
-    builder_.With(first ? move : Added(move));
-    builder_.Run(
-        step_.compute(), first ? accumulate_[tensor] : accumulate_more_[tensor],
-        {builder_.ReadsAll(gradients_.buffer(tensor)), builder_.WritesAll(accumulators_[tensor])});
+    if (first) {
+      operations_.Allocate(step_.compute(), sum);
+      operations_.Copy(step_.compute(), "to_accumulated_gradient", sum, gradient);
+    } else {
+      // Cast up, then added.
+      operations_.Reads(gradient);
+      operations_.Writes(sum);
+      operations_.Traffic(gradient.size() + 2 * sum.size(), 2 * sum.size());
+      if (builder_.describes_data_flow()) {
+        builder_.With(Added(Move(sum.place, gradient.place, sum.elements)));
+      }
+      operations_.Run(step_.compute(), "accumulate_gradient");
+    }
     gradients_.Release(tensor);
   }
 
@@ -387,14 +345,14 @@ class DeepSpeed final : public Technique {
     const DeepSpeedBucket& bucket = buckets_[next_bucket_];
     if (bucket.extra_large) return;
     const bool apart = !accumulators_.empty();
-    const program::Elements source =
-        apart ? At(accumulators_[tensor], 0, plan_.training.gradient_dtype)
-              : gradients_.place(tensor);
-    const program::Elements slot = At(bucket_buffers_[buffer_], slot_[tensor], type_);
-    builder_.With(Scaled(1.0 / static_cast<double>(Ranks()), Move(slot, source, Elements(tensor))));
-    builder_.Run(step_.compute(), copies_[tensor],
-                 {builder_.ReadsAll(source.buffer),
-                  Writes(slot.buffer, slot.offset, BytesOf(Elements(tensor), type_))});
+    const Range& source = apart ? accumulators_[tensor] : gradients_.range(tensor);
+    const Range slot = bucket_buffers_[buffer_].Part(slot_[tensor], Elements(tensor));
+    operations_.Reads(source);
+    operations_.Writes(slot);
+    // Accumulated ones are cast down on the way.
+    if (apart) operations_.Traffic(source.size() + slot.size(), 2 * slot.size());
+    operations_.Moves(slot, source, 1.0 / static_cast<double>(Ranks()));
+    operations_.Run(step_.compute(), "copy_to_bucket");
     if (!apart) gradients_.Release(tensor);
   }
 
@@ -410,59 +368,53 @@ class DeepSpeed final : public Technique {
     // A gradient that is larger than a bucket lies where it was made, and is not divided yet.
     const int alone = bucket.extra_large ? bucket.tensors.front() : -1;
     const bool apart = bucket.extra_large && !accumulators_.empty();
-    const program::Elements gathered =
-        !bucket.extra_large ? At(bucket_buffers_[buffer_], 0, type_)
-        : apart             ? At(accumulators_[alone], 0, plan_.training.gradient_dtype)
-                            : gradients_.place(alone);
-    const BufferUse whole =
-        Writes(gathered.buffer, gathered.offset, BytesOf(bucket.elements, gathered.type));
+    const Range whole = !bucket.extra_large ? bucket_buffers_[buffer_].Part(0, bucket.elements)
+                        : apart             ? accumulators_[alone]
+                                            : gradients_.range(alone);
+    const Bytes size = BytesOf(bucket.elements, type_);
     double scale = bucket.extra_large ? 1.0 / static_cast<double>(Ranks()) : 1.0;
-    builder_.Run(reduction_, sent.divide, {whole});
-    program::Elements place = gathered;
-    const auto move_to = [&](Index target, DataType type, Index kernel) {
-      const program::Elements to = At(target, 0, type);
-      builder_.Allocate(reduction_, target);
-      builder_.With(Scaled(std::exchange(scale, 1.0), Move(to, place, bucket.elements)));
-      builder_.Run(reduction_, kernel,
-                   {Reads(place.buffer, place.offset, BytesOf(bucket.elements, place.type)),
-                    builder_.WritesAll(target)});
-      place = to;
-    };
-    if (sent.collected != kNone) move_to(sent.collected, type_, sent.collect);
-    const program::Elements before_cast = place;
-    if (sent.sent != kNone) move_to(sent.sent, plan_.training.reduce_dtype, sent.cast);
+    operations_.Writes(whole);
+    operations_.Traffic(size, size);
+    operations_.Run(reduction_, "divide");
+    Range place = whole;
+    if (sent.collected) {
+      operations_.Allocate(reduction_, sent.collected);
+      operations_.Reads(whole);
+      operations_.Writes(sent.collected);
+      operations_.Traffic(size, size);
+      operations_.Moves(sent.collected, whole, std::exchange(scale, 1.0));
+      operations_.Run(reduction_, "flatten");
+      place = sent.collected;
+    }
+    const Range before_cast = place;
+    if (sent.sent) {
+      operations_.Allocate(reduction_, sent.sent);
+      operations_.Copy(reduction_, "cast_bucket", sent.sent, place, std::exchange(scale, 1.0));
+      place = sent.sent;
+    }
     if (communicator_ != kNone) {
-      builder_.With(Collected(place, place, bucket.elements));
-      builder_.Communicate(
-          reduction_,
-          builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                  .communicator = communicator_,
-                                  .bytes = BytesOf(bucket.elements, plan_.training.reduce_dtype),
-                                  .data_type = plan_.training.reduce_dtype,
-                                  .average = scale != 1.0}),
-          {Writes(place.buffer, place.offset, BytesOf(bucket.elements, place.type))});
+      operations_.AllReduce(reduction_, communicator_, place, scale != 1.0);
     }
-    if (sent.sent != kNone) {
-      builder_.With(Move(before_cast, place, bucket.elements));
-      builder_.Run(
-          reduction_, sent.cast_back,
-          {builder_.ReadsAll(sent.sent), Writes(before_cast.buffer, before_cast.offset,
-                                                BytesOf(bucket.elements, before_cast.type))});
-      builder_.Release(sent.sent);
-      place = before_cast;
+    if (sent.sent) {
+      operations_.Copy(reduction_, "cast_bucket", before_cast, sent.sent);
+      operations_.Release(sent.sent);
     }
-    if (sent.collected != kNone) {
-      WithOwnOf(bucket, gathered, place, false);
-      builder_.Run(reduction_, sent.copy_own, {builder_.ReadsAll(sent.collected), whole});
-      builder_.Release(sent.collected);
+    if (sent.collected) {
+      const Bytes own((size.count() + Ranks() - 1) / Ranks());
+      operations_.Reads(sent.collected);
+      operations_.Writes(whole);
+      operations_.Traffic(own, own);
+      WithOwnOf(bucket, whole.place, sent.collected.place, false);
+      operations_.Run(reduction_, "copy_own_gradients");
+      operations_.Release(sent.collected);
     }
     if (offload_.optimizer()) {
       KeepOnHost(sent, whole);
     } else {
-      Keep(bucket, sent, gathered, whole);
+      Keep(bucket, sent, whole);
     }
     if (alone >= 0 && !apart) {
-      if (overlap_) builder_.RecordStream(reduction_, gathered.buffer);
+      if (overlap_) builder_.RecordStream(reduction_, whole.buffer());
       gradients_.Release(alone);
     }
   }
@@ -485,143 +437,56 @@ class DeepSpeed final : public Technique {
 
   // Gradients add up on the device, those of earlier micro-batches coming back for it; after the
   // last one FP32 values of the own part go to the host, and their norm is taken.
-  void KeepOnHost(const SentBucket& sent, BufferUse whole) {
-    whole.write = false;
-    const bool several = plan_.training.gradient_accumulation > 1;
-    if (several && step_.micro_batch() > 0) {
+  void KeepOnHost(const SentBucket& sent, const Range& whole) {
+    const Bytes held = BytesOf(sent.held, type_);
+    if (step_.micro_batch() > 0) {
       if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
-      offload_.ToDevice(reduction_, sent.held, {builder_.WritesAll(transit_)});
-      BufferUse written = whole;
-      written.write = true;
-      builder_.Run(reduction_, sent.add, {builder_.ReadsAll(transit_), written});
+      offload_.ToDevice(reduction_, held, {Writes(transit_)});
+      operations_.Reads(transit_);
+      operations_.Writes(whole);
+      operations_.Traffic(2 * held, held);
+      operations_.Run(reduction_, "accumulate_gradient");
     }
     if (!step_.last_micro_batch()) {
-      offload_.ToHost(reduction_, sent.held, {whole});
+      offload_.ToHost(reduction_, held, {Reads(whole)});
       return;
     }
-    builder_.Run(reduction_, sent.square, {whole});
-    builder_.Allocate(reduction_, sent.widened);
-    builder_.Run(reduction_, sent.widen, {whole, builder_.WritesAll(sent.widened)});
-    offload_.ToHost(reduction_, Bytes(4 * sent.own), {builder_.ReadsAll(sent.widened)});
-    builder_.Release(sent.widened);
+    operations_.Reads(whole);
+    operations_.Traffic(Bytes(10 * sent.own), Bytes(8 * sent.own));  // to FP64, and its norm
+    operations_.Run(reduction_, "norm");
+    operations_.Allocate(reduction_, sent.widened);
+    operations_.Reads(whole);
+    operations_.Writes(sent.widened);
+    operations_.Traffic(BytesOf(sent.own, type_), sent.widened.size());
+    operations_.Run(reduction_, "cast_gradients");
+    offload_.ToHost(reduction_, sent.widened.size(), {Reads(sent.widened)});
+    operations_.Release(sent.widened);
   }
 
-  void Keep(const DeepSpeedBucket& bucket, const SentBucket& sent,
-            const program::Elements& gathered, BufferUse whole) {
+  void Keep(const DeepSpeedBucket& bucket, const SentBucket& sent, const Range& whole) {
     const bool further = has_kept_ && kept_in_ != step_.micro_batch();
-    const Index kept = further ? kept_further_ : kept_;
+    const Range& kept = further ? kept_further_ : kept_;
     if (!has_kept_) {
       // The reduction's stream fills it; compute takes it over, so compute owns it.
-      builder_.Allocate(step_.compute(), kept_);
+      operations_.Allocate(step_.compute(), kept_);
       has_kept_ = true;
       kept_in_ = step_.micro_batch();
       WaitForAllocation();
     } else if (further && !has_further_) {
-      builder_.Allocate(step_.compute(), kept_further_);
+      operations_.Allocate(step_.compute(), kept_further_);
       has_further_ = true;
       WaitForAllocation();
     }
-    whole.write = false;
-    WithOwnOf(bucket, At(kept, 0, plan_.training.gradient_dtype), gathered, true);
-    builder_.Run(reduction_, sent.keep, {whole, builder_.WritesAll(kept)});
+    operations_.Reads(whole);
+    operations_.Writes(kept);
+    operations_.Traffic(BytesOf(sent.held, type_), BytesOf(sent.held, kept.type()));
+    WithOwnOf(bucket, kept.place, whole.place, true);
+    operations_.Run(reduction_, "copy_grads_in_partition");
   }
 
   // Memory that compute has given back may still be in use there.
   void WaitForAllocation() {
     if (overlap_) builder_.WaitForStream(reduction_, step_.compute(), bucket_ready_);
-  }
-
-  // Stage 0: chunks of gradients, each closed by the tensor that takes it beyond 5e8 elements
-  // (allreduce_no_retain).
-  void AddStageZeroBuckets() {
-    if (communicator_ == kNone) return;
-    constexpr std::int64_t kChunk = 500'000'000;
-    DeepSpeedBucket open;
-    const auto close = [&] {
-      if (open.tensors.empty()) return;
-      open.parts = 2;  // always put together anew
-      buckets_.push_back(std::exchange(open, {}));
-    };
-    for (const int tensor : RegistrationOrder()) {
-      open.tensors.push_back(tensor);
-      open.elements += Elements(tensor);
-      if (open.elements > kChunk) close();
-    }
-    close();
-    slot_.assign(step_.model().tensors.size(), 0);
-    for (const DeepSpeedBucket& bucket : buckets_) AddChunk(bucket);
-    for (const model::Tensor& tensor : step_.model().tensors) {
-      const Bytes size = BytesOf(tensor.elements, type_);
-      copies_.push_back(AddMemoryKernel("copy_from_bucket", size, size));
-    }
-  }
-
-  void AddChunk(const DeepSpeedBucket& bucket) {
-    const Bytes size = BytesOf(bucket.elements, type_);
-    SentBucket& sent = sent_.emplace_back();
-    std::int64_t offset = 0;
-    for (const int tensor : bucket.tensors) {
-      slot_[tensor] = offset;
-      offset += Elements(tensor);
-    }
-    sent.collect = AddMemoryKernel("flatten", size, size);
-    sent.collected = builder_.AddBuffer("flat bucket", size, Category::kCommunication);
-    const DataType sent_type = plan_.training.reduce_dtype;
-    const Bytes wide = BytesOf(bucket.elements, sent_type);
-    sent.divide = AddMemoryKernel("divide", wide, wide);
-    if (sent_type == type_) return;
-    sent.sent = builder_.AddBuffer("bucket as sent", wide, Category::kCommunication);
-    sent.cast = AddMemoryKernel("cast_bucket", size, wide);
-    sent.cast_back = AddMemoryKernel("cast_bucket", wide, size);
-  }
-
-  void ReduceAfterBackward() {
-    const StreamId compute = step_.compute();
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      const DeepSpeedBucket& bucket = buckets_[b];
-      const SentBucket& sent = sent_[b];
-      const program::Elements flat = At(sent.collected, 0, type_);
-      builder_.Allocate(compute, sent.collected);
-      std::vector<BufferUse> uses{builder_.WritesAll(sent.collected)};
-      for (const int tensor : bucket.tensors) {
-        uses.push_back(builder_.ReadsAll(gradients_.buffer(tensor)));
-        builder_.With(
-            Scaled(1.0 / static_cast<double>(Ranks()),
-                   Move(Further(flat, slot_[tensor]), gradients_.place(tensor), Elements(tensor))));
-      }
-      builder_.Run(compute, sent.collect, uses);
-      program::Elements place = flat;
-      if (sent.sent != kNone) {
-        builder_.Allocate(compute, sent.sent);
-        place = At(sent.sent, 0, plan_.training.reduce_dtype);
-        builder_.With(Move(place, flat, bucket.elements));
-        builder_.Run(compute, sent.cast,
-                     {builder_.ReadsAll(sent.collected), builder_.WritesAll(sent.sent)});
-      }
-      builder_.Run(compute, sent.divide, {builder_.WritesAll(place.buffer)});
-      builder_.With(Collected(place, place, bucket.elements));
-      builder_.Communicate(compute,
-                           builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = communicator_,
-                                                   .bytes = builder_.SizeOf(place.buffer),
-                                                   .data_type = plan_.training.reduce_dtype}),
-                           {builder_.WritesAll(place.buffer)});
-      if (sent.sent != kNone) {
-        builder_.With(Move(flat, place, bucket.elements));
-        builder_.Run(compute, sent.cast_back,
-                     {builder_.ReadsAll(sent.sent), builder_.WritesAll(sent.collected)});
-        builder_.Release(sent.sent);
-      }
-      for (const int tensor : bucket.tensors) {
-        builder_.With(
-            Move(gradients_.place(tensor), Further(flat, slot_[tensor]), Elements(tensor)));
-        builder_.Run(
-            compute, copies_[tensor],
-            {Reads(sent.collected, BytesOf(slot_[tensor], type_), BytesOf(Elements(tensor), type_)),
-             builder_.WritesAll(gradients_.buffer(tensor))});
-      }
-      builder_.Release(sent.collected);
-    }
   }
 
   TrainingStep& step_;
@@ -638,31 +503,29 @@ class DeepSpeed final : public Technique {
   FlatOrder flat_;
   std::int64_t own_first_ = 0;  // where this rank's part of the flat tensor begins
   Holding held_;
-  Index parameters_ = kNone;
+  Range parameters_;
   std::optional<DeepSpeedUpdate> update_;
   UpdateGroup group_;
-  Index gather_ = kNone;
   Index bucket_ready_ = kNone, bucket_reduced_ = kNone;  // events
 
   HostOffload offload_;
-  Index transit_ = kNone;  // buffer: where gradients come back from the host
+  Range transit_;  // where gradients come back from the host
 
   Operations operations_;
   LocalGradients gradients_;
-  std::vector<Index> accumulators_;  // buffers by tensor; empty: 16-bit gradients add up themselves
-  std::vector<Index> accumulate_, accumulate_more_;  // kernels by tensor
+  ChunkedReduction chunks_;          // stage 0
+  std::vector<Range> accumulators_;  // by tensor; empty: 16-bit gradients add up themselves
   std::vector<bool> has_accumulator_;
   std::vector<int> reduce_order_;
   std::vector<DeepSpeedBucket> buckets_;
   std::vector<SentBucket> sent_;
   std::vector<std::int64_t> slot_;  // by tensor: elements in its bucket
-  std::vector<Index> copies_;       // kernels by tensor
-  std::vector<Index> bucket_buffers_;
+  std::vector<Range> bucket_buffers_;
   bool has_bucket_buffers_ = false;
   std::size_t next_bucket_ = 0;  // being filled
   std::size_t filled_ = 0;       // its tensors
   std::size_t buffer_ = 0;       // which of the two
-  Index kept_ = kNone, kept_further_ = kNone, add_kept_ = kNone;
+  Range kept_, kept_further_;
   bool has_kept_ = false, has_further_ = false;
   std::int64_t kept_in_ = 0;  // the micro-batch that `kept_` was made in
 };

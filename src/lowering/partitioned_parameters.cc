@@ -1,0 +1,341 @@
+#include "src/lowering/partitioned_parameters.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/lowering/effects.h"
+#include "src/lowering/model_state.h"
+
+namespace stepcast::lowering {
+
+using program::Category;
+using program::kNone;
+
+PartitionedParameters::PartitionedParameters(TrainingStep& step, Operations& operations,
+                                             HostOffload& offload, const ProcessGroups& groups,
+                                             const PartitionedTensors& parts)
+    : step_(step),
+      builder_(step.builder()),
+      operations_(operations),
+      offload_(offload),
+      groups_(groups),
+      parts_(parts),
+      settings_(step.plan().data_parallel.deepspeed),
+      overlap_(step.plan().data_parallel.overlap),
+      type_(step.plan().training.parameter_dtype) {}
+
+// All ranks together sharing a copy is what there is without.
+bool PartitionedParameters::HasSecondary() const {
+  return settings_.hpz_partition_size > 1 && settings_.hpz_partition_size < parts_.ranks;
+}
+
+std::int64_t PartitionedParameters::OwnLength(int tensor, const Gather& gather) const {
+  const std::int64_t length = PartLength(tensor, gather);
+  return std::clamp<std::int64_t>(Elements(tensor) - gather.index * length, 0, length);
+}
+
+void PartitionedParameters::SetStreams(StreamId gather_stream, StreamId nccl_stream,
+                                       Index communicator) {
+  gather_stream_ = gather_stream;
+  nccl_stream_ = nccl_stream;
+  communicator_ = communicator;
+  if (!HasSecondary()) return;
+  secondary_communicator_ =
+      builder_.AddCommunicator("hpz", groups_.Near(settings_.hpz_partition_size));
+  kept_ = builder_.AddEvent("secondary part kept");
+}
+
+void PartitionedParameters::AddEvents() {
+  launched_ = builder_.AddEvent("gather asked for");
+  fetched_ = builder_.AddEvent("fetched");
+  gathered_ = builder_.AddEvent("small parameters gathered");
+  fetches_.AddEvents(builder_, "fetched");
+}
+
+void PartitionedParameters::AddPartition() {
+  partition_ =
+      operations_.AddRange({.first = builder_.AddText("parameter partition")}, parts_.elements,
+                           type_, Category::kParameter, parts_.elements - parts_.padding);
+  if (!offload_.parameters()) operations_.Allocate(step_.compute(), partition_);
+}
+
+void PartitionedParameters::AddTensors() {
+  for (std::size_t t = 0; t < parts_.tensors.size(); ++t) {
+    const int index = static_cast<int>(t);
+    const PartitionedTensor& part = parts_.tensors[t];
+    const Index name = builder_.AddText(step_.model().tensors[t].name);
+    const std::int64_t elements = Elements(index), whole = part.shard.padded();
+    AddParameterState(step_, partition_.At(part.offset), step_.first_element(index) + part.first,
+                      part.own);
+    Tensor& tensor = tensors_.emplace_back();
+    tensor.persistent = elements <= settings_.param_persistence_threshold;
+    if (parts_.ranks == 1) continue;
+    tensor.full = operations_.AddRange(
+        {.first = name}, whole, type_,
+        tensor.persistent ? Category::kParameter : Category::kCommunication, elements);
+    if (HasSecondary()) {
+      tensor.secondary =
+          operations_.AddRange(builder_.Named(name, " (secondary)"),
+                               whole / settings_.hpz_partition_size, type_, Category::kParameter);
+    }
+    if (!tensor.persistent || elements == 0) continue;
+    persistent_.push_back(index);
+    operations_.Allocate(step_.compute(), tensor.full);
+    AddParameterState(step_, tensor.full.place, step_.first_element(index), elements);
+  }
+}
+
+void PartitionedParameters::SetVisits(std::vector<Parameters> visits) {
+  std::vector<std::int64_t> elements;
+  std::vector<bool> persistent;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    elements.push_back(Elements(static_cast<int>(t)));
+    persistent.push_back(tensors_[t].persistent);
+  }
+  coordinator_.emplace(std::move(visits), std::move(elements), std::move(persistent),
+                       CoordinatorOptions{.prefetch = settings_.prefetch_bucket_size,
+                                          .max_live = settings_.max_live_parameters,
+                                          .max_reuse = settings_.max_reuse_distance});
+}
+
+void PartitionedParameters::Fetch() {
+  const ParameterCoordinator::Fetched fetched = coordinator_->Fetch();
+  if (parts_.ranks == 1) return;
+  StartGather(fetched.gather);
+  for (const int tensor : fetched.wait) WaitFor(tensor);
+  if (overlap_ && !fetched.wait.empty()) {
+    builder_.WaitForStream(step_.compute(), gather_stream_, fetched_);
+  }
+  StartGather(fetched.prefetch);
+}
+
+// Asks for parameters: those of which there is a secondary copy apart from the others.
+void PartitionedParameters::StartGather(const Parameters& asked) {
+  for (const bool secondary : {true, false}) {
+    Parameters parameters;
+    for (const int tensor : asked) {
+      if (Elements(tensor) > 0 && tensors_[tensor].has_secondary == secondary) {
+        parameters.push_back(tensor);
+      }
+    }
+    if (!parameters.empty()) StartGather(GatherOf(parameters, secondary));
+  }
+}
+
+// The collective runs on NCCL's own stream.
+void PartitionedParameters::StartGather(Gather& gather) {
+  const bool alone = gather.parameters.size() == 1;
+  const bool packed = static_cast<bool>(gather.packed);
+  if (gather.staged) Stage(gather_stream_, gather.staged);
+  for (const int t : gather.parameters) in_flight_[t] = &gather;
+  gather.waiting = static_cast<int>(gather.parameters.size());
+  gather.complete = false;
+  const auto use_sources = [&] {
+    for (const int t : gather.parameters) {
+      builder_.Use(Reads(gather.staged ? gather.staged : SourceOf(t, gather)));
+    }
+  };
+  const Bytes part = BytesOf(gather.part, type_);
+  if (packed) {
+    for (const Range& range : {gather.packed, gather.flat_packed, gather.scales}) {
+      operations_.Allocate(gather_stream_, range);
+    }
+    use_sources();
+    operations_.Writes(gather.packed);
+    // Several are put behind one another first.
+    const Bytes together = alone ? Bytes() : part;
+    operations_.Traffic(part + together, gather.packed.size() + together);
+    operations_.Run(gather_stream_, "quantise");
+    builder_.WaitForStream(nccl_stream_, gather_stream_, launched_);
+    operations_.AllGather(nccl_stream_, gather.communicator, gather.flat_packed, gather.packed);
+    operations_.AllGather(nccl_stream_, gather.communicator, gather.scales, gather.packed);
+  } else if (alone) {
+    const int t = gather.parameters.front();
+    operations_.Allocate(gather_stream_, tensors_[t].full);
+    builder_.WaitForStream(nccl_stream_, gather_stream_, launched_);
+    const Range source = gather.staged ? gather.staged : SourceOf(t, gather);
+    operations_.AllGather(nccl_stream_, gather.communicator, tensors_[t].full, source);
+  } else {
+    operations_.Allocate(gather_stream_, gather.flat);
+    const Range own = gather.flat.Part(gather.index * gather.part, gather.part);
+    std::int64_t offset = 0;
+    use_sources();
+    operations_.Writes(own);
+    operations_.Traffic(part, part);
+    for (const int t : gather.parameters) {
+      const std::int64_t length = OwnLength(t, gather);
+      operations_.Moves(own.Part(offset, length), SourceOf(t, gather));
+      offset += PartLength(t, gather);
+    }
+    operations_.Run(gather_stream_, "copy_to_gathered");
+    builder_.WaitForStream(nccl_stream_, gather_stream_, launched_);
+    operations_.AllGather(nccl_stream_, gather.communicator, gather.flat, own);
+  }
+  builder_.Record(nccl_stream_, gather.gathered);
+  if (gather.staged && (packed || !alone)) operations_.Release(gather.staged);
+}
+
+// Brings offloaded parts to the device.
+void PartitionedParameters::Stage(StreamId stream, const Range& staged) {
+  operations_.Allocate(stream, staged);
+  offload_.ParametersInto(stream, staged.size());
+  offload_.ToDevice(stream, staged.size(), {Writes(staged)});
+}
+
+PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters& parameters,
+                                                               bool secondary) {
+  Gather& gather = gathers_[{parameters, secondary}];
+  if (gather.gathered != kNone) return gather;
+  gather.parameters = parameters;
+  gather.secondary = secondary;
+  gather.communicator = secondary ? secondary_communicator_ : communicator_;
+  gather.ranks = secondary ? settings_.hpz_partition_size : parts_.ranks;
+  gather.index = groups_.rank % gather.ranks;
+  for (const int t : parameters) gather.part += PartLength(t, gather);
+  const Index name = builder_.AddNumbered("gathered parameters ", gathers_.size() - 1);
+  gather.gathered = builder_.AddEvent({.first = name});
+  const auto add = [&](const char* what, std::int64_t elements, DataType type) {
+    return operations_.AddRange(builder_.Named(name, what), elements, type,
+                                Category::kCommunication);
+  };
+  if (offload_.parameters() && !secondary) {
+    gather.staged = add(" from the host", gather.part, type_);
+  }
+  if (parameters.size() > 1) {
+    gather.flat = operations_.AddRange({.first = name}, gather.part * gather.ranks, type_,
+                                       Category::kCommunication);
+  }
+  if (!settings_.quantized_weights) return gather;
+  // A scale for every group of at most 8000 values (CUDAQuantizer.target_group_size).
+  const std::int64_t scales = (gather.part + 7999) / 8000;
+  gather.packed = add(" (8 bits, own)", gather.part + 4 * scales, DataType::kFp8);
+  gather.flat_packed = add(" (8 bits)", gather.ranks * gather.part, DataType::kFp8);
+  gather.scales = add(" (scales)", gather.ranks * scales, DataType::kFp32);
+  return gather;
+}
+
+// Takes a parameter off the list of those in flight.
+void PartitionedParameters::WaitFor(int tensor) {
+  const auto found = in_flight_.find(tensor);
+  if (found == in_flight_.end()) return;  // empty
+  fetches_.Wait(builder_);
+  Gather& gather = *found->second;
+  in_flight_.erase(found);
+  if (!gather.complete) Complete(gather);
+  if (--gather.waiting == 0 && gather.flat) operations_.Release(gather.flat);
+  fetches_.Record(builder_, gather_stream_);
+}
+
+// All parameters of the collective come out when the first one is waited for.
+void PartitionedParameters::Complete(Gather& gather) {
+  gather.complete = true;
+  const bool alone = gather.parameters.size() == 1;
+  builder_.Wait(gather_stream_, gather.gathered);
+  if (gather.packed) {
+    const Range& target = alone ? tensors_[gather.parameters.front()].full : gather.flat;
+    operations_.Allocate(gather_stream_, target);
+    operations_.Reads(gather.flat_packed);
+    operations_.Reads(gather.scales);
+    operations_.Writes(target);
+    operations_.Run(gather_stream_, "dequantise");
+    for (const Range& range : {gather.packed, gather.flat_packed, gather.scales}) {
+      operations_.Release(range);
+    }
+  } else if (alone && gather.staged) {
+    operations_.Release(gather.staged);
+  }
+  if (alone) return;
+  std::int64_t offset = 0;
+  for (const int t : gather.parameters) {
+    const Range& full = tensors_[t].full;
+    const Bytes size = BytesOf(Elements(t), type_);
+    const std::int64_t length = PartLength(t, gather);
+    operations_.Allocate(gather_stream_, full);
+    operations_.Reads(gather.flat);
+    operations_.Writes(full);
+    operations_.Traffic(size, size);
+    builder_.With(InBlocks(Move(full.place, gather.flat.At(offset), Elements(t)), length, length,
+                           gather.part));
+    operations_.Run(gather_stream_, "copy_from_gathered");
+    offset += length;
+  }
+}
+
+// What the device may still be reading. A secondary copy is made of it first, every time, and the
+// host waits for that (_partition_param_sec).
+void PartitionedParameters::Free(int index) {
+  Tensor& tensor = tensors_[index];
+  if (parts_.ranks == 1 || Elements(index) == 0) return;
+  if (tensor.secondary && !tensor.persistent) {
+    const StreamId compute = step_.compute();
+    if (!tensor.has_secondary) operations_.Allocate(compute, tensor.secondary);
+    tensor.has_secondary = true;
+    const std::int64_t length = tensor.secondary.elements;
+    const std::int64_t first = groups_.rank % settings_.hpz_partition_size * length;
+    builder_.Use(Reads(tensor.full));
+    operations_.Writes(tensor.secondary);
+    operations_.Traffic(tensor.secondary.size(), tensor.secondary.size());
+    builder_.With(Move(tensor.secondary.place, tensor.full.At(first),
+                       std::clamp<std::int64_t>(Elements(index) - first, 0, length)));
+    operations_.Run(compute, "copy_secondary");
+    builder_.Record(compute, kept_);
+    builder_.HostWait(kept_);
+  }
+  const bool still_read = overlap_ && !tensor.persistent;
+  if (still_read) builder_.RecordStream(step_.compute(), tensor.full.buffer());
+  operations_.Release(tensor.full);
+  if (still_read) StayBehind(tensor.full.elements);
+}
+
+// Memory that the device still reads cannot be used again. An allocator that has none left makes
+// the host wait for the device; without a model of that moment the host is held as soon as more
+// than max_live_parameters elements are freed and still read, far enough ahead to hide gathers.
+void PartitionedParameters::StayBehind(std::int64_t elements) {
+  if (spare_events_.empty()) {
+    spare_events_.push_back(
+        builder_.AddEvent("freed parameters read " + std::to_string(freed_.size())));
+  }
+  const Index event = spare_events_.back();
+  spare_events_.pop_back();
+  builder_.Record(step_.compute(), event);
+  freed_.push_back({event, elements});
+  freed_elements_ += elements;
+  while (freed_elements_ > settings_.max_live_parameters && freed_.size() > 1) {
+    builder_.HostWait(freed_.front().first);
+    spare_events_.push_back(freed_.front().first);
+    freed_elements_ -= freed_.front().second;
+    freed_.pop_front();
+  }
+}
+
+void PartitionedParameters::Renew() {
+  for (Tensor& tensor : tensors_) {
+    if (std::exchange(tensor.has_secondary, false)) operations_.Release(tensor.secondary);
+  }
+  GatherPersistent();
+}
+
+// One collective each, all asked for at once; then the host waits.
+void PartitionedParameters::GatherPersistent() {
+  if (persistent_.empty()) return;
+  const StreamId compute = step_.compute();
+  Range staged;
+  if (offload_.parameters()) {
+    std::int64_t elements = 0;
+    for (const int tensor : persistent_) elements += parts_.tensors[tensor].shard.length();
+    staged = operations_.AddRange({.first = builder_.AddText("small parameters from the host")},
+                                  elements, type_, Category::kCommunication);
+    Stage(compute, staged);
+  }
+  for (const int tensor : persistent_) operations_.Allocate(compute, tensors_[tensor].full);
+  builder_.WaitForStream(nccl_stream_, compute, launched_);
+  for (const int tensor : persistent_) {
+    operations_.AllGather(nccl_stream_, communicator_, tensors_[tensor].full,
+                          staged ? staged : parts_.PartOf(tensor, partition_));
+  }
+  builder_.WaitForStream(compute, nccl_stream_, gathered_);
+  builder_.HostWait(gathered_);
+  if (staged) operations_.Release(staged);
+}
+
+}  // namespace stepcast::lowering
