@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -30,7 +32,6 @@ using validate::Weights;
 
 constexpr std::uint64_t kSeed = 20'240'301;
 constexpr int kWarmup = 1;
-constexpr int kMeasured = 3;  // a graph has two instances, so one of them runs twice
 
 constexpr const char* kLayers = R"(
   kind: layers
@@ -59,6 +60,9 @@ struct Case {
   std::string data_parallel;
   bool graph = false;
   bool pool = true;
+
+  // A graph has two instances, so one of them runs twice.
+  int measured() const { return graph ? 3 : 2; }
 };
 
 scenario::Scenario Loaded(const Case& one, int ranks) {
@@ -95,13 +99,22 @@ std::vector<Case> Cases(int ranks) {
     plans.push_back("zero_stage: 3, framework: fsdp2, shard_group_size: 2");
   }
   std::vector<Case> cases;
+  std::string framework;
   for (const std::string& plan : plans) {
+    // Without a pool, and with accumulation in fp32, the transformer once for each framework: there
+    // its plans differ in nothing that matters, and on emulated GPUs it takes long.
+    const std::size_t at = plan.find("framework");
+    const std::string own = plan.substr(at, plan.find(',', at) - at);
+    const bool first = std::exchange(framework, own) != own;
     for (const bool pool : {true, false}) {
       cases.push_back({kLayers, "precision: bf16, gradient_accumulation: 2", plan, false, pool});
+      if (!pool && !first) continue;
       cases.push_back(
           {kTransformer, "precision: bf16, gradient_accumulation: 1", plan, false, pool});
     }
-    cases.push_back({kTransformer, "precision: fp32, gradient_accumulation: 2", plan});
+    cases.push_back({kTransformer,
+                     fmt::format("precision: fp32, gradient_accumulation: {}", first ? 2 : 1),
+                     plan});
     cases.push_back({kTransformer, "precision: bf16, gradient_accumulation: 2", plan, true});
   }
   return cases;
@@ -131,7 +144,7 @@ std::string Train(const Case& one, const scenario::Scenario& scenario, const Wei
   if (!device) return device.error().message;
   runtime::ExecuteOptions steps;
   steps.warmup_steps = kWarmup;
-  steps.measured_steps = kMeasured;
+  steps.measured_steps = one.measured();
   steps.graph = one.graph;
   runtime::Progress progress;
   const auto measured = runtime::Execute(program, **device, job, steps, progress);
@@ -154,7 +167,8 @@ std::string Train(const Case& one, const scenario::Scenario& scenario, const Wei
   for (const program::OperationRecord& record : timeline.operations) {
     if (record.ready > record.start || record.start > record.end) return "times are out of order";
   }
-  if (timeline.step_ends.size() != kMeasured) return "steps are missing";
+  if (timeline.step_ends.size() != static_cast<std::size_t>(one.measured()))
+    return "steps are missing";
   const runtime::MemoryUse memory = measured->memory;
   if (memory.peak <= Bytes(0) || memory.peak > memory.reserved) return "more in use than reserved";
   return "";
@@ -172,7 +186,7 @@ void ExpectSameBits(runtime::Backend& backend, int ranks) {
   for (const Case& one : Cases(ranks)) {
     const scenario::Scenario scenario = Loaded(one, ranks);
     const Weights plain =
-        TrainPlainly(scenario, Gradients::kSmallIntegers, kWarmup + kMeasured, kSeed);
+        TrainPlainly(scenario, Gradients::kSmallIntegers, kWarmup + one.measured(), kSeed);
     auto jobs = runtime::MakeThreadJobs(ranks);
     std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
     std::vector<std::thread> threads;

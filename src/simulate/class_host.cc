@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/simulate/class_run.h"
+
+// The host of a class.
+namespace stepcast::simulate {
+
+bool ClassRun::ReachSpan(std::uint32_t span) {
+  while (span >= span_begins_.size()) {
+    if (!AdvanceHost()) return false;
+  }
+  return true;
+}
+
+// To the end of the span at which it is. False: it waits, or has issued all.
+bool ClassRun::AdvanceHost() {
+  if (host_pass_ == open_passes_) return false;
+  if (host_waits_) {
+    if (!Reached(host_wait_for_)) return false;
+    host_waits_ = false;
+    const Time reached = TimeOf(host_wait_for_);
+    if (reached > host_clock_) {
+      const Index wait = compiled_->spans[host_span_ - 1].wait;
+      if (WaitsRecorded(host_pass_) && wait != kNone) {
+        host_waits_recorded_.push_back({wait, host_pass_ - 1, host_clock_, reached});
+      }
+      host_clock_ = reached;
+    }
+  }
+  BeginSpan();
+  const HostSpan& span = compiled_->spans[host_span_];
+  host_clock_ += span.length;
+  ++host_span_;
+  if (!span.ends_pass) {
+    host_wait_for_ = Resolve(span.target, span.other, span.steps_before, host_pass_);
+    host_waits_ = host_wait_for_.count > 0;
+    return true;
+  }
+  EndPass(host_pass_++, host_clock_);
+  host_span_ = compiled_->prologue_spans;
+  return true;
+}
+
+// When what the host waits for was reached. Events cannot be recorded again before the host has
+// passed the wait; later launches of short steps can.
+Time ClassRun::TimeOf(const WaitFor& wait_for) const {
+  return compiled_->records[wait_for.slot].instruction == kNone
+             ? launch_ends_[wait_for.slot][wait_for.count - 1]
+             : records_[wait_for.slot].reached_at;
+}
+
+void ClassRun::BeginSpan() {
+  span_begins_.push_back(host_clock_);
+  if (host_pass_ == 0 || !records_operations_) return;
+  const HostSpan& span = compiled_->spans[host_span_];
+  const std::uint32_t step = host_pass_ - 1;
+  for (std::uint32_t i = 0; i < span.item_count; ++i) {
+    const HostItem& item = compiled_->host_items[span.first_item + i];
+    const Time begin = host_clock_ + item.begin;
+    if (!item.is_task) {
+      timeline_->memory.push_back({item.instruction, step, begin});
+    } else if (record_all_) {
+      tasks_.push_back({item.instruction, step, begin, begin, begin, begin + item.duration});
+    }
+  }
+}
+
+// A stream or the host has come to the end of a pass.
+void ClassRun::EndPass(std::uint32_t pass, Time end) {
+  Time& pass_end = pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
+  pass_end = std::max(pass_end, end);
+}
+
+// Passes that all streams have ended: the host is followed to their ends.
+void ClassRun::EndPasses() {
+  while (ended_ < passes_ && streams_in_pass_[ended_] == 0) {
+    while (host_pass_ <= ended_) {
+      if (!AdvanceHost()) return;  // at a barrier, or held up for ever
+    }
+    ++ended_;
+    if (watch_passes_) Yield();
+  }
+}
+
+void ClassRun::OpenBarrier(Time begin) {
+  STEPCAST_CHECK(host_pass_ == open_passes_, "the host has come to the barrier");
+  ++open_passes_;
+  host_clock_ = begin;
+  EnqueueAwaitingHost();
+  EndPasses();
+}
+
+void ClassRun::EnqueueAwaitingHost() {
+  for (std::uint32_t s = 0; s < streams_.size(); ++s) {
+    if (streams_[s].state == StreamState::kAwaitsHost) Enqueue(s);
+  }
+}
+
+bool ClassRun::Finish() {
+  while (AdvanceHost()) {
+  }
+  EndPasses();
+  return ended_ == passes_;
+}
+
+}  // namespace stepcast::simulate

@@ -1,0 +1,120 @@
+#include <algorithm>
+
+#include "src/simulate/class_run.h"
+
+// What a class has in flight, and the rates at which it shares the device.
+namespace stepcast::simulate {
+
+using engine::SharedResources;
+
+const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
+  const Cost& cost = compiled_->costs[index];
+  Beside& beside = beside_[index];
+  beside = {.others = set_, .set = sets_->With(set_, cost.profile), .work = cost.work};
+  const std::uint64_t rate = sets_->RateOf(beside.set, cost.profile);
+  if (rate != SharedResources::kFullRate) {
+    beside.work = SharedResources::TimeFor(
+        SharedResources::Done(cost.work, SharedResources::kFullRate), rate);
+  }
+  return beside;
+}
+
+bool ClassRun::Start(Runner runner, Time start, const Cost& cost) {
+  InFlight& work = in_flight_[runner];
+  const Time begin = start + cost.latency;
+  work.work = cost.work;
+  work.profile = cost.profile;
+  if (cost.profile != ConcurrentSets::kUsesNothing) {
+    if (begin == now_) {
+      BeginSharing(runner);
+    } else {
+      work.activity = Activity::kLatency;
+      next_[runner] = begin;
+    }
+    return false;
+  }
+  const Time end = begin + cost.work;
+  if (end == now_) return true;
+  work.activity = Activity::kFixed;
+  next_[runner] = end;
+  return false;
+}
+
+void ClassRun::BeginSharing(Runner runner) {
+  InFlight& work = in_flight_[runner];
+  work.activity = Activity::kShares;
+  next_[runner] = Time::Max();  // its end is known when this instant is over
+  work.settled = false;
+  work.left = SharedResources::Done(work.work, SharedResources::kFullRate);
+  work.since = now_;
+  sharers_.push_back(runner);
+  if (joined_ > 0) {
+    couplings_->joint_resources().Start(first_activity_ + runner, now_, work.left,
+                                        sets_->UsesOf(work.profile), first_resource());
+    Yield();
+    return;
+  }
+  set_ = sets_->With(set_, work.profile);
+  unsettled_ = true;
+}
+
+void ClassRun::StopSharing(Runner runner) {
+  const InFlight& work = in_flight_[runner];
+  *std::find(sharers_.begin(), sharers_.end(), runner) = sharers_.back();
+  sharers_.pop_back();
+  if (joined_ > 0) {
+    couplings_->joint_resources().Finish(first_activity_ + runner);
+    Yield();
+    return;
+  }
+  set_ = sets_->Without(set_, work.profile);
+  unsettled_ = true;
+}
+
+// New rates for what began at this instant, and for what that and what finished has slowed or not.
+void ClassRun::Settle() {
+  unsettled_ = false;
+  for (const Runner runner : sharers_) {
+    InFlight& work = in_flight_[runner];
+    const std::uint64_t rate = sets_->RateOf(set_, work.profile);
+    if (work.settled) {
+      if (rate == work.rate) continue;
+      work.left = LeftOf(work, now_);
+    }
+    work.settled = true;
+    work.since = now_;
+    work.rate = rate;
+    next_[runner] = now_ + SharedResources::TimeFor(work.left, rate);
+  }
+}
+
+void ClassRun::Join(Time now) {
+  now_ = now;
+  if (joined_++ > 0) return;
+  SharedResources& joint = couplings_->joint_resources();
+  for (const Runner runner : sharers_) {
+    InFlight& work = in_flight_[runner];
+    if (work.settled) work.left = LeftOf(work, now);
+    work.settled = false;
+    joint.Start(first_activity_ + runner, now, work.left, sets_->UsesOf(work.profile),
+                first_resource());
+  }
+  set_ = ConcurrentSets::kEmpty;
+  unsettled_ = false;
+}
+
+void ClassRun::Leave(Time now) {
+  now_ = now;
+  if (--joined_ > 0) return;
+  SharedResources& joint = couplings_->joint_resources();
+  for (const Runner runner : sharers_) {
+    InFlight& work = in_flight_[runner];
+    work.left = joint.Remaining(first_activity_ + runner, now);
+    work.since = now;
+    joint.Finish(first_activity_ + runner);
+    set_ = sets_->With(set_, work.profile);
+    unsettled_ = true;
+  }
+}
+
+}  // namespace stepcast::simulate
