@@ -189,16 +189,28 @@ class Loader::Reading {
     Warn(read_);
   }
 
-  // What the profile says of the framework's code, where it runs and the scenario says nothing.
+  // What the framework's code takes the host, where it runs and the scenario says nothing: on this
+  // very host, or on the reference host.
   void TakeDispatch(const ScenarioFile& file) {
     plan::Training& training = scenario_.plan.training;
     if (file.request.dispatch || scenario_.calibration == nullptr || training.compile ||
-        scenario_.model->is_layer_list()) {
+        scenario_.model->is_layer_list() ||
+        scenario_.plan.data_parallel.framework == plan::Framework::kReference) {
       return;
     }
-    const auto& known = scenario_.calibration->dispatch;
-    const auto found = known.find(plan::Name(scenario_.plan.data_parallel.framework));
-    if (found != known.end()) training.dispatch = found->second;
+    const std::string_view framework = plan::Name(scenario_.plan.data_parallel.framework);
+    const calibration::Calibration& profile = *scenario_.calibration;
+    if (const auto own = profile.dispatch.find(framework); own != profile.dispatch.end()) {
+      training.dispatch = own->second;
+      return;
+    }
+    training.dispatch_known = false;
+    if (profile.frameworks == nullptr) return;
+    const auto& published = profile.frameworks->dispatch;
+    const auto found = published.find(framework);
+    if (found == published.end()) return;
+    training.dispatch = calibration::OnHost(found->second, scenario_.cluster->host_speed());
+    training.dispatch_known = true;
   }
 
   void Report(std::string code, Location location, std::string message, std::string hint) {
@@ -391,6 +403,7 @@ class Loader::Reading {
         filled->curves = defaults->curves;
       }
       if (!filled->memory.has_value()) filled->memory = defaults->memory;
+      if (filled->frameworks == nullptr) filled->frameworks = defaults->frameworks;
     }
     const std::vector<std::string_view> lacking = missing(*filled);
     if (!lacking.empty()) {
