@@ -1,6 +1,7 @@
 #include "src/calibration/calibration.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "fmt/format.h"
@@ -22,6 +23,14 @@ bool KernelCosts::measured() const {
   };
   return any(gemm_surface) || any(attention_forward_surface) || any(attention_backward_surface) ||
          !memory_curve.empty() || !optimizer_curve.empty();
+}
+
+Time OnHost(Time time, double speed) {
+  return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / speed));
+}
+
+Dispatch OnHost(const Dispatch& dispatch, double speed) {
+  return {.module = OnHost(dispatch.module, speed), .autograd = OnHost(dispatch.autograd, speed)};
 }
 
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels) {

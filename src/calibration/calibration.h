@@ -204,6 +204,19 @@ struct Residual {
   friend bool operator==(const Residual&, const Residual&) = default;
 };
 
+// Host costs on the reference host (calibration/hosts): by the name of a framework, what its code
+// takes the host for a kernel, beyond the launch. They are the framework's and the host's, not the
+// GPU's: profiles of many GPU types share them, and NodeType::host_speed scales them.
+struct FrameworkCosts {
+  std::string name;
+  std::string host;  // the reference host, in words
+  std::map<std::string, Dispatch, std::less<>> dispatch;
+};
+
+// What takes the reference host this long takes one of another speed.
+Time OnHost(Time time, double speed);
+Dispatch OnHost(const Dispatch& dispatch, double speed);
+
 class LearnedRuns;
 
 struct Calibration {
@@ -220,8 +233,9 @@ struct Calibration {
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
-  // By the name of a framework: what its code takes the host for a kernel, beyond the launch.
+  // As FrameworkCosts, of this machine's own host: not scaled, and before `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
+  std::shared_ptr<const FrameworkCosts> frameworks;  // null: not known
   // What measured runs say of forecasts with this profile (learned_runs.h); null: nothing.
   std::shared_ptr<const LearnedRuns> runs;
 };

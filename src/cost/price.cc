@@ -269,10 +269,13 @@ class Pricer {
     PriceExchanges();
     if (diagnostics_.empty()) CountSharedLinks();
     const bool issues = kernels_ != nullptr && !reference_;
-    prices_.issue_kernel = issues ? kernels_->launch : Time();
+    // A measured profile has this host's launches, others those of the reference host.
+    const double host = issues && !kernels_->measured() ? scenario_.cluster->host_speed() : 1;
+    const auto issue = [&](Time launch) { return calibration::OnHost(launch, host); };
+    prices_.issue_kernel = issues ? issue(kernels_->launch) : Time();
     prices_.dispatch = issues ? scenario_.plan.training.dispatch : Dispatch();
-    prices_.issue_copy = issues ? kernels_->launch : Time();
-    prices_.issue_collective = issues ? kernels_->collective_launch : Time();
+    prices_.issue_copy = issues ? issue(kernels_->launch) : Time();
+    prices_.issue_collective = issues ? issue(kernels_->collective_launch) : Time();
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
     return std::move(prices_);
   }

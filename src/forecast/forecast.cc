@@ -12,6 +12,7 @@
 #include "src/base/kernel.h"
 #include "src/cost/price.h"
 #include "src/forecast/collective_summaries.h"
+#include "src/forecast/host_costs.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/simulated_ranks.h"
@@ -349,6 +350,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   AddFlushes(run.fullest_class().memory.usage, run.forecast);
   FillThroughput(scenario, run.forecast);
   ApplyRuns(scenario, run.forecast);
+  WidenByUnknownHost(scenario, critical.program, counts[ranks->shown[run.critical].lowered],
+                     critical.prices, run.forecast);
   return run;
 }
 

@@ -116,10 +116,18 @@ struct ClassForecast {
   MemoryForecast memory;
 };
 
+// Host costs of the framework are not known (forecast/host_costs.h).
+struct UnknownHost {
+  std::string framework;
+  std::string like;  // the costliest framework that is known
+  Time step_time;    // the step if the host's part cost as much
+};
+
 struct Forecast {
   Time step_time;
   std::optional<RunCorrection> learned{};      // none where the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
+  std::optional<UnknownHost> unknown_host{};   // set where the range is wider for it
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning

@@ -77,8 +77,9 @@ struct Training {
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
-  bool step_barrier = false;  // measure one step between barriers instead of the steady interval
-  Dispatch dispatch;          // of the framework; zero: launches alone
+  bool step_barrier = false;   // measure one step between barriers instead of the steady interval
+  Dispatch dispatch;           // of the framework; zero: launches alone
+  bool dispatch_known = true;  // false: no source says it, and forecasts leave it out
   friend bool operator==(const Training&, const Training&) = default;
 };
 

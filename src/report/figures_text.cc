@@ -135,6 +135,10 @@ std::string Throughput(const forecast::Forecast& forecast) {
                                 FormatTime(forecast.step_time), Range(forecast.step_time_range),
                                 Decimal(forecast.tokens_per_second, 0),
                                 Decimal(forecast.tokens_per_second_per_gpu, 1));
+  if (const auto& unknown = forecast.unknown_host) {
+    out += fmt::format("host       {}'s costs are not known; with {}'s a step takes {}\n",
+                       unknown->framework, unknown->like, FormatTime(unknown->step_time));
+  }
   if (const auto& learned = forecast.learned) {
     out += learned->known < kLeastKnown
                ? std::string("learned    nothing: no run of the calibration profile is near\n")

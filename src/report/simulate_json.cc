@@ -29,6 +29,11 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
   };
+  if (const auto& unknown = forecast.unknown_host) {
+    document["unknown_host"] = {{"framework", unknown->framework},
+                                {"like", unknown->like},
+                                {"step_time_s", JsonSeconds(unknown->step_time)}};
+  }
   if (const auto& learned = forecast.learned) {
     document["learned"] = {{"factor", learned->factor}, {"known", learned->known}};
   }

@@ -14,9 +14,9 @@
 #include "fmt/format.h"
 #include "src/base/data_type.h"
 #include "src/calibration/plausible.h"
-#include "src/plan/framework.h"
 #include "src/scenario/curve_file.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/framework_costs_file.h"
 #include "src/scenario/learned_runs_section.h"
 
 namespace stepcast::scenario {
@@ -590,21 +590,25 @@ void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics&
 
 }  // namespace
 
-// By the frameworks whose code the host runs for every kernel.
-void ReadHost(MappingReader& section, Calibration& calibration) {
-  if (auto by_framework = section.ReadMapping("dispatch", Need::kRequired)) {
-    for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
-      if (traits.textbook) continue;
-      const char* framework = traits.name;
-      auto times = by_framework->ReadMapping(framework, Need::kOptional);
-      if (!times) continue;
-      calibration.dispatch[framework] = {.module = Duration(*times, "module"),
-                                         .autograd = Duration(*times, "autograd")};
-      times->Finish();
-    }
-    by_framework->Finish();
+// The file that a profile names under `frameworks`.
+std::shared_ptr<const calibration::FrameworkCosts> ReadFrameworks(MappingReader& reader,
+                                                                  Diagnostics& diagnostics) {
+  const auto node = reader.ReadNode("frameworks", Need::kOptional, "a path");
+  if (!node) return nullptr;
+  const auto name = ReadText(*node, diagnostics);
+  if (!name) return nullptr;
+  const std::optional<std::string> path = FindInput(*name, FolderOf(node->file()));
+  if (!path) {
+    diagnostics.push_back({"file.not-found", node->location(),
+                           fmt::format("{} names a file that does not exist: {}",
+                                       Quoted(node->path()), Quoted(*name)),
+                           PlacesTried(*name, FolderOf(node->file()))});
+    return nullptr;
   }
-  section.Finish();
+  auto costs = LoadFrameworkCosts(*path);
+  if (costs) return std::make_shared<const calibration::FrameworkCosts>(*std::move(costs));
+  diagnostics.insert(diagnostics.end(), costs.error().begin(), costs.error().end());
+  return nullptr;
 }
 
 std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics) {
@@ -616,7 +620,11 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
     calibration.kernels = ReadKernels(*section, diagnostics);
   }
-  if (auto section = reader.ReadMapping("host", Need::kOptional)) ReadHost(*section, calibration);
+  if (auto section = reader.ReadMapping("host", Need::kOptional)) {
+    calibration.dispatch = ReadDispatchCosts(*section);
+    section->Finish();
+  }
+  calibration.frameworks = ReadFrameworks(reader, diagnostics);
   if (auto section = reader.ReadMapping("links", Need::kOptional)) {
     calibration.links = ReadLinks(*section);
   }

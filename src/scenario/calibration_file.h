@@ -20,7 +20,8 @@
 //     start_latency: 2 us
 //     launch: 5 us
 //     collective_launch: 20 us
-//   host:
+//   frameworks: calibration/hosts/frameworks.yaml   # framework_costs_file.h
+//   host:                                           # of this very machine
 //     dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
 //   links:
 //     nvlink_efficiency: 0.824

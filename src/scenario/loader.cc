@@ -190,21 +190,34 @@ class Loader::Reading {
                                     model::Blocks(*scenario_.model));
     plan::Training& training = scenario_.plan.training;
     const Dispatch stated = training.dispatch;
-    training.dispatch = DispatchBy(scenario_.calibration.get(), stated);
+    const auto dispatch =
+        DispatchBy(scenario_.calibration.get(), scenario_.cluster->host_speed(), stated);
+    training.dispatch_known = dispatch.has_value();
+    training.dispatch = dispatch.value_or(stated);
     for (KindOfNode& kind : scenario_.other_nodes) {
-      kind.dispatch = DispatchBy(kind.calibration.get(), stated);
+      kind.dispatch =
+          DispatchBy(kind.calibration.get(), kind.cluster->host_speed(), stated).value_or(stated);
     }
     Warn(read_);
   }
 
-  // What the profile says of the framework's code, where it runs and the scenario says nothing.
-  Dispatch DispatchBy(const calibration::Calibration* profile, const Dispatch& stated) const {
+  // What the framework's code takes the host, where it runs and the scenario says nothing: on this
+  // very host, or as on the reference host. Nothing: no source says it.
+  std::optional<Dispatch> DispatchBy(const calibration::Calibration* profile, double host_speed,
+                                     const Dispatch& stated) const {
     if (read_.request.dispatch || profile == nullptr || scenario_.plan.training.compile ||
-        scenario_.model->is_layer_list()) {
+        scenario_.model->is_layer_list() ||
+        plan::TraitsOf(scenario_.plan.data_parallel.framework).textbook) {
       return stated;
     }
-    const auto found = profile->dispatch.find(plan::Name(scenario_.plan.data_parallel.framework));
-    return found == profile->dispatch.end() ? stated : found->second;
+    const std::string_view framework = plan::Name(scenario_.plan.data_parallel.framework);
+    const auto own = profile->dispatch.find(framework);
+    if (own != profile->dispatch.end()) return own->second;
+    if (profile->frameworks == nullptr) return std::nullopt;
+    const auto& published = profile->frameworks->dispatch;
+    const auto found = published.find(framework);
+    if (found == published.end()) return std::nullopt;
+    return calibration::OnHost(found->second, host_speed);
   }
 
   void Report(std::string code, Location location, std::string message, std::string hint) {
@@ -455,6 +468,7 @@ class Loader::Reading {
         filled->curves = defaults->curves;
       }
       if (!filled->memory.has_value()) filled->memory = defaults->memory;
+      if (filled->frameworks == nullptr) filled->frameworks = defaults->frameworks;
     }
     const std::vector<std::string_view> lacking = missing(*filled);
     if (!lacking.empty()) {

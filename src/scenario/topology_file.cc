@@ -117,7 +117,16 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
                   {*latency, *bandwidth}};
 }
 
+// Of processors that run GPUs' hosts, against one another.
+constexpr DecimalRange kHostSpeeds = {0.1, 10};
+
 void ReadHost(MappingReader& reader, NodeType& node_type) {
+  node_type.host_speed = reader.ReadDecimal("speed", Need::kOptional, kHostSpeeds).value_or(1);
+  if (reader.Has("speed") && !reader.Has("memory") && !reader.Has("memory_bandwidth") &&
+      !reader.Has("nvme")) {
+    reader.Finish();
+    return;
+  }
   topology::Host host;
   const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
   const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);

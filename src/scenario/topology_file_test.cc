@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "fmt/format.h"
@@ -236,6 +237,24 @@ TEST(NodeTopology, StandsAloneWithoutAFabric) {
   EXPECT_FALSE(BuildCluster(*server, 2, {"s.yaml", 4, 3}, diagnostics).has_value());
   EXPECT_EQ(Summary(diagnostics), (std::vector<std::string>{"4:3 topology.nodes"}));
   EXPECT_EQ(diagnostics[0].message, "2 nodes of 'mine': 2 nodes need a fabric between them");
+}
+
+TEST(NodeTopology, AHostHasASpeedWithOrWithoutAMemory) {
+  const auto with = [](std::string_view host) {
+    return With(kServer, "  links:", "  host: " + std::string(host) + "\n  links:");
+  };
+  Diagnostics diagnostics;
+  const auto plain = Read(kServer, diagnostics);
+  const auto slow = Read(with("{speed: 0.5}"), diagnostics);
+  ASSERT_TRUE(plain && slow) << Format(diagnostics);
+  const auto node = [](const Topology& topology) {
+    return std::get<NodeDescription>(topology.description).node_type;
+  };
+  EXPECT_EQ(node(*plain).host_speed, 1);
+  EXPECT_EQ(node(*slow).host_speed, 0.5);
+  EXPECT_FALSE(node(*slow).host.has_value());
+  EXPECT_EQ(Mistakes(with("{speed: 0}")).size(), 1u);
+  EXPECT_EQ(Mistakes(with("{speed: 2, memory: 1 TiB}")).size(), 1u);
 }
 
 TEST(NodeTopology, NeedsANumberOfNodes) {

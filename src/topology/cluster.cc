@@ -277,6 +277,7 @@ bool Cluster::flat() const { return flat_cluster() != nullptr; }
 const std::string& Cluster::gpu() const { return implementation_->gpu(); }
 Bytes Cluster::device_memory() const { return implementation_->device_memory(); }
 const NodeType* Cluster::node_type() const { return implementation_->node_type(); }
+double Cluster::host_speed() const { return node_type() == nullptr ? 1 : node_type()->host_speed; }
 const Fabric* Cluster::fabric() const { return implementation_->fabric(); }
 const FlatCluster* Cluster::flat_cluster() const { return implementation_->flat_cluster(); }
 

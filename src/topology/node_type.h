@@ -81,6 +81,9 @@ struct NodeType {
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
   std::optional<Host> host{};  // not known: nothing can be offloaded
+  // Of a core of the host at a framework's code, against the reference host's, which published host
+  // costs are of (calibration::FrameworkCosts).
+  double host_speed = 1;
 
   int Count(DeviceKind kind) const { return devices[static_cast<std::size_t>(kind)]; }
 };
