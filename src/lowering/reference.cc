@@ -11,12 +11,12 @@
 
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
-#include "src/lowering/fair_shares.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tensor_pieces.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -28,34 +28,17 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// Where a tensor lies in a buffer that holds several.
-struct Place {
-  int group = -1;           // bucket or unit
-  std::int64_t offset = 0;  // elements
-};
-
-// A part of a tensor that lies in one piece both in its bucket of gradients and in its group of
-// parameters; all in elements.
-struct Piece {
-  std::int64_t first = 0;  // in the tensor
-  std::int64_t elements = 0;
-  std::int64_t gradient = 0;   // in the bucket
-  std::int64_t parameter = 0;  // in the group
-};
-
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
   Index name = kNone;  // a text
   Shard shard;
-  std::span<const int> tensors;  // of order_
-  int missing = 0;               // gradients of this micro-batch still to come
-  bool allocated = false;        // full gradients exist
-  Index gradients = kNone;       // full, in the type in which backward writes them
-  Index gradient_shard = kNone;  // stages 2 and 3, unless full gradients are kept
-  Index accumulators = kNone;    // in a larger type: of what is kept, full or the shard
-  bool is_unit = false;          // stage 3: holds just what a unit does
-  std::vector<std::pair<int, Piece>> pieces;  // of the tensors, in order; with a data flow
-  program::Elements reduced_values;           // this rank's part of the reduced gradients
+  std::span<const int> tensors;      // of order_
+  int missing = 0;                   // gradients of this micro-batch still to come
+  bool allocated = false;            // full gradients exist
+  Index gradients = kNone;           // full, in the type in which backward writes them
+  Index gradient_shard = kNone;      // stages 2 and 3, unless full gradients are kept
+  Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
+  program::Elements reduced_values;  // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
   // Collectives, once they have been needed.
@@ -166,8 +149,8 @@ class Reference final : public Technique {
   void EndBackward() override {
     if (step_.last_micro_batch()) {
       tied_.AddUp(communication_, [this](int tensor) {
-        const GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
-        return Further(Accumulated(bucket, bucket.gradients), gradient_place_[tensor].offset);
+        const GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
+        return Further(Accumulated(bucket, bucket.gradients), pieces_.gradient_offset(tensor));
       });
     }
     for (const int bucket : deferred_) Reduce(bucket);
@@ -179,7 +162,7 @@ class Reference final : public Technique {
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
-      for (const Piece& piece : PiecesOf(tensor)) {
+      for (const TensorPiece& piece : pieces_.Of(tensor)) {
         const program::Elements place = ParameterPlace(tensor, piece);
         uses.push_back(Reads(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       }
@@ -187,7 +170,7 @@ class Reference final : public Technique {
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
+    GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
     if (!bucket.allocated) {
       builder_.Allocate(step_.compute(), bucket.gradients);
       bucket.allocated = true;
@@ -200,7 +183,7 @@ class Reference final : public Technique {
     latest_contribution_[tensor] = step_.micro_batch();
     const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
-    for (const Piece& piece : PiecesOf(tensor)) {
+    for (const TensorPiece& piece : pieces_.Of(tensor)) {
       const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
       builder_.Use(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       step_.WithGradient(tensor, piece.first, piece.elements, place, ParameterPlace(tensor, piece),
@@ -217,7 +200,7 @@ class Reference final : public Technique {
   }
 
   void GradientReady(int tensor) override {
-    const int index = gradient_place_[tensor].group;
+    const int index = pieces_.bucket_of(tensor);
     GradientBucket& bucket = buckets_[index];
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
@@ -258,8 +241,8 @@ class Reference final : public Technique {
   void LayerDone() { builder_.Record(step_.compute(), layer_done_); }
   void AwaitLayer() { builder_.HostWait(layer_done_); }
 
-  program::Elements ParameterPlace(int tensor, const Piece& piece) const {
-    return At(parameters_[parameter_place_[tensor].group].full, piece.parameter, full_type_);
+  program::Elements ParameterPlace(int tensor, const TensorPiece& piece) const {
+    return At(parameters_[pieces_.group_of(tensor)].full, piece.parameter, full_type_);
   }
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
@@ -293,31 +276,7 @@ class Reference final : public Technique {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
       return AssignBuckets(model, order_, 1, unlimited, unlimited);
     }
-    // By unit, in the order in which the units' gradients are complete.
-    const std::vector<Unit> units = UnitPerLayer(model).units;
-    std::vector<std::size_t> unit_of_tensor(model.tensors.size()), missing, complete;
-    for (const Unit& unit : units) {
-      for (const int tensor : unit.tensors) unit_of_tensor[tensor] = missing.size();
-      missing.push_back(unit.tensors.size());
-    }
-    std::vector<std::size_t> place(units.size());  // among the complete ones
-    for (const int tensor : order_) {
-      const std::size_t unit = unit_of_tensor[tensor];
-      if (--missing[unit] > 0) continue;
-      place[unit] = complete.size();
-      complete.push_back(unit);
-    }
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
-      return place[unit_of_tensor[a]] < place[unit_of_tensor[b]];
-    });
-    std::vector<Bucket> buckets;
-    std::span<const int> rest = order_;
-    for (const std::size_t unit : complete) {
-      const std::size_t size = units[unit].tensors.size();
-      buckets.push_back({.tensors = rest.first(size), .elements = units[unit].elements});
-      rest = rest.subspan(size);
-    }
-    return buckets;
+    return BucketPerUnit(UnitPerLayer(model), order_);
   }
 
   void AddBuckets() {
@@ -326,22 +285,15 @@ class Reference final : public Technique {
     const std::int64_t gradient_bytes = SizeOf(plan::WrittenGradientType(training));
     const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
     const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
-    gradient_place_.resize(step_.model().tensors.size());
     const std::vector<Bucket> all = BucketsOfModel();
     buckets_.reserve(all.size());
     for (const Bucket& tensors : all) {
-      const int index = static_cast<int>(buckets_.size());
       const Index name = builder_.AddNumbered("bucket ", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
       bucket.name = name;
       bucket.shard = Shard(tensors.elements, ShardRanks());
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(bucket.tensors.size());
-      std::int64_t offset = 0;
-      for (const int tensor : bucket.tensors) {
-        gradient_place_[tensor] = {.group = index, .offset = offset};
-        offset += step_.model().tensors[tensor].elements;
-      }
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
         return AddWhole(builder_.Named(name, what), bucket.shard, bytes, Category::kGradient);
       };
@@ -377,10 +329,8 @@ class Reference final : public Technique {
     const model::Model& model = step_.model();
     const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
     const std::int64_t full_bytes = SizeOf(full_type_);
-    parameter_place_.resize(model.tensors.size());
     if (!sharded_parameters_) {
       // The same buckets as the gradients', so that a rank's parts of both belong together.
-      parameter_place_ = gradient_place_;
       parameters_.reserve(buckets_.size());
       for (std::size_t i = 0; i < buckets_.size(); ++i) {
         const Index name = buckets_[i].name;
@@ -405,11 +355,6 @@ class Reference final : public Technique {
       const Index name = builder_.AddText(unit.name);
       ParameterGroup& group = parameters_.emplace_back();
       group.shard = Shard(unit.elements, ShardRanks());
-      std::int64_t offset = 0;
-      for (const int tensor : unit.tensors) {
-        parameter_place_[tensor] = {.group = index, .offset = offset};
-        offset += model.tensors[tensor].elements;
-      }
       group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, full_bytes,
                             Category::kCommunication);
       group.shard_buffer = AddPart(builder_.Named(name, "/parameter shard"), group.shard, bytes,
@@ -472,7 +417,7 @@ class Reference final : public Technique {
     if (!builder_.describes_data_flow()) return;
     std::vector<program::Effect> moves;
     for (const int tensor : units_.units[unit].tensors) {
-      for (const Piece& piece : PiecesOf(tensor)) {
+      for (const TensorPiece& piece : pieces_.Of(tensor)) {
         const std::int64_t first = std::max(piece.parameter, begin);
         const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
         if (first >= last) continue;
@@ -547,7 +492,7 @@ class Reference final : public Technique {
       return;
     }
     for (const int tensor : step_.model().layers[layer].tensors) {
-      wait(parameter_place_[tensor].group);
+      wait(pieces_.group_of(tensor));
     }
   }
 
@@ -624,11 +569,11 @@ class Reference final : public Technique {
       AppendJoined(moves, add ? Added(move) : move);
     };
     if (own) {
-      ForEachOwnPiece(bucket, [&](int, const Piece& piece) {
+      ForEachOwnPiece(bucket, [&](int, const TensorPiece& piece) {
         append(piece.gradient - OwnFirst(bucket.shard), piece.elements);
       });
     } else {
-      for (const auto& [tensor, piece] : bucket.pieces) append(piece.gradient, piece.elements);
+      for (const auto& [tensor, piece] : PiecesIn(bucket)) append(piece.gradient, piece.elements);
     }
     builder_.With(moves);
   }
@@ -680,7 +625,7 @@ class Reference final : public Technique {
   // What updating this rank's part of the bucket does.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
     const std::int64_t length = bucket.shard.length();
-    ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+    ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
       const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
       AppendJoined(
           updates,
@@ -689,151 +634,55 @@ class Reference final : public Technique {
     });
   }
 
+  std::span<const std::pair<int, TensorPiece>> PiecesIn(const GradientBucket& bucket) const {
+    return pieces_.InBucket(static_cast<std::size_t>(&bucket - buckets_.data()));
+  }
+
   // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
   template <typename Function>
   void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
     const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
-    for (const auto& [tensor, piece] : bucket.pieces) {
+    for (const auto& [tensor, piece] : PiecesIn(bucket)) {
       const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
       const std::int64_t last = std::min(end - piece.gradient, piece.elements);
       if (skipped >= last) continue;
-      function(tensor, Piece{.first = piece.first + skipped,
-                             .elements = last - skipped,
-                             .gradient = piece.gradient + skipped,
-                             .parameter = piece.parameter + skipped});
+      function(tensor, TensorPiece{.first = piece.first + skipped,
+                                   .elements = last - skipped,
+                                   .gradient = piece.gradient + skipped,
+                                   .parameter = piece.parameter + skipped});
     }
   }
 
   // Where this rank keeps a piece of the parameters that it updates.
-  program::Elements OwnParameterPlace(int tensor, const Piece& own) const {
+  program::Elements OwnParameterPlace(int tensor, const TensorPiece& own) const {
     if (!sharded_parameters_) return ParameterPlace(tensor, own);
-    const ParameterGroup& group = parameters_[parameter_place_[tensor].group];
+    const ParameterGroup& group = parameters_[pieces_.group_of(tensor)];
     return At(group.shard_buffer, own.parameter - OwnFirst(group.shard),
               plan_.training.parameter_dtype);
   }
 
-  std::span<const Piece> PiecesOf(int tensor) const {
-    return std::span(pieces_).subspan(first_piece_[tensor],
-                                      first_piece_[tensor + 1] - first_piece_[tensor]);
-  }
-
   void AddPieces() {
-    const auto& tensors = step_.model().tensors;
-    latest_contribution_.assign(tensors.size(), -1);
-    if (sharded_parameters_) LayOutLikeUnits();
-    pieces_.reserve(tensors.size());
-    first_piece_.reserve(tensors.size() + 1);
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      first_piece_.push_back(pieces_.size());
-      pieces_.push_back({.first = 0,
-                         .elements = tensors[t].elements,
-                         .gradient = gradient_place_[t].offset,
-                         .parameter = parameter_place_[t].offset});
+    std::vector<TensorPieces::Group> buckets, units;
+    for (const GradientBucket& bucket : buckets_) {
+      buckets.push_back({.tensors = bucket.tensors, .part = bucket.shard.length()});
     }
-    first_piece_.push_back(pieces_.size());
-    if (!builder_.describes_data_flow()) return;
-    if (sharded_parameters_) CutBucketsAcrossUnits();
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      const int tensor = static_cast<int>(t);
-      auto& pieces = buckets_[gradient_place_[t].group].pieces;
-      for (const Piece& piece : PiecesOf(tensor)) pieces.emplace_back(tensor, piece);
+    for (std::size_t i = 0; i < units_.units.size(); ++i) {
+      units.push_back({.tensors = units_.units[i].tensors, .part = parameters_[i].shard.length()});
     }
-    for (GradientBucket& bucket : buckets_) {
-      std::sort(bucket.pieces.begin(), bucket.pieces.end(),
-                [](const auto& a, const auto& b) { return a.second.gradient < b.second.gradient; });
-    }
-  }
-
-  // Stage 3: a bucket that holds just what a unit does lies as the unit does, so that a rank's part
-  // of both is the same.
-  void LayOutLikeUnits() {
-    for (GradientBucket& bucket : buckets_) {
-      if (bucket.tensors.empty()) continue;
-      const int unit = parameter_place_[bucket.tensors.front()].group;
-      const auto in_unit = [&](int tensor) { return parameter_place_[tensor].group == unit; };
-      bucket.is_unit = bucket.tensors.size() == units_.units[unit].tensors.size() &&
-                       std::all_of(bucket.tensors.begin(), bucket.tensors.end(), in_unit);
-      if (!bucket.is_unit) continue;
-      for (const int tensor : bucket.tensors) {
-        gradient_place_[tensor].offset = parameter_place_[tensor].offset;
-      }
-    }
-  }
-
-  // Stage 3, buckets given: a rank's part of the buckets must be its part of the units. What a
-  // bucket and a unit have in common is shared out so that both come out even, and their tensors
-  // lie in pieces, rank by rank.
-  void CutBucketsAcrossUnits() {
-    std::vector<Cell> cells;
-    std::vector<std::vector<int>> tensors_of_cell;
-    std::vector<std::vector<Piece>> cut(step_.model().tensors.size());  // in pieces, by tensor
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b].is_unit) continue;
-      const std::size_t first_cell = cells.size();
-      for (const int tensor : buckets_[b].tensors) {
-        const int unit = parameter_place_[tensor].group;
-        std::size_t cell = first_cell;
-        while (cell < cells.size() && cells[cell].column != unit) ++cell;
-        if (cell == cells.size()) {
-          cells.push_back({.row = static_cast<int>(b), .column = unit});
-          tensors_of_cell.emplace_back();
-        }
-        cells[cell].elements += step_.model().tensors[tensor].elements;
-        tensors_of_cell[cell].push_back(tensor);
-      }
-    }
-    const auto ranks = static_cast<std::size_t>(ShardRanks());
-    const auto shares = FairShares(cells, static_cast<int>(ranks));
-    // How much of each rank's part is taken.
-    std::vector<std::vector<std::int64_t>> in_bucket(buckets_.size()), in_unit(parameters_.size());
-    for (auto& taken : in_bucket) taken.assign(ranks, 0);
-    for (auto& taken : in_unit) taken.assign(ranks, 0);
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length();
-      const std::int64_t unit_part = parameters_[cells[c].column].shard.length();
-      std::size_t rank = 0;
-      std::int64_t left = shares[c][0];
-      for (const int tensor : tensors_of_cell[c]) {
-        const std::int64_t elements = step_.model().tensors[tensor].elements;
-        for (std::int64_t first = 0; first < elements;) {
-          while (left == 0) left = shares[c][++rank];
-          const std::int64_t count = std::min(left, elements - first);
-          std::int64_t& bucket_taken = in_bucket[cells[c].row][rank];
-          std::int64_t& unit_taken = in_unit[cells[c].column][rank];
-          const auto r = static_cast<std::int64_t>(rank);
-          cut[tensor].push_back({.first = first,
-                                 .elements = count,
-                                 .gradient = r * bucket_part + bucket_taken,
-                                 .parameter = r * unit_part + unit_taken});
-          bucket_taken += count;
-          unit_taken += count;
-          first += count;
-          left -= count;
-        }
-      }
-    }
-    const std::vector<Piece> whole = std::exchange(pieces_, {});
-    for (std::size_t t = 0; t < whole.size(); ++t) {
-      first_piece_[t] = pieces_.size();
-      if (buckets_[gradient_place_[t].group].is_unit) {
-        pieces_.push_back(whole[t]);
-      } else {
-        pieces_.insert(pieces_.end(), cut[t].begin(), cut[t].end());
-      }
-    }
-    first_piece_.back() = pieces_.size();
+    pieces_.LayOut(step_.model(), buckets, units, ShardRanks(), builder_.describes_data_flow());
+    latest_contribution_.assign(step_.model().tensors.size(), -1);
   }
 
   void AddStates() {
     const int tensors = static_cast<int>(step_.model().tensors.size());
     for (int tensor = 0; !sharded_parameters_ && tensor < tensors; ++tensor) {
-      for (const Piece& piece : PiecesOf(tensor)) {
+      for (const TensorPiece& piece : pieces_.Of(tensor)) {
         AddParameterState(step_, ParameterPlace(tensor, piece),
                           step_.first_element(tensor) + piece.first, piece.elements);
       }
     }
     for (const GradientBucket& bucket : buckets_) {
-      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+      ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
         const std::int64_t first = step_.first_element(tensor) + own.first;
         if (sharded_parameters_) {
           AddParameterState(step_, OwnParameterPlace(tensor, own), first, own.elements);
@@ -856,7 +705,7 @@ class Reference final : public Technique {
       elements += bucket.shard.length();
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
-      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+      ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
         ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)),
                           own.elements, tied_.Counts(tensor)});
       });
@@ -958,10 +807,8 @@ class Reference final : public Technique {
   std::vector<int> order_;       // of the tensors in buckets
   std::vector<GradientBucket> buckets_;
   std::vector<ParameterGroup> parameters_;
-  std::vector<Place> gradient_place_, parameter_place_;  // by tensor
-  std::vector<Piece> pieces_;                            // of the tensors, one after the other
-  std::vector<std::size_t> first_piece_;                 // by tensor, and where the last one's end
-  std::vector<std::int64_t> latest_contribution_;        // by tensor: the micro-batch; -1: none yet
+  TensorPieces pieces_;
+  std::vector<std::int64_t> latest_contribution_;  // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
   std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
   Units units_;                // stage 3
