@@ -6,13 +6,14 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
+#include "src/lowering/gathered_units.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
@@ -45,19 +46,11 @@ struct GradientBucket {
   Index reduction = kNone, replica_reduction = kNone;
 };
 
-// A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
-// unit at stage 3.
-struct ParameterGroup {
-  Shard shard;
-  Index full = kNone;          // all parameters; stage 3: only while gathered
-  Index shard_buffer = kNone;  // stage 3
-  Index kept = kNone;          // stage 3, reshard_after_forward: k: the part kept for backward
-  Index keep = kNone;          // and the kernel that sets it apart: no cost in the textbook
-  Index updated = kNone;       // event, stages 1 and 2: this rank's part is new
-  Index gathered = kNone;      // event
-  bool resident = false;       // stage 3: gathered, or being gathered
-  // Collectives, once they have been needed.
-  Index gather = kNone, gather_of_kept = kNone;
+// The parameters of a bucket, up to stage 2.
+struct BucketParameters {
+  Range all;
+  Index updated = kNone;   // event, stages 1 and 2: this rank's part is new
+  Index gathered = kNone;  // event
 };
 
 class Reference final : public Technique {
@@ -72,9 +65,9 @@ class Reference final : public Technique {
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
-        full_type_(sharded_parameters_ ? plan::ComputeType(plan_.training.precision)
-                                       : plan_.training.parameter_dtype),
         written_type_(plan::WrittenGradientType(plan_.training)),
+        operations_(builder_),
+        units_(step, operations_, groups_, pieces_),
         clipping_(step),
         tied_(step) {}
 
@@ -93,7 +86,7 @@ class Reference final : public Technique {
     tied_.WritePrologue();
     clipping_.WritePrologue(stage_ == 0 ? kNone : communicator_);
     AddBuckets();
-    AddParameterGroups();
+    AddParameters();
     AddPieces();
     if (builder_.describes_data_flow()) AddStates();
     layer_done_ = builder_.AddEvent("layer done");
@@ -106,7 +99,6 @@ class Reference final : public Technique {
   }
 
   void BeginForward() override {
-    in_backward_ = false;
     // What the device copies for the host before the first layer uses memory, too, that a gather
     // may get.
     const bool copies = plan_.training.data_loading || plan_.training.checkpoint_saving;
@@ -116,34 +108,25 @@ class Reference final : public Technique {
   void BeforeForward(int layer) override {
     AwaitLayer();
     if (sharded_parameters_) {
-      const int unit = units_.of_layer[layer];
-      if (units_.units[unit].layers.front() == layer) Gather(forward_order_, unit);
+      units_.BeforeForward(layer);
     } else if (stage_ > 0) {
       WaitForBuckets(layer);
     }
   }
 
   void AfterForward(int layer) override {
-    if (sharded_parameters_ && ReshardsAfterForward()) {
-      const int unit = units_.of_layer[layer];
-      if (units_.units[unit].layers.back() == layer) Reshard(unit);
-    }
+    if (sharded_parameters_) units_.AfterForward(layer);
     LayerDone();
   }
 
   void BeforeBackward(int layer) override {
-    in_backward_ = true;
     AwaitLayer();
-    if (!sharded_parameters_) return;
-    const int unit = units_.of_layer[layer];
-    if (units_.units[unit].layers.back() == layer) Gather(backward_order_, unit);
+    if (sharded_parameters_) units_.BeforeBackward(layer);
   }
 
   void AfterBackward(int layer) override {
     LayerDone();
-    if (!sharded_parameters_) return;
-    const int unit = units_.of_layer[layer];
-    if (units_.units[unit].layers.front() == layer) Free(parameters_[unit]);
+    if (sharded_parameters_) units_.AfterBackward(layer);
   }
 
   void EndBackward() override {
@@ -242,7 +225,8 @@ class Reference final : public Technique {
   void AwaitLayer() { builder_.HostWait(layer_done_); }
 
   program::Elements ParameterPlace(int tensor, const TensorPiece& piece) const {
-    return At(parameters_[pieces_.group_of(tensor)].full, piece.parameter, full_type_);
+    const int group = pieces_.group_of(tensor);
+    return (sharded_parameters_ ? units_.full(group) : parameters_[group].all).At(piece.parameter);
   }
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
@@ -325,159 +309,26 @@ class Reference final : public Technique {
     }
   }
 
-  void AddParameterGroups() {
-    const model::Model& model = step_.model();
-    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
-    const std::int64_t full_bytes = SizeOf(full_type_);
-    if (!sharded_parameters_) {
-      // The same buckets as the gradients', so that a rank's parts of both belong together.
-      parameters_.reserve(buckets_.size());
-      for (std::size_t i = 0; i < buckets_.size(); ++i) {
-        const Index name = buckets_[i].name;
-        ParameterGroup& group = parameters_.emplace_back();
-        group.shard = buckets_[i].shard;
-        group.full =
-            AddWhole(builder_.Named(name, "/parameters"), group.shard, bytes, Category::kParameter);
-        Keep(group.full);
-        group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
-        group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
-      }
-      waited_.assign(parameters_.size(), false);
+  void AddParameters() {
+    if (sharded_parameters_) {
+      units_.WritePrologue(communication_, communicator_);
       return;
     }
-    units_ = UnitPerLayer(model);
-    const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
-    if (kept_ranks) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*kept_ranks));
+    // The same buckets as the gradients', so that a rank's parts of both belong together.
+    parameters_.reserve(buckets_.size());
+    for (const GradientBucket& bucket : buckets_) {
+      BucketParameters& parameters = parameters_.emplace_back();
+      parameters.all = operations_.AddRange(builder_.Named(bucket.name, "/parameters"),
+                                            bucket.shard.padded(), plan_.training.parameter_dtype,
+                                            Category::kParameter, bucket.shard.elements());
+      operations_.Allocate(step_.compute(), parameters.all);
+      parameters.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
+      parameters.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
     }
-    for (const Unit& unit : units_.units) {
-      const int index = static_cast<int>(parameters_.size());
-      const Index name = builder_.AddText(unit.name);
-      ParameterGroup& group = parameters_.emplace_back();
-      group.shard = Shard(unit.elements, ShardRanks());
-      group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, full_bytes,
-                            Category::kCommunication);
-      group.shard_buffer = AddPart(builder_.Named(name, "/parameter shard"), group.shard, bytes,
-                                   Category::kParameter);
-      Keep(group.shard_buffer);
-      if (kept_ranks) {
-        const Shard kept(group.shard.padded(), *kept_ranks);
-        group.kept =
-            builder_.AddBuffer(builder_.Named(name, "/kept shard"),
-                               Bytes(kept.length() * full_bytes), Category::kCommunication);
-        group.keep = builder_.AddKernel(
-            {.name = "keep_shard", .kind = KernelKind::kMemoryBound, .data_type = full_type_});
-      }
-      group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
-      if (unit.elements > 0) forward_order_.push_back(index);
-    }
-    backward_order_ = forward_order_;
-    std::sort(backward_order_.begin(), backward_order_.end(), [this](int a, int b) {
-      return units_.units[a].layers.back() > units_.units[b].layers.back();
-    });
+    waited_.assign(parameters_.size(), false);
   }
 
   void Keep(Index buffer) { builder_.Allocate(step_.compute(), buffer); }
-
-  bool ReshardsAfterForward() const {
-    const bool* reshard = std::get_if<bool>(&data_parallel_.reshard_after_forward);
-    return !reshard || *reshard;
-  }
-
-  void Free(ParameterGroup& group) {
-    if (!group.resident) return;
-    builder_.Release(group.full);
-    group.resident = false;
-  }
-
-  // Stage 3: frees a unit after its forward, but for the part that is kept for backward.
-  void Reshard(int unit) {
-    ParameterGroup& group = parameters_[unit];
-    if (group.resident && group.kept != kNone) {
-      builder_.Allocate(step_.compute(), group.kept);
-      WithKeptPart(group, unit);
-      builder_.Run(step_.compute(), group.keep,
-                   {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
-    }
-    Free(group);
-  }
-
-  // The part of the gathered parameters that this rank keeps for the backward.
-  void WithKeptPart(const ParameterGroup& group, int unit) {
-    const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
-    const std::int64_t length = group.shard.padded() / ranks;
-    const std::int64_t begin = groups_.rank % ranks * length;
-    WithMovesOfUnit(unit, begin, length, At(group.kept, 0, full_type_),
-                    At(group.full, begin, full_type_));
-  }
-
-  // Moves elements [begin, begin + length) of a unit, without padding.
-  void WithMovesOfUnit(int unit, std::int64_t begin, std::int64_t length,
-                       const program::Elements& target, const program::Elements& source) {
-    if (!builder_.describes_data_flow()) return;
-    std::vector<program::Effect> moves;
-    for (const int tensor : units_.units[unit].tensors) {
-      for (const TensorPiece& piece : pieces_.Of(tensor)) {
-        const std::int64_t first = std::max(piece.parameter, begin);
-        const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
-        if (first >= last) continue;
-        AppendJoined(moves, Move(Further(target, first - begin), Further(source, first - begin),
-                                 last - first));
-      }
-    }
-    builder_.With(moves);
-  }
-
-  // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
-  void Gather(const std::vector<int>& order, int unit) {
-    const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
-    if (position == std::ssize(order)) return;  // no parameters
-    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(order.size()),
-                                            position + data_parallel_.prefetch + 1);
-    for (std::int64_t i = position; i < end; ++i) IssueGather(order[i]);
-    if (communicator_ != kNone) builder_.Wait(step_.compute(), parameters_[unit].gathered);
-  }
-
-  void IssueGather(int unit) {
-    ParameterGroup& group = parameters_[unit];
-    if (group.resident) return;
-    group.resident = true;
-    builder_.Allocate(step_.compute(), group.full);
-    const bool from_kept = group.kept != kNone && in_backward_;
-    const Index communicator = from_kept ? kept_communicator_ : communicator_;
-    const Index source = from_kept ? group.kept : group.shard_buffer;
-    if (communicator != kNone) {
-      builder_.With(Collected(At(group.full, 0, full_type_), WithCastToGather(unit, from_kept),
-                              group.shard.padded()));
-      Index& gather = from_kept ? group.gather_of_kept : group.gather;
-      if (gather == kNone) {
-        gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                         .communicator = communicator,
-                                         .bytes = builder_.SizeOf(group.full),
-                                         .data_type = full_type_});
-      }
-      builder_.Communicate(communication_, gather,
-                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
-      builder_.Record(communication_, group.gathered);
-    }
-    if (from_kept) {
-      builder_.RecordStream(communication_, group.kept);
-      builder_.Release(group.kept);
-    }
-  }
-
-  // What this rank contributes to a gather. A shard of another type is cast to its place among the
-  // gathered parameters, as part of the gather; the textbook does not count casts.
-  program::Elements WithCastToGather(int unit, bool from_kept) {
-    const ParameterGroup& group = parameters_[unit];
-    if (from_kept) return At(group.kept, 0, full_type_);
-    const program::Elements shard = At(group.shard_buffer, 0, plan_.training.parameter_dtype);
-    if (shard.type == full_type_) return shard;
-    const std::int64_t begin = OwnFirst(group.shard);
-    const program::Elements own = At(group.full, begin, full_type_);
-    WithMovesOfUnit(unit, begin, group.shard.length(), own, shard);
-    return own;
-  }
 
   // Stages 1 and 2: the layer's parameters were updated and gathered by the step before.
   void WaitForBuckets(int layer) {
@@ -656,9 +507,8 @@ class Reference final : public Technique {
   // Where this rank keeps a piece of the parameters that it updates.
   program::Elements OwnParameterPlace(int tensor, const TensorPiece& own) const {
     if (!sharded_parameters_) return ParameterPlace(tensor, own);
-    const ParameterGroup& group = parameters_[pieces_.group_of(tensor)];
-    return At(group.shard_buffer, own.parameter - OwnFirst(group.shard),
-              plan_.training.parameter_dtype);
+    const int unit = pieces_.group_of(tensor);
+    return units_.own(unit).At(own.parameter - OwnFirst(units_.shard(unit)));
   }
 
   void AddPieces() {
@@ -666,8 +516,9 @@ class Reference final : public Technique {
     for (const GradientBucket& bucket : buckets_) {
       buckets.push_back({.tensors = bucket.tensors, .part = bucket.shard.length()});
     }
-    for (std::size_t i = 0; i < units_.units.size(); ++i) {
-      units.push_back({.tensors = units_.units[i].tensors, .part = parameters_[i].shard.length()});
+    for (const Unit& unit : units_.units()) {
+      units.push_back(
+          {.tensors = unit.tensors, .part = units_.shard(static_cast<int>(units.size())).length()});
     }
     pieces_.LayOut(step_.model(), buckets, units, ShardRanks(), builder_.describes_data_flow());
     latest_contribution_.assign(step_.model().tensors.size(), -1);
@@ -725,12 +576,10 @@ class Reference final : public Technique {
       uses.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
       uses.push_back(builder_.WritesAll(bucket.optimizer));
-      if (!sharded_parameters_) uses.push_back(builder_.WritesAll(parameters_[index].full));
+      if (!sharded_parameters_) uses.push_back(Writes(parameters_[index].all));
     }
-    if (sharded_parameters_) {
-      for (const ParameterGroup& group : parameters_) {
-        uses.push_back(builder_.WritesAll(group.shard_buffer));
-      }
+    for (std::size_t unit = 0; unit < units_.units().size(); ++unit) {
+      uses.push_back(Writes(units_.own(static_cast<int>(unit))));
     }
     const std::vector<Index>& kernels =
         buckets.size() == 1
@@ -766,18 +615,11 @@ class Reference final : public Technique {
   // Stages 1 and 2: the other ranks' updated parts of the bucket's parameters.
   void GatherUpdated(int index) {
     if (communicator_ == kNone) return;
-    ParameterGroup& group = parameters_[index];
-    builder_.Record(step_.compute(), group.updated);
-    builder_.Wait(communication_, group.updated);
-    const program::Elements full = At(group.full, 0, plan_.training.parameter_dtype);
-    builder_.With(Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded()));
-    builder_.Communicate(communication_,
-                         builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                 .communicator = communicator_,
-                                                 .bytes = builder_.SizeOf(group.full),
-                                                 .data_type = plan_.training.parameter_dtype}),
-                         {builder_.WritesAll(group.full)});
-    builder_.Record(communication_, group.gathered);
+    const BucketParameters& parameters = parameters_[index];
+    builder_.WaitForStream(communication_, step_.compute(), parameters.updated);
+    operations_.AllGather(communication_, communicator_, parameters.all,
+                          parameters.all.Share(ShardIndex(), buckets_[index].shard.length()));
+    builder_.Record(communication_, parameters.gathered);
   }
 
   // The kernels that update a bucket, or several.
@@ -794,26 +636,24 @@ class Reference final : public Technique {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
-  const DataType full_type_;     // of whole parameters: stage 3 gathers what kernels compute in
   const DataType written_type_;  // of what backward writes
+  Operations operations_;
+  TensorPieces pieces_;
+  GatheredUnits units_;  // stage 3
   GradientClipping clipping_;
   TiedGradients tied_;
 
   StreamId communication_ = 0, replica_stream_ = 0;
-  Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
+  Index communicator_ = kNone, replica_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
   std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<int> order_;       // of the tensors in buckets
   std::vector<GradientBucket> buckets_;
-  std::vector<ParameterGroup> parameters_;
-  TensorPieces pieces_;
+  std::vector<BucketParameters> parameters_;       // by bucket, up to stage 2
   std::vector<std::int64_t> latest_contribution_;  // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
   std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
-  Units units_;                // stage 3
-  std::vector<int> forward_order_, backward_order_;  // units
-  bool in_backward_ = false;
 };
 
 }  // namespace
