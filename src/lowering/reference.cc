@@ -6,17 +6,18 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "src/lowering/buckets.h"
 #include "src/lowering/effects.h"
-#include "src/lowering/fair_shares.h"
+#include "src/lowering/gathered_units.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/operations.h"
 #include "src/lowering/optimizer.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tensor_pieces.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
@@ -28,53 +29,28 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// Where a tensor lies in a buffer that holds several.
-struct Place {
-  int group = -1;           // bucket or unit
-  std::int64_t offset = 0;  // elements
-};
-
-// A part of a tensor that lies in one piece both in its bucket of gradients and in its group of
-// parameters; all in elements.
-struct Piece {
-  std::int64_t first = 0;  // in the tensor
-  std::int64_t elements = 0;
-  std::int64_t gradient = 0;   // in the bucket
-  std::int64_t parameter = 0;  // in the group
-};
-
 // A set of tensors that is reduced in one collective.
 struct GradientBucket {
   Index name = kNone;  // a text
   Shard shard;
-  std::span<const int> tensors;  // of order_
-  int missing = 0;               // gradients of this micro-batch still to come
-  bool allocated = false;        // full gradients exist
-  Index gradients = kNone;       // full, in the type in which backward writes them
-  Index gradient_shard = kNone;  // stages 2 and 3, unless full gradients are kept
-  Index accumulators = kNone;    // in a larger type: of what is kept, full or the shard
-  bool is_unit = false;          // stage 3: holds just what a unit does
-  std::vector<std::pair<int, Piece>> pieces;  // of the tensors, in order; with a data flow
-  program::Elements reduced_values;           // this rank's part of the reduced gradients
+  std::span<const int> tensors;      // of order_
+  int missing = 0;                   // gradients of this micro-batch still to come
+  bool allocated = false;            // full gradients exist
+  Index gradients = kNone;           // full, in the type in which backward writes them
+  Index gradient_shard = kNone;      // stages 2 and 3, unless full gradients are kept
+  Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
+  program::Elements reduced_values;  // this rank's part of the reduced gradients
   Index optimizer = kNone;
   Index ready = kNone, reduced = kNone;  // events
   // Collectives, once they have been needed.
   Index reduction = kNone, replica_reduction = kNone;
 };
 
-// A set of tensors whose parameters are gathered in one collective: a bucket at stages 1 and 2, a
-// unit at stage 3.
-struct ParameterGroup {
-  Shard shard;
-  Index full = kNone;          // all parameters; stage 3: only while gathered
-  Index shard_buffer = kNone;  // stage 3
-  Index kept = kNone;          // stage 3, reshard_after_forward: k: the part kept for backward
-  Index keep = kNone;          // and the kernel that sets it apart: no cost in the textbook
-  Index updated = kNone;       // event, stages 1 and 2: this rank's part is new
-  Index gathered = kNone;      // event
-  bool resident = false;       // stage 3: gathered, or being gathered
-  // Collectives, once they have been needed.
-  Index gather = kNone, gather_of_kept = kNone;
+// The parameters of a bucket, up to stage 2.
+struct BucketParameters {
+  Range all;
+  Index updated = kNone;   // event, stages 1 and 2: this rank's part is new
+  Index gathered = kNone;  // event
 };
 
 class Reference final : public Technique {
@@ -89,9 +65,9 @@ class Reference final : public Technique {
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
-        full_type_(sharded_parameters_ ? plan::ComputeType(plan_.training.precision)
-                                       : plan_.training.parameter_dtype),
         written_type_(plan::WrittenGradientType(plan_.training)),
+        operations_(builder_),
+        units_(step, operations_, groups_, pieces_),
         clipping_(step),
         tied_(step) {}
 
@@ -110,7 +86,7 @@ class Reference final : public Technique {
     tied_.WritePrologue();
     clipping_.WritePrologue(stage_ == 0 ? kNone : communicator_);
     AddBuckets();
-    AddParameterGroups();
+    AddParameters();
     AddPieces();
     if (builder_.describes_data_flow()) AddStates();
     layer_done_ = builder_.AddEvent("layer done");
@@ -123,7 +99,6 @@ class Reference final : public Technique {
   }
 
   void BeginForward() override {
-    in_backward_ = false;
     // What the device copies for the host before the first layer uses memory, too, that a gather
     // may get.
     const bool copies = plan_.training.data_loading || plan_.training.checkpoint_saving;
@@ -133,41 +108,32 @@ class Reference final : public Technique {
   void BeforeForward(int layer) override {
     AwaitLayer();
     if (sharded_parameters_) {
-      const int unit = units_.of_layer[layer];
-      if (units_.units[unit].layers.front() == layer) Gather(forward_order_, unit);
+      units_.BeforeForward(layer);
     } else if (stage_ > 0) {
       WaitForBuckets(layer);
     }
   }
 
   void AfterForward(int layer) override {
-    if (sharded_parameters_ && ReshardsAfterForward()) {
-      const int unit = units_.of_layer[layer];
-      if (units_.units[unit].layers.back() == layer) Reshard(unit);
-    }
+    if (sharded_parameters_) units_.AfterForward(layer);
     LayerDone();
   }
 
   void BeforeBackward(int layer) override {
-    in_backward_ = true;
     AwaitLayer();
-    if (!sharded_parameters_) return;
-    const int unit = units_.of_layer[layer];
-    if (units_.units[unit].layers.back() == layer) Gather(backward_order_, unit);
+    if (sharded_parameters_) units_.BeforeBackward(layer);
   }
 
   void AfterBackward(int layer) override {
     LayerDone();
-    if (!sharded_parameters_) return;
-    const int unit = units_.of_layer[layer];
-    if (units_.units[unit].layers.front() == layer) Free(parameters_[unit]);
+    if (sharded_parameters_) units_.AfterBackward(layer);
   }
 
   void EndBackward() override {
     if (step_.last_micro_batch()) {
       tied_.AddUp(communication_, [this](int tensor) {
-        const GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
-        return Further(Accumulated(bucket, bucket.gradients), gradient_place_[tensor].offset);
+        const GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
+        return Further(Accumulated(bucket, bucket.gradients), pieces_.gradient_offset(tensor));
       });
     }
     for (const int bucket : deferred_) Reduce(bucket);
@@ -179,7 +145,7 @@ class Reference final : public Technique {
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
-      for (const Piece& piece : PiecesOf(tensor)) {
+      for (const TensorPiece& piece : pieces_.Of(tensor)) {
         const program::Elements place = ParameterPlace(tensor, piece);
         uses.push_back(Reads(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       }
@@ -187,7 +153,7 @@ class Reference final : public Technique {
   }
 
   void WriteGradient(int /*layer*/, int tensor) override {
-    GradientBucket& bucket = buckets_[gradient_place_[tensor].group];
+    GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
     if (!bucket.allocated) {
       builder_.Allocate(step_.compute(), bucket.gradients);
       bucket.allocated = true;
@@ -200,7 +166,7 @@ class Reference final : public Technique {
     latest_contribution_[tensor] = step_.micro_batch();
     const bool accumulates_here = keeps_full_gradients_ && bucket.accumulators != kNone;
     const bool add = accumulates_here ? false : keeps_full_gradients_ ? of_step : of_micro_batch;
-    for (const Piece& piece : PiecesOf(tensor)) {
+    for (const TensorPiece& piece : pieces_.Of(tensor)) {
       const program::Elements place = At(bucket.gradients, piece.gradient, written_type_);
       builder_.Use(Writes(place.buffer, place.offset, BytesOf(piece.elements, place.type)));
       step_.WithGradient(tensor, piece.first, piece.elements, place, ParameterPlace(tensor, piece),
@@ -217,7 +183,7 @@ class Reference final : public Technique {
   }
 
   void GradientReady(int tensor) override {
-    const int index = gradient_place_[tensor].group;
+    const int index = pieces_.bucket_of(tensor);
     GradientBucket& bucket = buckets_[index];
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
@@ -258,8 +224,9 @@ class Reference final : public Technique {
   void LayerDone() { builder_.Record(step_.compute(), layer_done_); }
   void AwaitLayer() { builder_.HostWait(layer_done_); }
 
-  program::Elements ParameterPlace(int tensor, const Piece& piece) const {
-    return At(parameters_[parameter_place_[tensor].group].full, piece.parameter, full_type_);
+  program::Elements ParameterPlace(int tensor, const TensorPiece& piece) const {
+    const int group = pieces_.group_of(tensor);
+    return (sharded_parameters_ ? units_.full(group) : parameters_[group].all).At(piece.parameter);
   }
 
   std::int64_t ShardIndex() const { return stage_ == 0 ? 0 : groups_.shard_index(); }
@@ -293,31 +260,7 @@ class Reference final : public Technique {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
       return AssignBuckets(model, order_, 1, unlimited, unlimited);
     }
-    // By unit, in the order in which the units' gradients are complete.
-    const std::vector<Unit> units = UnitPerLayer(model).units;
-    std::vector<std::size_t> unit_of_tensor(model.tensors.size()), missing, complete;
-    for (const Unit& unit : units) {
-      for (const int tensor : unit.tensors) unit_of_tensor[tensor] = missing.size();
-      missing.push_back(unit.tensors.size());
-    }
-    std::vector<std::size_t> place(units.size());  // among the complete ones
-    for (const int tensor : order_) {
-      const std::size_t unit = unit_of_tensor[tensor];
-      if (--missing[unit] > 0) continue;
-      place[unit] = complete.size();
-      complete.push_back(unit);
-    }
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
-      return place[unit_of_tensor[a]] < place[unit_of_tensor[b]];
-    });
-    std::vector<Bucket> buckets;
-    std::span<const int> rest = order_;
-    for (const std::size_t unit : complete) {
-      const std::size_t size = units[unit].tensors.size();
-      buckets.push_back({.tensors = rest.first(size), .elements = units[unit].elements});
-      rest = rest.subspan(size);
-    }
-    return buckets;
+    return BucketPerUnit(UnitPerLayer(model), order_);
   }
 
   void AddBuckets() {
@@ -326,22 +269,15 @@ class Reference final : public Technique {
     const std::int64_t gradient_bytes = SizeOf(plan::WrittenGradientType(training));
     const std::int64_t accumulator_bytes = apart ? SizeOf(training.gradient_dtype) : 0;
     const std::int64_t optimizer_bytes = plan::OptimizerBytesPerParameter(training);
-    gradient_place_.resize(step_.model().tensors.size());
     const std::vector<Bucket> all = BucketsOfModel();
     buckets_.reserve(all.size());
     for (const Bucket& tensors : all) {
-      const int index = static_cast<int>(buckets_.size());
       const Index name = builder_.AddNumbered("bucket ", buckets_.size());
       GradientBucket& bucket = buckets_.emplace_back();
       bucket.name = name;
       bucket.shard = Shard(tensors.elements, ShardRanks());
       bucket.tensors = tensors.tensors;
       bucket.missing = static_cast<int>(bucket.tensors.size());
-      std::int64_t offset = 0;
-      for (const int tensor : bucket.tensors) {
-        gradient_place_[tensor] = {.group = index, .offset = offset};
-        offset += step_.model().tensors[tensor].elements;
-      }
       const auto add_whole = [&](const char* what, std::int64_t bytes) {
         return AddWhole(builder_.Named(name, what), bucket.shard, bytes, Category::kGradient);
       };
@@ -373,166 +309,26 @@ class Reference final : public Technique {
     }
   }
 
-  void AddParameterGroups() {
-    const model::Model& model = step_.model();
-    const std::int64_t bytes = SizeOf(plan_.training.parameter_dtype);
-    const std::int64_t full_bytes = SizeOf(full_type_);
-    parameter_place_.resize(model.tensors.size());
-    if (!sharded_parameters_) {
-      // The same buckets as the gradients', so that a rank's parts of both belong together.
-      parameter_place_ = gradient_place_;
-      parameters_.reserve(buckets_.size());
-      for (std::size_t i = 0; i < buckets_.size(); ++i) {
-        const Index name = buckets_[i].name;
-        ParameterGroup& group = parameters_.emplace_back();
-        group.shard = buckets_[i].shard;
-        group.full =
-            AddWhole(builder_.Named(name, "/parameters"), group.shard, bytes, Category::kParameter);
-        Keep(group.full);
-        group.updated = builder_.AddEvent(builder_.Named(name, " updated"));
-        group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
-      }
-      waited_.assign(parameters_.size(), false);
+  void AddParameters() {
+    if (sharded_parameters_) {
+      units_.WritePrologue(communication_, communicator_);
       return;
     }
-    units_ = UnitPerLayer(model);
-    const auto* kept_ranks = std::get_if<std::int64_t>(&data_parallel_.reshard_after_forward);
-    if (kept_ranks) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*kept_ranks));
+    // The same buckets as the gradients', so that a rank's parts of both belong together.
+    parameters_.reserve(buckets_.size());
+    for (const GradientBucket& bucket : buckets_) {
+      BucketParameters& parameters = parameters_.emplace_back();
+      parameters.all = operations_.AddRange(builder_.Named(bucket.name, "/parameters"),
+                                            bucket.shard.padded(), plan_.training.parameter_dtype,
+                                            Category::kParameter, bucket.shard.elements());
+      operations_.Allocate(step_.compute(), parameters.all);
+      parameters.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
+      parameters.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
     }
-    for (const Unit& unit : units_.units) {
-      const int index = static_cast<int>(parameters_.size());
-      const Index name = builder_.AddText(unit.name);
-      ParameterGroup& group = parameters_.emplace_back();
-      group.shard = Shard(unit.elements, ShardRanks());
-      std::int64_t offset = 0;
-      for (const int tensor : unit.tensors) {
-        parameter_place_[tensor] = {.group = index, .offset = offset};
-        offset += model.tensors[tensor].elements;
-      }
-      group.full = AddWhole(builder_.Named(name, "/gathered parameters"), group.shard, full_bytes,
-                            Category::kCommunication);
-      group.shard_buffer = AddPart(builder_.Named(name, "/parameter shard"), group.shard, bytes,
-                                   Category::kParameter);
-      Keep(group.shard_buffer);
-      if (kept_ranks) {
-        const Shard kept(group.shard.padded(), *kept_ranks);
-        group.kept =
-            builder_.AddBuffer(builder_.Named(name, "/kept shard"),
-                               Bytes(kept.length() * full_bytes), Category::kCommunication);
-        group.keep = builder_.AddKernel(
-            {.name = "keep_shard", .kind = KernelKind::kMemoryBound, .data_type = full_type_});
-      }
-      group.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
-      if (unit.elements > 0) forward_order_.push_back(index);
-    }
-    backward_order_ = forward_order_;
-    std::sort(backward_order_.begin(), backward_order_.end(), [this](int a, int b) {
-      return units_.units[a].layers.back() > units_.units[b].layers.back();
-    });
+    waited_.assign(parameters_.size(), false);
   }
 
   void Keep(Index buffer) { builder_.Allocate(step_.compute(), buffer); }
-
-  bool ReshardsAfterForward() const {
-    const bool* reshard = std::get_if<bool>(&data_parallel_.reshard_after_forward);
-    return !reshard || *reshard;
-  }
-
-  void Free(ParameterGroup& group) {
-    if (!group.resident) return;
-    builder_.Release(group.full);
-    group.resident = false;
-  }
-
-  // Stage 3: frees a unit after its forward, but for the part that is kept for backward.
-  void Reshard(int unit) {
-    ParameterGroup& group = parameters_[unit];
-    if (group.resident && group.kept != kNone) {
-      builder_.Allocate(step_.compute(), group.kept);
-      WithKeptPart(group, unit);
-      builder_.Run(step_.compute(), group.keep,
-                   {builder_.ReadsAll(group.full), builder_.WritesAll(group.kept)});
-    }
-    Free(group);
-  }
-
-  // The part of the gathered parameters that this rank keeps for the backward.
-  void WithKeptPart(const ParameterGroup& group, int unit) {
-    const std::int64_t ranks = std::get<std::int64_t>(data_parallel_.reshard_after_forward);
-    const std::int64_t length = group.shard.padded() / ranks;
-    const std::int64_t begin = groups_.rank % ranks * length;
-    WithMovesOfUnit(unit, begin, length, At(group.kept, 0, full_type_),
-                    At(group.full, begin, full_type_));
-  }
-
-  // Moves elements [begin, begin + length) of a unit, without padding.
-  void WithMovesOfUnit(int unit, std::int64_t begin, std::int64_t length,
-                       const program::Elements& target, const program::Elements& source) {
-    if (!builder_.describes_data_flow()) return;
-    std::vector<program::Effect> moves;
-    for (const int tensor : units_.units[unit].tensors) {
-      for (const Piece& piece : PiecesOf(tensor)) {
-        const std::int64_t first = std::max(piece.parameter, begin);
-        const std::int64_t last = std::min(piece.parameter + piece.elements, begin + length);
-        if (first >= last) continue;
-        AppendJoined(moves, Move(Further(target, first - begin), Further(source, first - begin),
-                                 last - first));
-      }
-    }
-    builder_.With(moves);
-  }
-
-  // Stage 3: makes `unit` resident before its first layer in `order`, and asks for the next ones.
-  void Gather(const std::vector<int>& order, int unit) {
-    const auto position = std::find(order.begin(), order.end(), unit) - order.begin();
-    if (position == std::ssize(order)) return;  // no parameters
-    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(order.size()),
-                                            position + data_parallel_.prefetch + 1);
-    for (std::int64_t i = position; i < end; ++i) IssueGather(order[i]);
-    if (communicator_ != kNone) builder_.Wait(step_.compute(), parameters_[unit].gathered);
-  }
-
-  void IssueGather(int unit) {
-    ParameterGroup& group = parameters_[unit];
-    if (group.resident) return;
-    group.resident = true;
-    builder_.Allocate(step_.compute(), group.full);
-    const bool from_kept = group.kept != kNone && in_backward_;
-    const Index communicator = from_kept ? kept_communicator_ : communicator_;
-    const Index source = from_kept ? group.kept : group.shard_buffer;
-    if (communicator != kNone) {
-      builder_.With(Collected(At(group.full, 0, full_type_), WithCastToGather(unit, from_kept),
-                              group.shard.padded()));
-      Index& gather = from_kept ? group.gather_of_kept : group.gather;
-      if (gather == kNone) {
-        gather = builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                         .communicator = communicator,
-                                         .bytes = builder_.SizeOf(group.full),
-                                         .data_type = full_type_});
-      }
-      builder_.Communicate(communication_, gather,
-                           {builder_.ReadsAll(source), builder_.WritesAll(group.full)});
-      builder_.Record(communication_, group.gathered);
-    }
-    if (from_kept) {
-      builder_.RecordStream(communication_, group.kept);
-      builder_.Release(group.kept);
-    }
-  }
-
-  // What this rank contributes to a gather. A shard of another type is cast to its place among the
-  // gathered parameters, as part of the gather; the textbook does not count casts.
-  program::Elements WithCastToGather(int unit, bool from_kept) {
-    const ParameterGroup& group = parameters_[unit];
-    if (from_kept) return At(group.kept, 0, full_type_);
-    const program::Elements shard = At(group.shard_buffer, 0, plan_.training.parameter_dtype);
-    if (shard.type == full_type_) return shard;
-    const std::int64_t begin = OwnFirst(group.shard);
-    const program::Elements own = At(group.full, begin, full_type_);
-    WithMovesOfUnit(unit, begin, group.shard.length(), own, shard);
-    return own;
-  }
 
   // Stages 1 and 2: the layer's parameters were updated and gathered by the step before.
   void WaitForBuckets(int layer) {
@@ -547,7 +343,7 @@ class Reference final : public Technique {
       return;
     }
     for (const int tensor : step_.model().layers[layer].tensors) {
-      wait(parameter_place_[tensor].group);
+      wait(pieces_.group_of(tensor));
     }
   }
 
@@ -624,11 +420,11 @@ class Reference final : public Technique {
       AppendJoined(moves, add ? Added(move) : move);
     };
     if (own) {
-      ForEachOwnPiece(bucket, [&](int, const Piece& piece) {
+      ForEachOwnPiece(bucket, [&](int, const TensorPiece& piece) {
         append(piece.gradient - OwnFirst(bucket.shard), piece.elements);
       });
     } else {
-      for (const auto& [tensor, piece] : bucket.pieces) append(piece.gradient, piece.elements);
+      for (const auto& [tensor, piece] : PiecesIn(bucket)) append(piece.gradient, piece.elements);
     }
     builder_.With(moves);
   }
@@ -680,7 +476,7 @@ class Reference final : public Technique {
   // What updating this rank's part of the bucket does.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
     const std::int64_t length = bucket.shard.length();
-    ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+    ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
       const std::int64_t in_shard = own.gradient - OwnFirst(bucket.shard);
       AppendJoined(
           updates,
@@ -689,151 +485,55 @@ class Reference final : public Technique {
     });
   }
 
+  std::span<const std::pair<int, TensorPiece>> PiecesIn(const GradientBucket& bucket) const {
+    return pieces_.InBucket(static_cast<std::size_t>(&bucket - buckets_.data()));
+  }
+
   // Calls function(tensor, piece) for the parts of the bucket's tensors that this rank updates.
   template <typename Function>
   void ForEachOwnPiece(const GradientBucket& bucket, Function function) const {
     const std::int64_t begin = OwnFirst(bucket.shard), end = begin + bucket.shard.length();
-    for (const auto& [tensor, piece] : bucket.pieces) {
+    for (const auto& [tensor, piece] : PiecesIn(bucket)) {
       const std::int64_t skipped = std::max<std::int64_t>(begin - piece.gradient, 0);
       const std::int64_t last = std::min(end - piece.gradient, piece.elements);
       if (skipped >= last) continue;
-      function(tensor, Piece{.first = piece.first + skipped,
-                             .elements = last - skipped,
-                             .gradient = piece.gradient + skipped,
-                             .parameter = piece.parameter + skipped});
+      function(tensor, TensorPiece{.first = piece.first + skipped,
+                                   .elements = last - skipped,
+                                   .gradient = piece.gradient + skipped,
+                                   .parameter = piece.parameter + skipped});
     }
   }
 
   // Where this rank keeps a piece of the parameters that it updates.
-  program::Elements OwnParameterPlace(int tensor, const Piece& own) const {
+  program::Elements OwnParameterPlace(int tensor, const TensorPiece& own) const {
     if (!sharded_parameters_) return ParameterPlace(tensor, own);
-    const ParameterGroup& group = parameters_[parameter_place_[tensor].group];
-    return At(group.shard_buffer, own.parameter - OwnFirst(group.shard),
-              plan_.training.parameter_dtype);
-  }
-
-  std::span<const Piece> PiecesOf(int tensor) const {
-    return std::span(pieces_).subspan(first_piece_[tensor],
-                                      first_piece_[tensor + 1] - first_piece_[tensor]);
+    const int unit = pieces_.group_of(tensor);
+    return units_.own(unit).At(own.parameter - OwnFirst(units_.shard(unit)));
   }
 
   void AddPieces() {
-    const auto& tensors = step_.model().tensors;
-    latest_contribution_.assign(tensors.size(), -1);
-    if (sharded_parameters_) LayOutLikeUnits();
-    pieces_.reserve(tensors.size());
-    first_piece_.reserve(tensors.size() + 1);
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      first_piece_.push_back(pieces_.size());
-      pieces_.push_back({.first = 0,
-                         .elements = tensors[t].elements,
-                         .gradient = gradient_place_[t].offset,
-                         .parameter = parameter_place_[t].offset});
+    std::vector<TensorPieces::Group> buckets, units;
+    for (const GradientBucket& bucket : buckets_) {
+      buckets.push_back({.tensors = bucket.tensors, .part = bucket.shard.length()});
     }
-    first_piece_.push_back(pieces_.size());
-    if (!builder_.describes_data_flow()) return;
-    if (sharded_parameters_) CutBucketsAcrossUnits();
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      const int tensor = static_cast<int>(t);
-      auto& pieces = buckets_[gradient_place_[t].group].pieces;
-      for (const Piece& piece : PiecesOf(tensor)) pieces.emplace_back(tensor, piece);
+    for (const Unit& unit : units_.units()) {
+      units.push_back(
+          {.tensors = unit.tensors, .part = units_.shard(static_cast<int>(units.size())).length()});
     }
-    for (GradientBucket& bucket : buckets_) {
-      std::sort(bucket.pieces.begin(), bucket.pieces.end(),
-                [](const auto& a, const auto& b) { return a.second.gradient < b.second.gradient; });
-    }
-  }
-
-  // Stage 3: a bucket that holds just what a unit does lies as the unit does, so that a rank's part
-  // of both is the same.
-  void LayOutLikeUnits() {
-    for (GradientBucket& bucket : buckets_) {
-      if (bucket.tensors.empty()) continue;
-      const int unit = parameter_place_[bucket.tensors.front()].group;
-      const auto in_unit = [&](int tensor) { return parameter_place_[tensor].group == unit; };
-      bucket.is_unit = bucket.tensors.size() == units_.units[unit].tensors.size() &&
-                       std::all_of(bucket.tensors.begin(), bucket.tensors.end(), in_unit);
-      if (!bucket.is_unit) continue;
-      for (const int tensor : bucket.tensors) {
-        gradient_place_[tensor].offset = parameter_place_[tensor].offset;
-      }
-    }
-  }
-
-  // Stage 3, buckets given: a rank's part of the buckets must be its part of the units. What a
-  // bucket and a unit have in common is shared out so that both come out even, and their tensors
-  // lie in pieces, rank by rank.
-  void CutBucketsAcrossUnits() {
-    std::vector<Cell> cells;
-    std::vector<std::vector<int>> tensors_of_cell;
-    std::vector<std::vector<Piece>> cut(step_.model().tensors.size());  // in pieces, by tensor
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b].is_unit) continue;
-      const std::size_t first_cell = cells.size();
-      for (const int tensor : buckets_[b].tensors) {
-        const int unit = parameter_place_[tensor].group;
-        std::size_t cell = first_cell;
-        while (cell < cells.size() && cells[cell].column != unit) ++cell;
-        if (cell == cells.size()) {
-          cells.push_back({.row = static_cast<int>(b), .column = unit});
-          tensors_of_cell.emplace_back();
-        }
-        cells[cell].elements += step_.model().tensors[tensor].elements;
-        tensors_of_cell[cell].push_back(tensor);
-      }
-    }
-    const auto ranks = static_cast<std::size_t>(ShardRanks());
-    const auto shares = FairShares(cells, static_cast<int>(ranks));
-    // How much of each rank's part is taken.
-    std::vector<std::vector<std::int64_t>> in_bucket(buckets_.size()), in_unit(parameters_.size());
-    for (auto& taken : in_bucket) taken.assign(ranks, 0);
-    for (auto& taken : in_unit) taken.assign(ranks, 0);
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::int64_t bucket_part = buckets_[cells[c].row].shard.length();
-      const std::int64_t unit_part = parameters_[cells[c].column].shard.length();
-      std::size_t rank = 0;
-      std::int64_t left = shares[c][0];
-      for (const int tensor : tensors_of_cell[c]) {
-        const std::int64_t elements = step_.model().tensors[tensor].elements;
-        for (std::int64_t first = 0; first < elements;) {
-          while (left == 0) left = shares[c][++rank];
-          const std::int64_t count = std::min(left, elements - first);
-          std::int64_t& bucket_taken = in_bucket[cells[c].row][rank];
-          std::int64_t& unit_taken = in_unit[cells[c].column][rank];
-          const auto r = static_cast<std::int64_t>(rank);
-          cut[tensor].push_back({.first = first,
-                                 .elements = count,
-                                 .gradient = r * bucket_part + bucket_taken,
-                                 .parameter = r * unit_part + unit_taken});
-          bucket_taken += count;
-          unit_taken += count;
-          first += count;
-          left -= count;
-        }
-      }
-    }
-    const std::vector<Piece> whole = std::exchange(pieces_, {});
-    for (std::size_t t = 0; t < whole.size(); ++t) {
-      first_piece_[t] = pieces_.size();
-      if (buckets_[gradient_place_[t].group].is_unit) {
-        pieces_.push_back(whole[t]);
-      } else {
-        pieces_.insert(pieces_.end(), cut[t].begin(), cut[t].end());
-      }
-    }
-    first_piece_.back() = pieces_.size();
+    pieces_.LayOut(step_.model(), buckets, units, ShardRanks(), builder_.describes_data_flow());
+    latest_contribution_.assign(step_.model().tensors.size(), -1);
   }
 
   void AddStates() {
     const int tensors = static_cast<int>(step_.model().tensors.size());
     for (int tensor = 0; !sharded_parameters_ && tensor < tensors; ++tensor) {
-      for (const Piece& piece : PiecesOf(tensor)) {
+      for (const TensorPiece& piece : pieces_.Of(tensor)) {
         AddParameterState(step_, ParameterPlace(tensor, piece),
                           step_.first_element(tensor) + piece.first, piece.elements);
       }
     }
     for (const GradientBucket& bucket : buckets_) {
-      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+      ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
         const std::int64_t first = step_.first_element(tensor) + own.first;
         if (sharded_parameters_) {
           AddParameterState(step_, OwnParameterPlace(tensor, own), first, own.elements);
@@ -856,7 +556,7 @@ class Reference final : public Technique {
       elements += bucket.shard.length();
       gradients.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (!builder_.describes_data_flow()) continue;
-      ForEachOwnPiece(bucket, [&](int tensor, const Piece& own) {
+      ForEachOwnPiece(bucket, [&](int tensor, const TensorPiece& own) {
         ranges.push_back({Further(bucket.reduced_values, own.gradient - OwnFirst(bucket.shard)),
                           own.elements, tied_.Counts(tensor)});
       });
@@ -876,12 +576,10 @@ class Reference final : public Technique {
       uses.push_back(builder_.ReadsAll(bucket.reduced_values.buffer));
       if (builder_.describes_data_flow()) AppendUpdates(bucket, updates);
       uses.push_back(builder_.WritesAll(bucket.optimizer));
-      if (!sharded_parameters_) uses.push_back(builder_.WritesAll(parameters_[index].full));
+      if (!sharded_parameters_) uses.push_back(Writes(parameters_[index].all));
     }
-    if (sharded_parameters_) {
-      for (const ParameterGroup& group : parameters_) {
-        uses.push_back(builder_.WritesAll(group.shard_buffer));
-      }
+    for (std::size_t unit = 0; unit < units_.units().size(); ++unit) {
+      uses.push_back(Writes(units_.own(static_cast<int>(unit))));
     }
     const std::vector<Index>& kernels =
         buckets.size() == 1
@@ -917,18 +615,11 @@ class Reference final : public Technique {
   // Stages 1 and 2: the other ranks' updated parts of the bucket's parameters.
   void GatherUpdated(int index) {
     if (communicator_ == kNone) return;
-    ParameterGroup& group = parameters_[index];
-    builder_.Record(step_.compute(), group.updated);
-    builder_.Wait(communication_, group.updated);
-    const program::Elements full = At(group.full, 0, plan_.training.parameter_dtype);
-    builder_.With(Collected(full, Further(full, OwnFirst(group.shard)), group.shard.padded()));
-    builder_.Communicate(communication_,
-                         builder_.AddCollective({.kind = CollectiveKind::kAllGather,
-                                                 .communicator = communicator_,
-                                                 .bytes = builder_.SizeOf(group.full),
-                                                 .data_type = plan_.training.parameter_dtype}),
-                         {builder_.WritesAll(group.full)});
-    builder_.Record(communication_, group.gathered);
+    const BucketParameters& parameters = parameters_[index];
+    builder_.WaitForStream(communication_, step_.compute(), parameters.updated);
+    operations_.AllGather(communication_, communicator_, parameters.all,
+                          parameters.all.Share(ShardIndex(), buckets_[index].shard.length()));
+    builder_.Record(communication_, parameters.gathered);
   }
 
   // The kernels that update a bucket, or several.
@@ -945,28 +636,24 @@ class Reference final : public Technique {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
-  const DataType full_type_;     // of whole parameters: stage 3 gathers what kernels compute in
   const DataType written_type_;  // of what backward writes
+  Operations operations_;
+  TensorPieces pieces_;
+  GatheredUnits units_;  // stage 3
   GradientClipping clipping_;
   TiedGradients tied_;
 
   StreamId communication_ = 0, replica_stream_ = 0;
-  Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
+  Index communicator_ = kNone, replica_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
   std::vector<Updates> updates_;
   std::vector<BufferUse> uses_;  // of the collective being written
   std::vector<int> order_;       // of the tensors in buckets
   std::vector<GradientBucket> buckets_;
-  std::vector<ParameterGroup> parameters_;
-  std::vector<Place> gradient_place_, parameter_place_;  // by tensor
-  std::vector<Piece> pieces_;                            // of the tensors, one after the other
-  std::vector<std::size_t> first_piece_;                 // by tensor, and where the last one's end
-  std::vector<std::int64_t> latest_contribution_;        // by tensor: the micro-batch; -1: none yet
+  std::vector<BucketParameters> parameters_;       // by bucket, up to stage 2
+  std::vector<std::int64_t> latest_contribution_;  // by tensor: the micro-batch; -1: none yet
   std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
   std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
-  Units units_;                // stage 3
-  std::vector<int> forward_order_, backward_order_;  // units
-  bool in_backward_ = false;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace stepcast::lowering {
 namespace {
@@ -84,6 +85,32 @@ Units UnitPerModule(const model::Model& model) {
     label[i] = shares ? root : static_cast<int>(i);
   }
   return GroupWithRoot(model, label);
+}
+
+std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order) {
+  std::vector<std::size_t> unit_of_tensor(order.size()), missing, complete;
+  for (const Unit& unit : units.units) {
+    for (const int tensor : unit.tensors) unit_of_tensor[tensor] = missing.size();
+    missing.push_back(unit.tensors.size());
+  }
+  std::vector<std::size_t> place(units.units.size());  // among the complete ones
+  for (const int tensor : order) {
+    const std::size_t unit = unit_of_tensor[tensor];
+    if (--missing[unit] > 0) continue;
+    place[unit] = complete.size();
+    complete.push_back(unit);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return place[unit_of_tensor[a]] < place[unit_of_tensor[b]];
+  });
+  std::vector<Bucket> buckets;
+  std::span<const int> rest = order;
+  for (const std::size_t unit : complete) {
+    const std::size_t size = units.units[unit].tensors.size();
+    buckets.push_back({.tensors = rest.first(size), .elements = units.units[unit].elements});
+    rest = rest.subspan(size);
+  }
+  return buckets;
 }
 
 UnitOrder::UnitOrder(const Units& units, const std::vector<bool>& has_parameters) {

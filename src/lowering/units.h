@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/lowering/buckets.h"
 #include "src/model/model.h"
 
 // What is gathered and freed together when parameters are sharded.
@@ -32,6 +33,10 @@ Units UnitPerBlock(const model::Model& model);
 // Embedding, blocks and head each a unit, as torchtitan and Galvatron wrap; layers that share a
 // tied tensor make up the root unit, for a unit's parameters are its own.
 Units UnitPerModule(const model::Model& model);
+
+// One bucket for each unit, in the order in which the units' gradients are complete, where those of
+// tensors are in this `order`, which is sorted by it. The buckets point into `order`.
+std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
 // The order in which frameworks with hooks visit units: the root first, both forward and backward,
 // for its hooks are around all others'; then the blocks.

@@ -152,7 +152,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   EXPECT_EQ(space.error()[0].message, "no framework of the space has ZeRO stage 0");
   EXPECT_EQ(space.error()[0].hint,
             "leave it out, or choose from those that have it: --framework "
-            "reference,ddp,deepspeed,megatron");
+            "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 30'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
