@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-// Text of other processes and of files as a terminal may show it: what Quoted (diagnostic.h) escapes
-// is escaped here, too.
+// Text of other processes and of files as a terminal may show it: what Quoted (diagnostic.h)
+// escapes is escaped here, too.
 namespace stepcast {
 
 // On one line.

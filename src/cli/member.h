@@ -43,8 +43,8 @@ class Member {
                    const std::vector<std::size_t>& program_of_rank);
   const std::vector<program::Program>& programs() const { return programs_; }
 
-  // What the lowest rank that cannot take part has to say, at all ranks, with words at rank 0 alone:
-  // a failure. Nothing if all can.
+  // What the lowest rank that cannot take part has to say, at all ranks, with words at rank 0
+  // alone: a failure. Nothing if all can.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
   // Whether all ranks say the same: the lowest that does not, as "rank 3 on 'host'", at rank 0;

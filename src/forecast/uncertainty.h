@@ -54,7 +54,8 @@ using PartTimes = std::array<Time, kParts>;
 // Every instant of [start, end) belongs to one part, so that they add up to its length. `kernels`:
 // all that run then (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
-                       const cost::Prices& prices, Time start, Time end, const KernelSpans& kernels);
+                       const cost::Prices& prices, Time start, Time end,
+                       const KernelSpans& kernels);
 
 // How many standard deviations around the mean hold nine of ten values of a normal distribution.
 inline constexpr double kNineOfTen = 1.6449;

@@ -27,7 +27,8 @@
 //   fastest.
 // * A PCIe device without speed or width has NCCL's 8 GT/s or 16 lanes.
 // * CPUs of one host are all linked with each other, at NCCL's figure for their type.
-// * A file made for NCCL_TOPO_FILE may have no NVLinks, since NCCL finds them itself: noted where the
+// * A file made for NCCL_TOPO_FILE may have no NVLinks, since NCCL finds them itself: noted where
+// the
 //   GPU type has some.
 //
 // Attributes that NCCL writes and that say nothing here are passed over; others are named in the

@@ -17,8 +17,8 @@ constexpr double NvlinkBandwidth(int compute_capability) {
 }
 
 // What such a link carries raw in hardware as NVIDIA ships it: NVLink 1 20 GB/s in each direction,
-// 2 to 4 25, 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure stands for
-// this one: it cannot know of others.
+// 2 to 4 25, 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure stands
+// for this one: it cannot know of others.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;

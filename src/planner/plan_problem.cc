@@ -78,9 +78,8 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   Outcome outcome;
   const auto scenario = source.load(plan);
   thread_local forecast::Forecaster forecaster;
-  const auto forecast = scenario
-                            ? forecaster.Evaluate(*scenario)
-                            : tl::make_unexpected(scenario.error());
+  const auto forecast =
+      scenario ? forecaster.Evaluate(*scenario) : tl::make_unexpected(scenario.error());
   if (!forecast) {
     outcome.illegal_message = forecast.error().front().message;
     return outcome;

@@ -7,7 +7,7 @@
 // the .cc files of this room only.
 namespace stepcast::report {
 
-Json TimeJson(const forecast::TimeBreakdown& time);          // "time_s"
+Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"
 // One object a class of ranks, as docs/formats.md says; none where all ranks are one.
 Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"

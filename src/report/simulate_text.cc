@@ -53,8 +53,8 @@ std::string NetworkLine(const scenario::Scenario& scenario) {
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast) {
   return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
                      Throughput(forecast), TimeTable(forecast) + ClassTable(forecast),
-                     CollectiveTable(forecast),
-                     MemoryTable(forecast.memory), Verdict(forecast.memory));
+                     CollectiveTable(forecast), MemoryTable(forecast.memory),
+                     Verdict(forecast.memory));
 }
 
 }  // namespace stepcast::report

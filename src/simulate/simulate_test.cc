@@ -264,9 +264,9 @@ TEST(SimulateTest, TheHostWaitsForTheDevice) {
   EXPECT_EQ(When(timeline, 0, 1), (Span{27, 37}));
 }
 
-// A launch takes 1, a kernel 10. The first 1,024 launches go into the queue at once; the next block of
-// 128 waits until the first block has left it: kernel 127 starts after launch 0 and 127 kernels, and
-// ends at 1 + 128 x 10.
+// A launch takes 1, a kernel 10. The first 1,024 launches go into the queue at once; the next block
+// of 128 waits until the first block has left it: kernel 127 starts after launch 0 and 127 kernels,
+// and ends at 1 + 128 x 10.
 TEST(SimulateTest, ALaunchQueueHoldsTheHostBack) {
   Rank rank(0, 1);
   const Index kernel = rank.Kernel("kernel", 10);

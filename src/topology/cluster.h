@@ -37,7 +37,7 @@ class Cluster {
   // The description. Null where it has no meaning: a flat cluster has no node type, any other no
   // flat description.
   const NodeType* node_type() const;
-  double host_speed() const;  // NodeType::host_speed; 1 on a flat cluster
+  double host_speed() const;     // NodeType::host_speed; 1 on a flat cluster
   const Fabric* fabric() const;  // null, too, for a node that stands alone
   const FlatCluster* flat_cluster() const;
 

@@ -15,7 +15,8 @@ struct Gpu {
   std::string name;  // "h100-sxm"; also names its default calibration profile
   Bytes memory;
   Bandwidth memory_bandwidth;
-  std::array<FlopRate, kDataTypeCount> peak;  // dense, indexed by DataType; zero where the device cannot
+  std::array<FlopRate, kDataTypeCount>
+      peak;  // dense, indexed by DataType; zero where the device cannot
   int multiprocessors = 0;
   int power_limit = 0;         // watts that the board may draw; 0: not stated
   int compute_capability = 0;  // of CUDA, 90 is 9.0; 0: not a CUDA device

@@ -49,7 +49,8 @@ class PageTest : public ::testing::Test {
 
   static void Open(const std::string& name, const std::string& page) {
     const std::string chromium = Find({"chromium", "chromium-browser", "google-chrome"});
-    if (chromium.empty()) GTEST_SKIP() << "no Chromium is installed (tools/setup --test installs it)";
+    if (chromium.empty())
+      GTEST_SKIP() << "no Chromium is installed (tools/setup --test installs it)";
     const std::string node = Find({"node", "nodejs"});
     if (node.empty()) GTEST_SKIP() << "no Node.js is installed (tools/setup --test installs it)";
     const cli::ShellResult result = cli::Shell(

@@ -36,9 +36,9 @@ __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pie
   const GradientWork& work = pieces.at[own.piece].work;
   const std::uint32_t seed =
       kRule != GradientRule::kSmallIntegers ? values::QuadraticSeed(rank, micro_batch)
-      : work.seed != nullptr                ? *work.seed
-                             : values::SmallIntegerSeed(work.batch_part, Resolve(step).step,
-                                                        micro_batch);
+      : work.seed != nullptr
+          ? *work.seed
+          : values::SmallIntegerSeed(work.batch_part, Resolve(step).step, micro_batch);
   To* target = static_cast<To*>(work.target);
   const From* source = static_cast<const From*>(work.source);
   const std::int64_t first_element = work.first_element;
@@ -385,8 +385,7 @@ cudaError_t LaunchMixes(std::span<const MixWork> works, const GradientOrigin& or
   return InPieces<MixWork>(
       works, [](const MixWork& w) { return w; }, [](const MixWork&) { return 1U; },
       [&](const Pieces<MixWork>& pieces, unsigned blocks) {
-        return Launch(MixKernel, {blocks, kThreads, 0, stream}, pieces, origin.micro_batch,
-                      step);
+        return Launch(MixKernel, {blocks, kThreads, 0, stream}, pieces, origin.micro_batch, step);
       });
 }
 

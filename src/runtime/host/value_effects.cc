@@ -54,10 +54,9 @@ std::uint32_t BitsAt(const std::byte* place) {
 
 void MixPasses(const BoundEffect& bound, const EffectContext& context) {
   const std::uint32_t mixed = values::MixedPass(
-      bound.source != nullptr
-          ? BitsAt(bound.source)
-          : values::SmallIntegerSeed(static_cast<int>(bound.effect.batch_part), context.step,
-                                     context.micro_batch),
+      bound.source != nullptr ? BitsAt(bound.source)
+                              : values::SmallIntegerSeed(static_cast<int>(bound.effect.batch_part),
+                                                         context.step, context.micro_batch),
       bound.states != nullptr ? BitsAt(bound.states) : 0, bound.effect.first_element);
   std::memcpy(bound.target, &mixed, sizeof(mixed));
 }
