@@ -78,7 +78,8 @@ RC_GTEST_PROP(ScheduleCsvTest, WrittenSchedulesAreReadAsTheyWere, ()) {
   const int stages = *rc::gen::inRange(1, 8);
   const int micro_batches = *rc::gen::inRange(1, 12);
   for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
-    const parallel::PipelineSchedule schedule = named.build({stages, micro_batches});
+    const parallel::PipelineSchedule schedule = named.build(
+        {stages, micro_batches * (named.interleaves ? stages : 1), named.interleaves ? 2 : 1});
     RC_ASSERT(ParseScheduleCsv(ScheduleCsv(schedule), "mine.csv") == schedule);
   }
 }

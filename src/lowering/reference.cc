@@ -185,9 +185,10 @@ class Reference final : public Technique {
   void GradientReady(int tensor) override {
     const int index = pieces_.bucket_of(tensor);
     GradientBucket& bucket = buckets_[index];
+    // Chunks of a stage come to their last micro-batch one after the other.
+    if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
-    if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
     // Gradients that another stage has a part of are reduced when both have them.
     const bool tied = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
                                   [this](int own) { return tied_.Has(own); });

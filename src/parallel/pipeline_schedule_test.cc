@@ -54,9 +54,40 @@ TEST(PipelineScheduleTest, SequentialIsTheLoopOfGradientAccumulation) {
 
 RC_GTEST_PROP(PipelineScheduleTest, NamedSchedulesHaveNoMistakes, ()) {
   const Shape shape;
+  const int virtual_stages = *rc::gen::inRange(1, 5);
   for (const NamedSchedule& named : NamedSchedules()) {
-    RC_ASSERT(CheckSchedule(named.build({shape.stages, shape.micro_batches})).empty());
+    // Those that interleave take groups of micro-batches.
+    const int micro_batches = shape.micro_batches * (named.interleaves ? shape.stages : 1);
+    const int chunks = named.interleaves ? virtual_stages : 1;
+    RC_ASSERT(CheckSchedule(named.build({shape.stages, micro_batches, chunks})).empty());
   }
+}
+
+// Megatron-LM, core/pipeline_parallel/schedules.py, by hand for P = 4, v = 2, groups of 4: stage 0
+// runs 2 (4-1-0) + (2-1) 4 = 10 forwards ahead. Of each group of four micro-batches first the first
+// chunk's passes, then the second's; backwards from the last chunk on.
+TEST(PipelineScheduleTest, InterleavedOfFourStagesWithTwoChunks) {
+  const PipelineSchedule schedule = InterleavedOneForwardOneBackward(4, 8, 2);
+  EXPECT_EQ(schedule.stages[1].chunks, (std::vector<int>{1, 5}));
+  const std::string text = Print(schedule);
+  EXPECT_EQ(
+      text.substr(0, text.find('\n')),
+      "stage 0 holds 0 4: F0.0 F1.0 F2.0 F3.0 F0.4 F1.4 F2.4 F3.4 F4.0 F5.0 F6.0 B0.4 F7.0 B1.4 "
+      "F4.4 B2.4 F5.4 B3.4 F6.4 B0.0 F7.4 B1.0 B2.0 B3.0 B4.4 B5.4 B6.4 B7.4 B4.0 B5.0 B6.0 "
+      "B7.0");
+}
+
+// arXiv 2104.04473, section 2.2.2: with v chunks a stage is idle for (P-1)(F+B)/v, F and B those of
+// all its chunks.
+RC_GTEST_PROP(PipelineScheduleTest, InterleavingDividesTheBubble, ()) {
+  const int stages = *rc::gen::inRange(1, 7), groups = *rc::gen::inRange(1, 5);
+  const int virtual_stages = *rc::gen::inRange(1, 5);
+  const PipelineSchedule schedule =
+      InterleavedOneForwardOneBackward(stages, groups * stages, virtual_stages);
+  const PassDurations durations{.forward = 1, .backward_input = 1, .backward_weight = 1};
+  const ScheduleTiming timing = Time(schedule, durations);
+  const std::int64_t work = std::int64_t{3} * groups * stages * virtual_stages;
+  RC_ASSERT(timing.slots == work + 3 * (stages - 1));
 }
 
 // arXiv 2104.04473, section 2.2.1: a stage is idle for (P-1)(F+B), whatever M is, in both.

@@ -55,7 +55,8 @@ RC_GTEST_PROP(ScheduleTextTest, PrintedSchedulesAreReadAsTheyWere, ()) {
   const int stages = *rc::gen::inRange(1, 8);
   const int micro_batches = *rc::gen::inRange(1, 12);
   for (const NamedSchedule& named : NamedSchedules()) {
-    const PipelineSchedule schedule = named.build({stages, micro_batches});
+    const PipelineSchedule schedule = named.build(
+        {stages, micro_batches * (named.interleaves ? stages : 1), named.interleaves ? 2 : 1});
     RC_ASSERT(ParseSchedule(Print(schedule), "schedule") == schedule);
   }
 }

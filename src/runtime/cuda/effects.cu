@@ -36,9 +36,8 @@ __global__ void GradientKernel(const __grid_constant__ Pieces<GradientPiece> pie
   const GradientWork& work = pieces.at[own.piece].work;
   const std::uint32_t seed =
       kRule != GradientRule::kSmallIntegers ? values::QuadraticSeed(rank, micro_batch)
-      : work.seed != nullptr
-          ? *work.seed
-          : values::SmallIntegerSeed(work.batch_part, Resolve(step).step, micro_batch);
+      : work.seed != nullptr                ? *work.seed
+                             : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
   To* target = static_cast<To*>(work.target);
   const From* source = static_cast<const From*>(work.source);
   const std::int64_t first_element = work.first_element;
@@ -70,8 +69,9 @@ __global__ void MixKernel(const __grid_constant__ Pieces<MixWork> pieces, int mi
   const MixWork& work = pieces.at[own.piece];
   if (own.share().first != 0) return;
   const std::uint32_t received =
-      work.source != nullptr ? *work.source
-                             : values::SmallIntegerSeed(rank, Resolve(step).step, micro_batch);
+      work.source != nullptr
+          ? *work.source
+          : values::SmallIntegerSeed(work.batch_part, Resolve(step).step, micro_batch);
   *work.target = values::MixedPass(received, work.also != nullptr ? *work.also : 0, work.salt);
 }
 
