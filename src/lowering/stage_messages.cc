@@ -72,13 +72,18 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
     }
   }
   if (stage_.style == MessageStyle::kOverlapped) {
-    if (receives) {
-      receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive, false);
-      send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, false);
-    }
-    if (sends) {
-      send_activations_ = MakeLane("send activations", MessageDirection::kSend, true);
-      receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive, true);
+    // Communicators are made together by their members: all stages make those of a ring in one
+    // order, beginning with 0-1.
+    const bool closes_ring = receives && before() > stage_.stage;
+    for (const bool onwards : {closes_ring, !closes_ring}) {
+      if (!onwards && receives) {
+        receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive, false);
+        send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, false);
+      }
+      if (onwards && sends) {
+        send_activations_ = MakeLane("send activations", MessageDirection::kSend, true);
+        receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive, true);
+      }
     }
     return;
   }
