@@ -283,8 +283,10 @@ class Checker {
                     *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
                     request_.context.value_or(1), request_.expert.value_or(1),
                     *request_.data * replica, *facts_.devices),
-        fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
-                    *facts_.devices / replica));
+        *facts_.devices % replica == 0
+            ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
+                          *facts_.devices / replica)
+            : fmt::format("choose degrees whose product divides {}", *facts_.devices));
   }
 
   // gbs = mbs x grad_acc x dp.
