@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -64,8 +65,12 @@ tl::expected<std::vector<SharedLinks::Busy>, network::Fault> SharedLinks::Of(
   }
   std::vector<Busy> result(uses.size(), Busy{});
   const auto add = [&](std::map<std::string_view, Link>& by_name, Resource first, int most) {
+    // Nodes are copies, and so are most of their links.
     std::vector<Link> links;
-    for (auto& [name, link] : by_name) links.push_back(std::move(link));
+    std::set<Link> seen;
+    for (auto& [name, link] : by_name) {
+      if (seen.insert(link).second) links.push_back(std::move(link));
+    }
     auto at = static_cast<std::size_t>(first) - static_cast<std::size_t>(Resource::kNodeLinks);
     for (const Link& link : Deciding(std::move(links), static_cast<std::size_t>(most))) {
       for (std::size_t use = 0; use < uses.size(); ++use) result[use][at] = link[use];
