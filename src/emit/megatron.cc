@@ -94,6 +94,10 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
                 model.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
   arguments.Add("norm-epsilon", constants.norm_epsilon);
   if (model.activator == model::Activator::kSwiGlu) arguments.Flag("swiglu");
+  if (model.activator == model::Activator::kSquaredRelu) {
+    arguments.Flag("squared-relu");
+    arguments.Flag("apply-layernorm-1p");
+  }
   if (!model.feed_forward_bias) arguments.Flag("disable-bias-linear");
   if (model.attention_bias && !model.feed_forward_bias) arguments.Flag("add-qkv-bias");
   if (!model.tie_embeddings) arguments.Flag("untie-embeddings-and-output-weights");

@@ -140,7 +140,7 @@ Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// What LlamaConfig, MistralConfig and Qwen2Config share.
+// What LlamaConfig, MistralConfig, Qwen2Config and NemotronConfig share.
 Architecture ReadLlama(Family family, Reader& reader, KeysOfFields& keys) {
   Architecture a = TypicalOf(family);
   a.layers = reader.Dimension("num_hidden_layers");
@@ -273,9 +273,11 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader) {
 // 10,000.
 model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
   model::NumericalConstants constants;
-  constants.norm_epsilon = architecture.normalization == model::Normalization::kLayerNorm
-                               ? reader.Number("layer_norm_epsilon", 1e-5)
-                               : reader.Number("rms_norm_eps", 1e-6);
+  const bool layer_norm = architecture.normalization == model::Normalization::kLayerNorm;
+  constants.norm_epsilon = architecture.family == Family::kNemotron
+                               ? reader.Number("norm_eps", 1e-5)
+                           : layer_norm ? reader.Number("layer_norm_epsilon", 1e-5)
+                                        : reader.Number("rms_norm_eps", 1e-6);
   if (architecture.position != model::Position::kRotary) return constants;
   constants.rotary_base = reader.Number("rope_parameters.rope_theta",
                                         reader.Number("rope_theta", constants.rotary_base));
@@ -283,8 +285,8 @@ model::NumericalConstants ReadConstants(const Architecture& architecture, Reader
   return constants;
 }
 
-constexpr std::array<std::string_view, 5> kModelTypes = {"gpt2", "llama", "mistral", "mpt",
-                                                         "qwen2"};
+constexpr std::array<std::string_view, 6> kModelTypes = {"gpt2", "llama",    "mistral",
+                                                         "mpt",  "nemotron", "qwen2"};
 
 }  // namespace
 
@@ -323,6 +325,12 @@ Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const st
   } else if (type->text == "qwen2") {
     config.architecture = ReadLlama(Family::kQwen2, reader, keys);
     ReadQwen2Window(reader, config.architecture);
+  } else if (type->text == "nemotron") {
+    config.architecture = ReadLlama(Family::kNemotron, reader, keys);
+    ReadLlamaBiases(reader, config.architecture);
+    if (reader.Text("hidden_act", "relu2") != "relu2") {
+      reader.Refuse("hidden_act", "models of type nemotron have relu2");
+    }
   } else if (type->text == "mpt") {
     config.architecture = ReadMpt(reader, keys);
   } else {

@@ -153,6 +153,18 @@ TEST(HuggingFaceTest, Qwen2HasBiasesAndNoWindow) {
       "model.not-modelled");
 }
 
+// NemotronConfig: squared ReLU between two linear layers, LayerNorm with biases, rotary positions.
+TEST(HuggingFaceTest, Nemotron) {
+  const std::string text =
+      R"({"model_type": "nemotron", "hidden_size": 6144, "num_hidden_layers": 32,
+          "num_attention_heads": 48, "num_key_value_heads": 8, "intermediate_size": 24576,
+          "vocab_size": 256000, "hidden_act": "relu2"})";
+  const Architecture a = ArchitectureOf(text);
+  EXPECT_EQ(Parameters(a), 15'628'775'424);
+  EXPECT_EQ(a.activator, model::Activator::kSquaredRelu);
+  EXPECT_EQ(MistakesIn(With(text, "relu2", "silu")).at(0).code, "model.not-modelled");
+}
+
 TEST(HuggingFaceTest, Mpt) {
   const std::string text = TextOf("mpt-7b");
   const Architecture a = ArchitectureOf(text);
@@ -210,10 +222,10 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_EQ(mistakes[0].hint, "known are gpt2, llama, mistral, mpt, qwen2");
+  EXPECT_EQ(mistakes[0].hint, "known are gpt2, llama, mistral, mpt, nemotron, qwen2");
   // Mixtral has experts, and is no typing mistake for Mistral.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-            "known are gpt2, llama, mistral, mpt, qwen2");
+            "known are gpt2, llama, mistral, mpt, nemotron, qwen2");
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -76,9 +76,12 @@ void CheckFamily(const Architecture& a, Faults& faults) {
                  "leave head_dim out");
     }
   } else {
-    if (a.activator != Activator::kSwiGlu) refuse("activation", Name(a.activator));
-    if (a.position != Position::kRotary) refuse("position", Name(a.position));
-    if (a.normalization != Normalization::kRmsNorm) refuse("normalization", Name(a.normalization));
+    const Architecture typical = TypicalOf(a.family);
+    if (a.activator != typical.activator) refuse("activation", Name(a.activator));
+    if (a.position != typical.position) refuse("position", Name(a.position));
+    if (a.normalization != typical.normalization) {
+      refuse("normalization", Name(a.normalization));
+    }
   }
   if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
     faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
@@ -106,6 +109,11 @@ Architecture TypicalOf(Family family) {
       break;
     case Family::kQwen2:
       a.attention_bias = true;
+      break;
+    case Family::kNemotron:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kSquaredRelu;
+      a.norm_bias = true;
       break;
     case Family::kLlama:
     case Family::kMistral:
@@ -155,6 +163,8 @@ const char* Name(Family family) {
       return "qwen2";
     case Family::kMpt:
       return "mpt";
+    case Family::kNemotron:
+      return "nemotron";
   }
   return "";
 }
@@ -163,7 +173,17 @@ const char* Name(Normalization normalization) {
   return normalization == Normalization::kLayerNorm ? "layernorm" : "rmsnorm";
 }
 
-const char* Name(Activator activator) { return activator == Activator::kGelu ? "gelu" : "swiglu"; }
+const char* Name(Activator activator) {
+  switch (activator) {
+    case Activator::kGelu:
+      return "gelu";
+    case Activator::kSwiGlu:
+      return "swiglu";
+    case Activator::kSquaredRelu:
+      return "squared_relu";
+  }
+  return "";
+}
 
 const char* Name(Position position) {
   switch (position) {

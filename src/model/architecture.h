@@ -8,9 +8,13 @@
 // config.json states.
 namespace stepcast::model {
 
-enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kMpt };
+enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kMpt, kNemotron };
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
-enum class Activator : std::uint8_t { kGelu, kSwiGlu };
+enum class Activator : std::uint8_t {
+  kGelu,
+  kSwiGlu,       // gated: two linear layers before it
+  kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
+};
 enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
 
 struct Architecture {

@@ -22,8 +22,9 @@ std::vector<std::string> Fields(const Architecture& architecture) {
 using Names = std::vector<std::string>;
 
 TEST(ArchitectureTest, PublishedModelsArePossible) {
-  for (const Architecture& a : {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(),
-                                Llama31With405B(), Mistral7B(), Qwen2With7B(), Mpt7B()}) {
+  for (const Architecture& a :
+       {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
+        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B()}) {
     EXPECT_EQ(Fields(a), Names());
   }
 }
@@ -91,6 +92,7 @@ TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {
   EXPECT_STREQ(Name(Family::kQwen2), "qwen2");
   EXPECT_STREQ(Name(Normalization::kRmsNorm), "rmsnorm");
   EXPECT_STREQ(Name(Activator::kSwiGlu), "swiglu");
+  EXPECT_STREQ(Name(Activator::kSquaredRelu), "squared_relu");
   EXPECT_STREQ(Name(Position::kAlibi), "alibi");
 }
 

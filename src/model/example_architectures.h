@@ -53,6 +53,18 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
+inline Architecture Nemotron15B() {
+  Architecture a = TypicalOf(Family::kNemotron);
+  a.layers = 32;
+  a.hidden = 6144;
+  a.heads = 48;
+  a.kv_heads = 8;
+  a.head_size = 128;
+  a.feed_forward = 24576;
+  a.vocabulary = 256000;
+  return a;
+}
+
 inline Architecture Mpt7B() {
   Architecture a = TypicalOf(Family::kMpt);
   a.layers = 32;

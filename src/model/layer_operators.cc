@@ -17,7 +17,7 @@ using Value = LayerTape::Value;
 // Floating-point operations per element of the kernels that memory bounds; they matter only where
 // a device has little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kSoftmaxFlops = 5, kRotaryFlops = 3, kGeluFlops = 9,
-                       kSiluFlops = 5;
+                       kSiluFlops = 5, kSquaredReluFlops = 2;
 
 constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
 
@@ -584,6 +584,10 @@ Operand LayerOperators::Gelu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Silu(Operand x, std::string_view module) {
   return Elementwise(x, module, kSiluFlops);
+}
+
+Operand LayerOperators::SquaredRelu(Operand x, std::string_view module) {
+  return Elementwise(x, module, kSquaredReluFlops);
 }
 
 Operand LayerOperators::Dropout(Operand x, std::string_view module) {

@@ -129,6 +129,8 @@ class LayerOperators {
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
   Operand Gelu(Operand x, std::string_view module);               // keeps x; NewGELU four
   Operand Silu(Operand x, std::string_view module);               // keeps x
+  // One fused kernel, as Megatron-LM's jit_fuser makes it; keeps x.
+  Operand SquaredRelu(Operand x, std::string_view module);
   // silu(gate) up as one kernel, with one for both gradients; keeps both.
   Operand GatedSilu(Operand gate, Operand up, std::string_view module);
   Operand Dropout(Operand x, std::string_view module);  // keeps a mask of one byte an element

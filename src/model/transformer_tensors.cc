@@ -108,6 +108,7 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kLlama:
     case Family::kMistral:
     case Family::kQwen2:
+    case Family::kNemotron:
       break;
   }
   return kLlamaNames;
@@ -147,8 +148,10 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
   AppendLinear(a, names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
   AppendLinear(a, names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
   AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, parameters);
-  AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
-               parameters);
+  if (a.activator == Activator::kSwiGlu) {
+    AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
+                 parameters);
+  }
   AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
                parameters);
   AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, Pairing::kRows,

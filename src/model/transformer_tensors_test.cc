@@ -37,6 +37,9 @@ TEST(TransformerTensorsTest, PublishedParameterCounts) {
   EXPECT_EQ(Count(Qwen2With7B()), 7'615'616'512);
   // 50432 x 4096 + 32 (12 x 4096^2 + 2 x 4096) + 4096; Hugging Face, mosaicml/mpt-7b.
   EXPECT_EQ(Count(Mpt7B()), 6'649'286'656);
+  // 2 x 256000 x 6144 + 32 (2 x 6144^2 + 2 x 6144 x 1024 + 2 x 6144 x 24576 + 4 x 6144) + 2 x 6144:
+  // 3.1B of embeddings and 12.5B besides (Parmar et al. 2024, arXiv 2402.16819).
+  EXPECT_EQ(Count(Nemotron15B()), 15'628'775'424);
 }
 
 // GPT-2 124M, `named_parameters` of GPT2LMHeadModel. Conv1D weights are [in, out].

@@ -150,9 +150,11 @@ class Block {
   Operand FeedForward(Operand x) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     x = operators_.EnterColumns(x);
-    if (a_.activator == Activator::kGelu) {
+    if (a_.activator != Activator::kSwiGlu) {
       const Operand up = Linear(x, names_.up, width);
-      return Rows(operators_.Gelu(up, names_.activator), names_.down);
+      return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
+                                                   : operators_.SquaredRelu(up, names_.activator),
+                  names_.down);
     }
     if (!IsUnfused(options_.activation_function)) {
       const Operand gate = Linear(x, names_.gate, width);

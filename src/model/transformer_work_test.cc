@@ -378,7 +378,7 @@ TEST(TransformerWorkTest, OneGemmPerProjection) {
 
 Architecture AnyArchitecture() {
   const auto family = *rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral,
-                                        Family::kQwen2, Family::kMpt);
+                                        Family::kQwen2, Family::kMpt, Family::kNemotron);
   Architecture a = TypicalOf(family);
   a.layers = *rc::gen::inRange<std::int64_t>(1, 5);
   a.kv_heads = *rc::gen::inRange<std::int64_t>(1, 5);
@@ -464,12 +464,12 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
   const std::int64_t tokens = options.micro_batch_size * options.sequence_length;
   const std::int64_t q = a.heads * a.head_size, k = a.kv_heads * a.head_size;
-  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
   const bool math = options.attention == Attention::kMath;
 
   std::int64_t elements = 4 * a.hidden + 2 * q;  // norms' inputs and outputs; query and output
   elements += math ? 2 * q : 2 * k;              // keys and values
-  elements += (fused ? 2 : 4) * a.feed_forward;
+  const bool gated = a.activator == Activator::kSwiGlu;
+  elements += (gated ? 4 : 2) * a.feed_forward;
   std::int64_t bytes = e * elements;
   if (options.compute == DataType::kFp8) {
     // Inputs of products in one byte; the fused core keeps its output in two besides.

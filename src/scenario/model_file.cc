@@ -106,7 +106,8 @@ Family ReadFamily(MappingReader& reader) {
                          {"llama", Family::kLlama},
                          {"mistral", Family::kMistral},
                          {"qwen2", Family::kQwen2},
-                         {"mpt", Family::kMpt}})
+                         {"mpt", Family::kMpt},
+                         {"nemotron", Family::kNemotron}})
       .value_or(Family::kLlama);
 }
 
@@ -133,7 +134,9 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   a.activator =
       reader
           .ReadWord<Activator>("activation", Need::kOptional,
-                               {{"gelu", Activator::kGelu}, {"swiglu", Activator::kSwiGlu}})
+                               {{"gelu", Activator::kGelu},
+                                {"swiglu", Activator::kSwiGlu},
+                                {"squared_relu", Activator::kSquaredRelu}})
           .value_or(a.activator);
   a.position = reader
                    .ReadWord<Position>("position", Need::kOptional,
