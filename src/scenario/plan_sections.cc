@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/check.h"
-#include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::scenario {
@@ -340,14 +340,10 @@ constexpr SectionKey kParallelismKeys[] = {
        const auto name = reader.ReadText("schedule", Need::kOptional);
        if (!name) return;
        if (parallel::FindSchedule(*name) == nullptr) {
-         std::string names;
-         for (const parallel::NamedSchedule& known : parallel::NamedSchedules()) {
-           names += (names.empty() ? "" : ", ") + std::string(known.name);
-         }
          reader.Report("schedule", "input.unknown-word",
                        fmt::format("{} is no pipeline schedule: '{}'",
                                    Quoted(reader.PathOf("schedule")), *name),
-                       "write one of " + names);
+                       "write one of " + parallel::NamesOfSchedules());
          return;
        }
        request.schedule = *name;
