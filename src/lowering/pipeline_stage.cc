@@ -70,14 +70,9 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
-  std::vector<int> open(chunks_.size(), 0);
   for (const parallel::ScheduleEntry& entry : schedule.stages[at].entries) {
     for (const parallel::Action& action : parallel::ActionsOf(entry)) {
       passes_.push_back(action);
-      const std::size_t chunk = chunk_of(action);
-      if (action.task == parallel::Task::kForward) ++open[chunk];
-      if (parallel::EndsBackward(action.task)) --open[chunk];
-      chunks_[chunk].in_flight = std::max(chunks_[chunk].in_flight, open[chunk]);
     }
   }
   in_flight_ = parallel::MostInFlight(schedule)[at];

@@ -32,7 +32,6 @@ class PipelineStage {
     int first_layer = 0, end_layer = 1;  // of model()
     bool first = true, last = true;      // among those of all stages
     int before = 0, behind = 0;          // the stages of the neighbouring chunks
-    int in_flight = 1;                   // most micro-batches between forward and backward
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }

@@ -101,7 +101,7 @@ const NamedSchedule* FindSchedule(std::string_view name) {
 std::string NamesOfSchedules() {
   std::string names;
   for (const NamedSchedule& schedule : kNamedSchedules) {
-    names += (names.empty() ? "" : ", ") + std::string(schedule.name);
+    if (!schedule.two_copies) names += (names.empty() ? "" : ", ") + std::string(schedule.name);
   }
   return names;
 }

@@ -46,7 +46,7 @@ struct NamedSchedule {
 std::span<const NamedSchedule> NamedSchedules();
 // nullptr: there is none of this name.
 const NamedSchedule* FindSchedule(std::string_view name);
-// "gpipe, 1f1b, ...".
+// "gpipe, 1f1b, ...": those of one copy of the model.
 std::string NamesOfSchedules();
 
 }  // namespace stepcast::parallel

@@ -339,11 +339,12 @@ constexpr SectionKey kParallelismKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        const auto name = reader.ReadText("schedule", Need::kOptional);
        if (!name) return;
-       if (parallel::FindSchedule(*name) == nullptr) {
+       if (parallel::FindSchedule(*name) == nullptr && !name->ends_with(".csv")) {
          reader.Report("schedule", "input.unknown-word",
-                       fmt::format("{} is no pipeline schedule: '{}'",
-                                   Quoted(reader.PathOf("schedule")), *name),
-                       "write one of " + parallel::NamesOfSchedules());
+                       fmt::format("{} must be one of {}: '{}'",
+                                   Quoted(reader.PathOf("schedule")),
+                                   parallel::NamesOfSchedules(), *name),
+                       "or name a file of actions: mine.csv (stepcast schedule --print csv)");
          return;
        }
        request.schedule = *name;
