@@ -309,10 +309,10 @@ class Loader::Reading {
       path = name = std::filesystem::absolute(*name, error).lexically_normal().string();
     }
     if (!path) {
-      Report("file.not-found", location,
-             fmt::format("'parallelism.schedule' names a file that does not exist: {}",
-                         Quoted(*name)),
-             PlacesTried(*name, folder_));
+      Report(
+          "file.not-found", location,
+          fmt::format("'parallelism.schedule' names a file that does not exist: {}", Quoted(*name)),
+          PlacesTried(*name, folder_));
       return;
     }
     file.request.listed_schedule =

@@ -341,8 +341,7 @@ constexpr SectionKey kParallelismKeys[] = {
        if (!name) return;
        if (parallel::FindSchedule(*name) == nullptr && !name->ends_with(".csv")) {
          reader.Report("schedule", "input.unknown-word",
-                       fmt::format("{} must be one of {}: '{}'",
-                                   Quoted(reader.PathOf("schedule")),
+                       fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf("schedule")),
                                    parallel::NamesOfSchedules(), *name),
                        "or name a file of actions: mine.csv (stepcast schedule --print csv)");
          return;
