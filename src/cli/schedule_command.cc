@@ -6,6 +6,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/text_file.h"
 #include "src/formats/schedule_csv.h"
+#include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
@@ -47,18 +48,24 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   const auto refuse = [&](const std::string& option, std::string message, const char* hint) {
     mistakes.push_back({"command.wrong-use", {option, 0, 0}, std::move(message), hint});
   };
-  if (options.virtual_stages > 1 && !named.interleaves) {
-    refuse(fmt::format("--virtual-stages {}", options.virtual_stages),
-           fmt::format("{} has one chunk of layers a stage", options.schedule),
-           "write --schedule interleaved_1f1b");
-  }
-  if (mistakes.empty() && named.interleaves && *options.micro_batches % *options.stages != 0) {
-    refuse(fmt::format("--micro-batches {}", *options.micro_batches),
-           fmt::format("{} runs micro-batches in groups of {}", options.schedule, *options.stages),
-           "give a multiple of --stages");
+  const int chunks =
+      options.virtual_stages.value_or(named.chunks == 0 ? 1 : named.chunks);  // a stage
+  if (named.chunks != 0 && chunks != named.chunks) {
+    refuse(fmt::format("--virtual-stages {}", chunks),
+           fmt::format("{} has {} of layers a stage", options.schedule,
+                       named.chunks == 1 ? "one chunk" : "two chunks"),
+           named.chunks == 1 ? "write --schedule interleaved_1f1b" : "leave it out");
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
-  return named.build({*options.stages, *options.micro_batches, options.virtual_stages});
+  const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks};
+  if (const auto mistake = named.MistakeOf(shape)) {
+    const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
+    refuse(of_stages ? fmt::format("--stages {}", *options.stages)
+                     : fmt::format("--micro-batches {}", *options.micro_batches),
+           fmt::format("{} {}", options.schedule, mistake->sentence), mistake->hint.c_str());
+    return tl::make_unexpected(std::move(mistakes));
+  }
+  return named.build(shape);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ struct ScheduleOptions {
   std::optional<int> stages;
   std::optional<int> micro_batches;
   std::string schedule = "1f1b";
-  int virtual_stages = 1;  // chunks of layers a stage
-  std::string csv;         // a file of actions in the place of these three; empty: none
+  std::optional<int> virtual_stages;  // chunks of layers a stage
+  std::string csv;                    // a file of actions in the place of these three; empty: none
   int forward = 1, backward_input = 1, backward_weight = 1;  // slots of a pass
   std::string print = "drawing";                             // or list, csv
   bool json = false;

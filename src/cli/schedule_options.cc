@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/cli/option_parts.h"
-#include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/named_schedules.h"
 
 namespace stepcast::cli {
 namespace {
@@ -35,6 +35,7 @@ constexpr const char* kFooter =
     "Example:\n"
     "  stepcast schedule --stages 4 --micro-batches 8\n"
     "  stepcast schedule --stages 4 --micro-batches 8 --schedule gpipe --backward-input 2\n"
+    "  stepcast schedule --stages 4 --micro-batches 8 --schedule zb_h1\n"
     "  stepcast schedule --stages 4 --micro-batches 8 --print csv > mine.csv\n"
     "  stepcast schedule --csv mine.csv\n"
     "\n";
@@ -59,11 +60,12 @@ void AddSchedule(Command app, ScheduleOptions& options) {
                                   kMostMicroBatches, "Micro-batches of a step");
   Option schedule =
       command.AddOption("--schedule", options.schedule, help).Type("NAME").OneOf(names);
-  Option virtual_stages = command
-                              .AddOption("--virtual-stages", options.virtual_stages,
-                                         "Chunks of layers a stage, with interleaved_1f1b (1)")
-                              .Type("N")
-                              .Between(1, kMostVirtualStages);
+  Option virtual_stages =
+      command
+          .AddOption("--virtual-stages", options.virtual_stages,
+                     "Chunks of layers a stage, with interleaved_1f1b\nand breadth_first (1)")
+          .Type("N")
+          .Between(1, kMostVirtualStages);
   command.AddOption("--csv", options.csv, "Read the actions from a file instead")
       .Type("CSV")
       .Excludes(stages)

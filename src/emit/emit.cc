@@ -29,7 +29,7 @@ bool IsPytorch(plan::Framework framework) {
   return framework == plan::Framework::kDdp || plan::IsFsdp(framework);
 }
 
-// The paths that the scenario names its inputs by: model, topology, profile.
+// The paths that the scenario names its inputs by: model, topology, profile, schedule.
 std::vector<std::string> NamedInputs(const Resolved& resolved) {
   std::vector<std::string> paths;
   const auto find = [](const Resolved& tree, std::string_view key) -> const Resolved* {
@@ -47,6 +47,11 @@ std::vector<std::string> NamedInputs(const Resolved& resolved) {
   add(find(resolved, "model"));
   if (const Resolved* cluster = find(resolved, "cluster")) add(find(*cluster, "topology"));
   add(find(resolved, "calibration"));
+  if (const Resolved* axes = find(resolved, "parallelism")) {
+    const Resolved* schedule = find(*axes, "schedule");
+    const auto* name = schedule == nullptr ? nullptr : std::get_if<std::string>(&schedule->value);
+    if (name != nullptr && name->ends_with(".csv")) paths.push_back(*name);
+  }
   return paths;
 }
 

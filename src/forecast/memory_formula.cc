@@ -30,12 +30,14 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   Bytes largest;
   int offloaded = 0;
   const std::vector<int> of_layers = model::WorkOfLayers(model, options);
-  const auto in_flight = [&](std::size_t layer) {
-    for (const lowering::PipelineStage::Chunk& chunk : stage.chunks()) {
-      if (static_cast<int>(layer) < chunk.end_layer) return chunk.in_flight;
-    }
-    return 1;
+  const auto chunk_of = [&](std::size_t layer) {
+    std::size_t chunk = 0;
+    while (static_cast<int>(layer) >= stage.chunks()[chunk].end_layer) ++chunk;
+    return chunk;
   };
+  // By chunk: of a micro-batch until its backward, or the inputs' part of it, and from there to the
+  // weights' part.
+  std::vector<Bytes> all(stage.chunks().size()), left(stage.chunks().size());
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     const Bytes own = sum(works[of_layers[i]].saved);
     recomputed = std::max(recomputed, sum(works[of_layers[i]].recomputed));
@@ -44,8 +46,27 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
       largest = std::max(largest, own);
       ++offloaded;
     } else {
-      saved += in_flight(i) * own;
+      const std::size_t chunk = chunk_of(i);
+      all[chunk] += own;
+      left[chunk] += sum(works[of_layers[i]].deferred);
+      for (const int kept : works[of_layers[i]].saved_for_weights) {
+        left[chunk] += works[of_layers[i]].saved[static_cast<std::size_t>(kept)].bytes;
+      }
     }
+  }
+  for (std::size_t chunk = 0; chunk < all.size(); ++chunk) {
+    Bytes now, most;
+    for (const parallel::Action& pass : stage.passes()) {
+      if (stage.chunk_of(pass) != chunk) continue;
+      if (pass.task == parallel::Task::kForward) now += all[chunk];
+      most = std::max(most, now);
+      if (pass.task == parallel::Task::kBackwardInput) now += left[chunk];
+      if (pass.task != parallel::Task::kForward) {
+        now -= pass.task == parallel::Task::kBackwardWeight ? left[chunk] : all[chunk];
+      }
+      most = std::max(most, now);
+    }
+    saved += most;
   }
   for (int i = 0; i < std::min(offloaded, 2); ++i) saved += largest;
   return saved + recomputed;

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -9,6 +12,9 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/time_parts.h"
+#include "src/parallel/named_schedules.h"
+#include "src/parallel/schedule_check.h"
+#include "src/parallel/schedule_timing.h"
 #include "src/scenario/load.h"
 
 // Pipelines whose times follow from their schedule alone: equal stages, layer times given.
@@ -26,6 +32,9 @@ struct Pipeline {
   std::string output = "0 B";
   std::string bandwidth = "25 GB/s";
   std::string network = "analytic";
+  int weight = 1;          // of `backward`
+  int virtual_stages = 1;  // chunks of each stage
+  bool barrier = false;    // else the next step begins on each stage when it can
 };
 
 forecast::Run RunOf(const Pipeline& pipeline) {
@@ -35,19 +44,21 @@ stepcast: 1
 model:
   kind: layers
   layers: [{{name: block, repeat: {}, parameters: [8], forward: {} us, backward: {} us,
-             activation: 1 KiB, output: {}}}]
+             backward_weight: {} us, activation: 1 KiB, output: {}}}]
   optimizer_step: 0 us
 cluster:
   topology: {{kind: flat, devices: {}, memory: 1 GiB, link: {{latency: 0 us, bandwidth: {}}}}}
   network: {}
 training: {{sequence_length: 1, micro_batch_size: 1, gradient_accumulation: {}, precision: bf16,
-            optimizer: sgd}}
-parallelism: {{pipeline: {}, schedule: {}}}
+            optimizer: sgd, step_barrier: {}}}
+parallelism: {{pipeline: {}, schedule: {}, virtual_stages: {}}}
 data_parallel: {{zero_stage: 0, framework: {}}}
 )",
-      pipeline.blocks * pipeline.stages, pipeline.forward, pipeline.backward, pipeline.output,
+      pipeline.blocks * pipeline.stages * pipeline.virtual_stages, pipeline.forward,
+      pipeline.backward, std::min(pipeline.weight, pipeline.backward), pipeline.output,
       pipeline.stages * pipeline.data, pipeline.bandwidth, pipeline.network, pipeline.micro_batches,
-      pipeline.stages, pipeline.schedule, pipeline.framework);
+      pipeline.barrier, pipeline.stages, pipeline.schedule, pipeline.virtual_stages,
+      pipeline.framework);
   scenario::InputCache cache;
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error())) << text;
@@ -84,6 +95,65 @@ RC_GTEST_PROP(Pipelines, TakeTheTimeOfTheirSchedule, ()) {
     Time sum;
     for (const TimePart& part : PartsOf(own.time)) sum += part.time;
     RC_ASSERT(sum == run.forecast.step_time);
+  }
+}
+
+// Any of the schedules, as papers draw it.
+struct Drawn {
+  Drawn() {
+    pipeline.stages = *rc::gen::inRange(2, 5);
+    pipeline.micro_batches = *rc::gen::inRange(1, 4) * pipeline.stages;
+    pipeline.blocks = *rc::gen::inRange(1, 3);
+    pipeline.forward = *rc::gen::inRange(1, 50);
+    pipeline.backward = *rc::gen::inRange(2, 50);
+    pipeline.weight = *rc::gen::inRange(1, pipeline.backward);
+    const auto names = parallel::NamedSchedules();
+    const parallel::NamedSchedule* named = &names[*rc::gen::inRange<std::size_t>(0, names.size())];
+    if (named->two_copies) named = parallel::FindSchedule("zb_v");
+    if (named->name == "dualpipe_v") {
+      pipeline.micro_batches = std::max(pipeline.micro_batches, 2 * pipeline.stages);
+    }
+    pipeline.schedule = named->name;
+    pipeline.barrier = true;
+    pipeline.virtual_stages = named->chunks == 0 ? *rc::gen::inRange(1, 4) : named->chunks;
+    schedule = named->build({pipeline.stages, pipeline.micro_batches, pipeline.virtual_stages});
+    // A pair runs one pass after the other, and each hands on at its end.
+    for (parallel::PipelineSchedule::Stage& stage : schedule.stages) {
+      const std::vector<parallel::ScheduleEntry> entries = std::exchange(stage.entries, {});
+      for (const parallel::ScheduleEntry& entry : entries) {
+        for (const parallel::Action& action : parallel::ActionsOf(entry)) {
+          stage.entries.emplace_back(action);
+        }
+      }
+    }
+    timing = parallel::Time(
+        schedule, {.forward = pipeline.blocks * pipeline.forward,
+                   .backward_input = pipeline.blocks * (pipeline.backward - pipeline.weight),
+                   .backward_weight = pipeline.blocks * pipeline.weight});
+  }
+  Pipeline pipeline;
+  parallel::PipelineSchedule schedule;
+  parallel::ScheduleTiming timing;
+};
+
+// With equal stages and free messages simulation finds what the drawing says, whose closed forms
+// are laws of their own (parallel/pipeline_schedule_test.cc, zero_bubble_schedules_test.cc): step
+// time, each stage's idle time, and micro-batches in flight. What the weights' part of backward
+// needs stays until then.
+RC_GTEST_PROP(Pipelines, AreAsTheyAreDrawn, ()) {
+  const Drawn drawn;
+  const forecast::Run run = RunOf(drawn.pipeline);
+  const std::vector<int> in_flight = parallel::MostInFlight(drawn.schedule);
+  RC_ASSERT(run.forecast.step_time == Microseconds(drawn.timing.slots));
+  for (const ClassForecast& own : run.forecast.classes) {
+    const auto stage = static_cast<std::size_t>(own.stage);
+    // What a stage waits for at the end, for others to end, is no wait for a message.
+    RC_ASSERT(own.time.pipeline_bubble + own.time.idle + own.time.imbalance ==
+              Microseconds(drawn.timing.idle[stage]));
+    RC_ASSERT(own.in_flight == in_flight[stage]);
+    const Bytes activations =
+        own.memory.at_peak[static_cast<std::size_t>(program::Category::kActivation)];
+    RC_ASSERT(activations == in_flight[stage] * drawn.pipeline.blocks * KiB(1));
   }
 }
 

@@ -133,12 +133,12 @@ class Megatron final : public Technique {
 
   void GradientReady(int tensor) override {
     if (made_[tensor].range) AddMade(tensor);
-    if (!step_.last_micro_batch() || !buckets_.reduces()) return;
+    if (!step_.completes(tensor) || !buckets_.reduces()) return;
     if (buckets_.Fill(tensor) && OverlapsReduction()) Reduce(buckets_.bucket_of(tensor));
   }
 
   void EndBackward() override {
-    if (!step_.last_micro_batch()) return;
+    if (!step_.last_pass()) return;
     for (std::size_t bucket = 0; buckets_.reduces() && bucket < buckets_.size(); ++bucket) {
       if (!OverlapsReduction()) Reduce(bucket);
       buckets_.Await(bucket);

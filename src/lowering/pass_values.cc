@@ -13,17 +13,18 @@ constexpr Bytes kWord(4);
 
 }  // namespace
 
-void PassValues::WritePrologue(int words, bool communicates) {
+void PassValues::WritePrologue(int words, bool communicates, bool splits) {
   if ((place_.chunks == 1 && !communicates) || !builder_.describes_data_flow()) return;
   in_flight_ = words;
-  words_ =
-      builder_.AddBuffer("values of passes", (words + 1) * kWord, program::Category::kWorkspace);
+  splits_ = splits;
+  words_ = builder_.AddBuffer("values of passes", (words + (splits ? words : 1)) * kWord,
+                              program::Category::kWorkspace);
   builder_.Allocate(program::Program::kComputeStream, words_);
 }
 
 Elements PassValues::Word(int at) const { return At(words_, at, DataType::kFp32); }
 
-Elements PassValues::seed() const { return on() ? Word(in_flight_) : Elements(); }
+Elements PassValues::seed() const { return on() ? Word(present_) : Elements(); }
 
 Elements PassValues::Carried(Index received) {
   if (received == kNone || builder_.SizeOf(received) < kWord) return {};
@@ -64,7 +65,7 @@ void PassValues::EndForward(Index sent) {
 
 void PassValues::TurnBack(int chunk, int word) {
   if (!on()) return;
-  present_ = in_flight_;
+  present_ = BackwardOf(word);
   Mix(Word(word), {}, place_.chunks + chunk);
 }
 
@@ -76,6 +77,8 @@ void PassValues::BeginBackward(int chunk, Index received) {
 void PassValues::EndBackward(Index sent) {
   if (on()) HandOn(sent);
 }
+
+void PassValues::ContinueBackward(int word) { present_ = BackwardOf(word); }
 
 void PassValues::Take(const model::ValueUse& use, Index buffer) {
   const Bytes part(builder_.SizeOf(buffer).count() / use.parts);

@@ -27,8 +27,9 @@ class PassValues {
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `words`: of the passes that are in flight at once. `communicates`: inside of layers.
-  void WritePrologue(int words, bool communicates);
+  // `words`: of the passes that are in flight at once. `communicates`: inside of layers. `splits`:
+  // what backward of inputs has come to is what that of weights goes on from.
+  void WritePrologue(int words, bool communicates, bool splits);
 
   // Said of the pass's kernels (ProgramBuilder::With): the first and the last of a forward, and of
   // a backward, which begins with recomputation or where the gradient is there. Messages: the
@@ -39,6 +40,7 @@ class PassValues {
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
   void EndBackward(Index sent);
+  void ContinueBackward(int word);
 
   // The kernel reads what a collective has brought; writes what one will take.
   void Take(const model::ValueUse& use, Index buffer);
@@ -56,10 +58,13 @@ class PassValues {
   // The present pass's word from itself (unless it `begins`) and what has come.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
   void HandOn(Index sent);
+  int BackwardOf(int word) const { return splits_ ? in_flight_ + word : in_flight_; }
 
   const Place place_;
   ProgramBuilder& builder_;
-  Index words_ = program::kNone;  // of micro-batches in flight, and behind them the backward's
+  // Of micro-batches in flight, and behind them the backward's, or one of each.
+  Index words_ = program::kNone;
+  bool splits_ = false;
   int in_flight_ = 0;
   int present_ = 0;  // the word of the pass that is written
 };

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/model/local.h"
 #include "src/parallel/schedule_check.h"
+#include "src/plan/pipeline.h"
 
 namespace stepcast::lowering {
 
@@ -27,40 +28,51 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
   }
   const std::vector<int> begins =
       model::ChunkLayers(whole_model(), scenario.plan.parallelism.stage_layers);
-  const auto virtual_stages = static_cast<int>(scenario.plan.parallelism.virtual_stages);
-  const int all = stages_ * virtual_stages;
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
+  const auto at = static_cast<std::size_t>(stage);
+  const int all = parallel::Chunks(schedule);
+  std::vector<int> home(static_cast<std::size_t>(all));  // stage of each chunk
+  for (int s = 0; s < stages_; ++s) {
+    for (const int number : schedule.stages[static_cast<std::size_t>(s)].chunks) {
+      home[static_cast<std::size_t>(number)] = s;
+    }
+  }
+  std::vector<int> numbers = schedule.stages[at].chunks;
+  std::sort(numbers.begin(), numbers.end());
   std::vector<int> own_layers;
-  for (int number = stage; number < all; number += stages_) {
-    const auto at = static_cast<std::size_t>(number);
+  for (const int number : numbers) {
+    const auto n = static_cast<std::size_t>(number);
     Chunk chunk{.number = number,
                 .first_layer = static_cast<int>(own_layers.size()),
                 .first = number == 0,
                 .last = number + 1 == all};
-    for (int layer = begins[at]; layer < begins[at + 1]; ++layer) own_layers.push_back(layer);
+    if (!chunk.first) chunk.before = home[n - 1];
+    if (!chunk.last) chunk.behind = home[n + 1];
+    for (int layer = begins[n]; layer < begins[n + 1]; ++layer) own_layers.push_back(layer);
     chunk.end_layer = static_cast<int>(own_layers.size());
     chunks_.push_back(chunk);
   }
   part_ = model::StageOf(whole_model(), own_layers);
-  for (std::size_t layer = 0; layer < whole_->layers.size(); ++layer) {
-    if (std::binary_search(own_layers.begin(), own_layers.end(), static_cast<int>(layer))) continue;
-    for (const int tensor : whole_->layers[layer].tensors) {
-      const auto found = std::lower_bound(part_->tensors.begin(), part_->tensors.end(), tensor);
-      if (found == part_->tensors.end() || *found != tensor) continue;
-      tied_across_.push_back(static_cast<int>(found - part_->tensors.begin()));
+  for (int number = 0; number < all; ++number) {
+    const auto n = static_cast<std::size_t>(number);
+    if (home[n] == stage) continue;
+    for (int layer = begins[n]; layer < begins[n + 1]; ++layer) {
+      for (const int tensor : whole_->layers[static_cast<std::size_t>(layer)].tensors) {
+        const auto found = std::lower_bound(part_->tensors.begin(), part_->tensors.end(), tensor);
+        if (found == part_->tensors.end() || *found != tensor) continue;
+        tied_across_.push_back(static_cast<int>(found - part_->tensors.begin()));
+        tied_stages_.push_back(home[n]);
+      }
     }
   }
-  const parallel::NamedSchedule* named = parallel::FindSchedule(scenario.plan.parallelism.schedule);
-  STEPCAST_CHECK(named != nullptr, "the plan's schedule is known");
-  const parallel::PipelineSchedule schedule =
-      named->build({stages_, micro_batches, virtual_stages});
-  const auto at = static_cast<std::size_t>(stage);
-  std::vector<int> open(chunks_.size(), 0);
+  if (!tied_stages_.empty()) tied_stages_.push_back(stage);
+  for (std::vector<int>* list : {&tied_across_, &tied_stages_}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
   for (const parallel::ScheduleEntry& entry : schedule.stages[at].entries) {
     for (const parallel::Action& action : parallel::ActionsOf(entry)) {
       passes_.push_back(action);
-      const std::size_t chunk = chunk_of(action);
-      open[chunk] += action.task == parallel::Task::kForward ? 1 : -1;
-      chunks_[chunk].in_flight = std::max(chunks_[chunk].in_flight, open[chunk]);
     }
   }
   in_flight_ = parallel::MostInFlight(schedule)[at];

@@ -18,25 +18,28 @@ class PipelineStage {
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  bool first() const { return stage_ == 0; }
-  bool last() const { return stage_ + 1 == stages_; }
+  // It has the model's first layers; its last ones.
+  bool first() const { return chunks_.front().first; }
+  bool last() const { return chunks_.back().last; }
 
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
   // All stages', as one rank of a tensor-parallel group has it.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
-  // A part of the pipeline's layers that the stage has: all of them, or with virtual stages one of
-  // several, in the order of the layers.
+  // A part of the pipeline's layers that the stage has: all of them, or one of several, in the
+  // order of the layers.
   struct Chunk {
     int number = 0;                      // among those of all stages
     int first_layer = 0, end_layer = 1;  // of model()
     bool first = true, last = true;      // among those of all stages
-    int in_flight = 1;                   // most micro-batches between forward and backward
+    int before = 0, behind = 0;          // the stages of the neighbouring chunks
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Of a pass: which of chunks().
   std::size_t chunk_of(const parallel::Action& pass) const {
-    return static_cast<std::size_t>(pass.chunk / stages_);
+    std::size_t chunk = 0;
+    while (chunks_[chunk].number != pass.chunk) ++chunk;
+    return chunk;
   }
   // The layer that hands its output to the chunk's first one. Not of the first chunk.
   const model::Layer& layer_before(const Chunk& chunk) const {
@@ -47,8 +50,9 @@ class PipelineStage {
   int whole_tensor(int tensor) const {
     return part_ ? part_->tensors[static_cast<std::size_t>(tensor)] : tensor;
   }
-  // Tensors of model() that layers of the other end of the pipeline use, too.
+  // Tensors of model() that layers of other stages use, too, and those stages and this one.
   const std::vector<int>& tied_across() const { return tied_across_; }
+  const std::vector<int>& tied_stages() const { return tied_stages_; }
 
   // What the stage computes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
@@ -61,7 +65,7 @@ class PipelineStage {
   std::optional<model::Model> local_;  // where ranks divide layers
   const int stage_, stages_;
   std::optional<model::StageModel> part_;
-  std::vector<int> tied_across_;
+  std::vector<int> tied_across_, tied_stages_;
   std::vector<parallel::Action> passes_;
   std::vector<Chunk> chunks_;
   int in_flight_ = 1;

@@ -130,7 +130,7 @@ class Reference final : public Technique {
   }
 
   void EndBackward() override {
-    if (step_.last_micro_batch()) {
+    if (step_.last_pass()) {
       tied_.AddUp(communication_, [this](int tensor) {
         const GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
         return Further(Accumulated(bucket, bucket.gradients), pieces_.gradient_offset(tensor));
@@ -185,8 +185,7 @@ class Reference final : public Technique {
   void GradientReady(int tensor) override {
     const int index = pieces_.bucket_of(tensor);
     GradientBucket& bucket = buckets_[index];
-    // Chunks of a stage come to their last micro-batch one after the other.
-    if (keeps_full_gradients_ && !step_.last_micro_batch()) return;
+    if (keeps_full_gradients_ && !step_.completes(tensor)) return;
     if (--bucket.missing > 0) return;
     bucket.missing = static_cast<int>(bucket.tensors.size());
     // Gradients that another stage has a part of are reduced when both have them.
@@ -378,7 +377,8 @@ class Reference final : public Technique {
       bucket.reduced_values = Accumulated(bucket, bucket.gradients);
     }
     // Shards add up over the micro-batches; the replicas' sum is taken once.
-    const bool over_replicas = replica_communicator_ != kNone && step_.last_micro_batch();
+    const bool over_replicas =
+        replica_communicator_ != kNone && (keeps_full_gradients_ || step_.last_micro_batch());
     if (over_replicas) {
       builder_.WaitForStream(replica_stream_, communication_, bucket.ready);
       const Index shard = bucket.gradient_shard != kNone ? bucket.gradient_shard : bucket.gradients;

@@ -1,6 +1,7 @@
 #include "src/lowering/stage_messages.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,23 +26,57 @@ StageMessages::StageMessages(const Stage& stage, ProgramBuilder& builder)
   STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
 }
 
-StageMessages::Lane StageMessages::MakeLane(const char* name, MessageDirection direction,
-                                            bool onwards) {
-  const int neighbour = onwards ? behind() : before();
-  Lane lane{.direction = direction, .peer = neighbour > stage_.stage ? 1 : 0};
+// Communicators are made together by their members: all stages make them in one order, that of the
+// legs' ends.
+void StageMessages::MakeLegs() {
+  std::set<std::pair<int, int>> ends;
+  for (const Stage::Chunk& chunk : stage_.chunks) {
+    if (!chunk.first && chunk.before != stage_.stage) ends.emplace(chunk.before, stage_.stage);
+    if (!chunk.last && chunk.behind != stage_.stage) ends.emplace(stage_.stage, chunk.behind);
+  }
+  for (const auto& [from, to] : ends) {
+    legs_.push_back({.from = from, .to = to, .activations = {}, .gradients = {}});
+  }
+  for (Leg& leg : legs_) {
+    leg.activations = MakeLane(leg, true);
+    leg.gradients = MakeLane(leg, false);
+  }
+}
+
+StageMessages::Lane StageMessages::MakeLane(const Leg& leg, bool activations) {
+  const bool sends = (leg.from == stage_.stage) == activations;
+  const int neighbour = leg.from == stage_.stage ? leg.to : leg.from;
+  std::string name =
+      std::string(sends ? "send " : "receive ") + (activations ? "activations" : "gradients");
+  const auto alike = [&](const Leg& other) {
+    return (other.from == stage_.stage) == (leg.from == stage_.stage);
+  };
+  if (std::count_if(legs_.begin(), legs_.end(), alike) > 1) {
+    name += (sends ? " to stage " : " from stage ") + std::to_string(neighbour);
+  }
+  Lane lane{.direction = sends ? MessageDirection::kSend : MessageDirection::kReceive,
+            .peer = neighbour > stage_.stage ? 1 : 0};
   lane.stream = builder_.AddStream(name);
   // Named by the stages in the order of their chunks, since two stages may be neighbours twice.
-  const int from = onwards ? stage_.stage : neighbour, to = onwards ? neighbour : stage_.stage;
-  const bool activations = onwards == (direction == MessageDirection::kSend);
-  lane.communicator =
-      builder_.AddCommunicator((activations ? "activations " : "gradients ") +
-                                   std::to_string(from) + "-" + std::to_string(to),
-                               stage_.pipeline.Only({std::min(from, to), std::max(from, to)}));
-  lane.ready = builder_.AddEvent(std::string(name) + " may begin");
-  if (direction == MessageDirection::kReceive) {
-    for (Index& event : lane.arrived) event = builder_.AddEvent(std::string(name) + " arrived");
+  lane.communicator = builder_.AddCommunicator(
+      (activations ? "activations " : "gradients ") + std::to_string(leg.from) + "-" +
+          std::to_string(leg.to),
+      stage_.pipeline.Only({std::min(leg.from, leg.to), std::max(leg.from, leg.to)}));
+  lane.ready = builder_.AddEvent(name + " may begin");
+  if (!sends) {
+    for (Index& event : lane.arrived) event = builder_.AddEvent(name + " arrived");
   }
   return lane;
+}
+
+const StageMessages::Lane& StageMessages::LaneOf(std::size_t pass, bool receives) const {
+  const bool onwards = IsForward(pass) != receives;  // to the chunk behind
+  const int from = onwards ? stage_.stage : ChunkOf(pass).before;
+  const int to = onwards ? ChunkOf(pass).behind : stage_.stage;
+  const auto leg = std::find_if(legs_.begin(), legs_.end(), [&](const Leg& known) {
+    return known.from == from && known.to == to;
+  });
+  return IsForward(pass) ? leg->activations : leg->gradients;
 }
 
 Index StageMessages::ExchangeOn(const Lane& lane, Bytes bytes) {
@@ -54,37 +89,32 @@ Index StageMessages::ExchangeOn(const Lane& lane, Bytes bytes) {
 void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
   if (stage_.stages == 1) return;
   inputs_ = std::move(inputs);
-  bool receives = false, sends = false;
-  for (const Stage::Chunk& chunk : stage_.chunks) {
+  for (std::size_t number = 0; number < stage_.chunks.size(); ++number) {
+    const Stage::Chunk& chunk = stage_.chunks[number];
     Buffers& buffers = buffers_.emplace_back();
     if (!chunk.last) {
-      sends = true;
-      buffers.sent_activations =
-          builder_.AddBuffer("activations sent", chunk.sent, Category::kActivation);
-      for (Index& buffer : buffers.received_gradients) {
-        buffer = builder_.AddBuffer("gradients received", chunk.sent, Category::kActivation);
+      if (chunk.behind != stage_.stage) {
+        buffers.sent_activations =
+            builder_.AddBuffer("activations sent", chunk.sent, Category::kActivation);
+      }
+      int slots = 0;
+      for (std::size_t pass = 0; pass < stage_.passes.size(); ++pass) {
+        if (stage_.chunk_of[pass] == number) {
+          slots = std::max(slots, stage_.gradient_slots[pass] + 1);
+        }
+      }
+      for (int slot = 0; slot < slots; ++slot) {
+        buffers.received_gradients.push_back(
+            builder_.AddBuffer("gradients received", chunk.sent, Category::kActivation));
       }
     }
-    if (!chunk.first) {
-      receives = true;
+    if (!chunk.first && chunk.before != stage_.stage) {
       buffers.sent_gradients =
           builder_.AddBuffer("gradients sent", chunk.received, Category::kActivation);
     }
   }
   if (stage_.style == MessageStyle::kOverlapped) {
-    // Communicators are made together by their members: all stages make those of a ring in one
-    // order, beginning with 0-1.
-    const bool closes_ring = receives && before() > stage_.stage;
-    for (const bool onwards : {closes_ring, !closes_ring}) {
-      if (!onwards && receives) {
-        receive_activations_ = MakeLane("receive activations", MessageDirection::kReceive, false);
-        send_gradients_ = MakeLane("send gradients", MessageDirection::kSend, false);
-      }
-      if (onwards && sends) {
-        send_activations_ = MakeLane("send activations", MessageDirection::kSend, true);
-        receive_gradients_ = MakeLane("receive gradients", MessageDirection::kReceive, true);
-      }
-    }
+    MakeLegs();
     return;
   }
   stream_ = builder_.AddStream("nccl pipeline");
@@ -98,6 +128,7 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
 }
 
 Index StageMessages::OutputOf(std::size_t pass) const {
+  if (stage_.takers[pass] != Stage::kNoPass) return InputOf(stage_.takers[pass]);
   const Buffers& buffers = buffers_[stage_.chunk_of[pass]];
   return IsForward(pass) ? buffers.sent_activations : buffers.sent_gradients;
 }
@@ -105,7 +136,7 @@ Index StageMessages::OutputOf(std::size_t pass) const {
 Index StageMessages::InputOf(std::size_t pass) const {
   const std::size_t chunk = stage_.chunk_of[pass];
   if (IsForward(pass)) return inputs_[chunk][static_cast<std::size_t>(stage_.slots[pass])];
-  return buffers_[chunk].received_gradients[pass % 2];
+  return buffers_[chunk].received_gradients[static_cast<std::size_t>(stage_.gradient_slots[pass])];
 }
 
 void StageMessages::BeforePass(std::size_t pass) {
@@ -122,13 +153,13 @@ void StageMessages::BeforePass(std::size_t pass) {
 
 void StageMessages::AwaitInput(std::size_t pass) {
   if (stage_.style == MessageStyle::kBlocking || !Receives(pass)) return;
-  const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
+  const Lane& lane = LaneOf(pass, true);
   builder_.Wait(kCompute, lane.arrived[pass % 2]);
 }
 
 void StageMessages::PostReceive(std::size_t pass) {
   if (!Receives(pass)) return;
-  const Lane& lane = IsForward(pass) ? receive_activations_ : receive_gradients_;
+  const Lane& lane = LaneOf(pass, true);
   const Index buffer = InputOf(pass);
   builder_.Allocate(kCompute, buffer);
   builder_.WaitForStream(lane.stream, kCompute, lane.ready);
@@ -147,7 +178,7 @@ void StageMessages::AfterPass(std::size_t pass) {
 
 void StageMessages::SendOverlapped(std::size_t pass) {
   if (!Sends(pass)) return;
-  const Lane& lane = IsForward(pass) ? send_activations_ : send_gradients_;
+  const Lane& lane = LaneOf(pass, false);
   const Index buffer = OutputOf(pass);
   builder_.WaitForStream(lane.stream, kCompute, lane.ready);
   builder_.Exchange(lane.stream, ExchangeOn(lane, builder_.SizeOf(buffer)),
@@ -175,7 +206,7 @@ void StageMessages::AddReceive(std::size_t pass) {
   const Index buffer = InputOf(pass);
   builder_.Allocate(kCompute, buffer);
   messages_.push_back({.direction = MessageDirection::kReceive,
-                       .peer = IsForward(pass) ? before() : behind(),
+                       .peer = Giver(pass),
                        .bytes = builder_.SizeOf(buffer)});
   uses_.push_back(builder_.WritesAll(buffer));
 }
@@ -184,7 +215,7 @@ void StageMessages::AddSend(std::size_t pass) {
   if (!Sends(pass)) return;
   const Index buffer = OutputOf(pass);
   messages_.push_back({.direction = MessageDirection::kSend,
-                       .peer = IsForward(pass) ? behind() : before(),
+                       .peer = Taker(pass),
                        .bytes = builder_.SizeOf(buffer)});
   uses_.push_back(builder_.ReadsAll(buffer));
 }
@@ -208,14 +239,15 @@ void StageMessages::RunBlocking() {
 }
 
 Index StageMessages::AllocateOutput(std::size_t pass) {
-  if (!Sends(pass)) return kNone;
+  if (!Gives(pass)) return kNone;
   const Index buffer = OutputOf(pass);
   builder_.Allocate(kCompute, buffer);
   return buffer;
 }
 
 Index StageMessages::ReceivedGradient(std::size_t pass) const {
-  return !IsForward(pass) && Receives(pass) ? InputOf(pass) : kNone;
+  const bool received = stage_.stages > 1 && !IsForward(pass) && !ChunkOf(pass).last;
+  return received ? InputOf(pass) : kNone;
 }
 
 void StageMessages::ReleaseReceivedGradient(std::size_t pass) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -35,17 +36,22 @@ class StageMessages {
     int stages = 1;
     parallel::GroupLayout pipeline{};  // the ranks of all stages that hand on to each other
     MessageStyle style = MessageStyle::kOverlapped;
-    // The stage's part of the layers, or several with virtual stages: what each hands on.
+    // The stage's parts of the layers: what each hands on, and which stages have its neighbours.
     struct Chunk {
       bool first = true, last = true;  // of all stages'
-      Bytes received{};                // activations of a micro-batch from the chunk before
-      Bytes sent{};                    // ... to the next one
+      int before = 0, behind = 0;
+      Bytes received{};  // activations of a micro-batch from the chunk before
+      Bytes sent{};      // ... to the next one
     };
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in the order in which they are issued
     std::vector<std::size_t> chunk_of{};     // [pass] of `chunks`
     std::vector<int> slots{};                // [pass] of its micro-batch's activations
+    std::vector<int> gradient_slots{};       // [pass] of a backward's received gradient
+    // [pass] which pass of this stage takes what it makes; kNoPass: none, or one of another stage.
+    static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
+    std::vector<std::size_t> takers{};
   };
 
   StageMessages(const Stage& stage, ProgramBuilder& builder);
@@ -58,9 +64,9 @@ class StageMessages {
   // The stream carries messages beside passes. A host that waited for it might wait for a peer that
   // waits for this one.
   bool CarriesBeside(StreamId stream) const {
-    return stage_.stages > 1 && stage_.style == MessageStyle::kOverlapped &&
-           (stream == receive_activations_.stream || stream == receive_gradients_.stream ||
-            stream == send_activations_.stream || stream == send_gradients_.stream);
+    return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
+      return stream == leg.activations.stream || stream == leg.gradients.stream;
+    });
   }
 
   // Around a pass, in order. What it takes is there from AwaitInput on, which comes right before
@@ -69,15 +75,16 @@ class StageMessages {
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // The buffers of the present pass: what its last kernel writes for the neighbour, allocated here,
-  // and the received gradient that a backward reads; kNone: there is none.
+  // The buffers of the present pass: what its last kernel writes for the neighbouring chunk, here
+  // or on another stage, allocated here, and the received gradient that a backward reads; kNone:
+  // there is none.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
   // The backward needs the received gradient no more.
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:
-  // One direction to one neighbour.
+  // From or to one neighbour.
   struct Lane {
     StreamId stream = 0;
     Index communicator = program::kNone;
@@ -87,27 +94,43 @@ class StageMessages {
     Index arrived[2] = {program::kNone, program::kNone};  // events, by turns of passes
   };
 
+  // Where a chunk of stage `from` is followed by one of stage `to`, and one of them is this stage.
+  struct Leg {
+    int from = 0, to = 0;
+    Lane activations, gradients;
+  };
+
   bool IsForward(std::size_t pass) const {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
-  // The pass takes something from a neighbour; makes something for one.
-  bool Receives(std::size_t pass) const {
+  // The pass takes something from the neighbouring chunk; makes something for one.
+  bool Takes(std::size_t pass) const {
+    if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
   }
-  bool Sends(std::size_t pass) const {
+  bool Gives(std::size_t pass) const {
+    if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).last : ChunkOf(pass).first);
   }
+  int Giver(std::size_t pass) const {
+    return IsForward(pass) ? ChunkOf(pass).before : ChunkOf(pass).behind;
+  }
+  int Taker(std::size_t pass) const {
+    return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
+  }
+  // From or to another stage.
+  bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
+  bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // The stages that hold the neighbouring chunks: the pipeline is a ring where stages have several.
-  int before() const { return (stage_.stage + stage_.stages - 1) % stage_.stages; }
-  int behind() const { return (stage_.stage + 1) % stage_.stages; }
+  // What the pass receives or sends goes this way.
+  const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
 
-  // `onwards`: to or from the stage behind; else the one before.
-  Lane MakeLane(const char* name, program::MessageDirection direction, bool onwards);
+  void MakeLegs();
+  Lane MakeLane(const Leg& leg, bool activations);
   Index ExchangeOn(const Lane& lane, Bytes bytes);
   Index OutputOf(std::size_t pass) const;
   void PostReceive(std::size_t pass);
@@ -123,12 +146,12 @@ class StageMessages {
   std::vector<std::vector<Index>> inputs_;
   // Buffers of a chunk.
   struct Buffers {
-    Index received_gradients[2] = {program::kNone, program::kNone};  // by turns of passes
+    std::vector<Index> received_gradients{};  // by gradient slot
     Index sent_activations = program::kNone, sent_gradients = program::kNone;
   };
   std::vector<Buffers> buffers_;
   // kOverlapped
-  Lane receive_activations_, send_activations_, receive_gradients_, send_gradients_;
+  std::vector<Leg> legs_;
   // kBlocking
   StreamId stream_ = 0;
   Index communicator_ = program::kNone;

@@ -19,7 +19,8 @@ bool TiedGradients::Counts(int tensor) const {
   const bool first_of_group =
       step_.rank() % step_.plan().parallelism.tensor == 0 ||
       step_.model().tensors[static_cast<std::size_t>(tensor)].division != model::Division::kWhole;
-  return first_of_group && (step_.stage().first() || !Has(tensor));
+  return first_of_group &&
+         (!Has(tensor) || step_.stage().stage() == step_.stage().tied_stages().front());
 }
 
 void TiedGradients::WritePrologue() {
@@ -39,10 +40,9 @@ void TiedGradients::WritePrologue() {
     }
   }
   if (step_.stage().tied_across().empty()) return;
-  const int stages = step_.stage().stages();
-  communicator_ = builder_.AddCommunicator(
-      "embedding",
-      plan::GridOf(step_.plan()).Layout(parallel::Axis::kPipeline).Only({0, stages - 1}));
+  communicator_ = builder_.AddCommunicator("embedding", plan::GridOf(step_.plan())
+                                                            .Layout(parallel::Axis::kPipeline)
+                                                            .Only(step_.stage().tied_stages()));
   ready_ = builder_.AddEvent("tied gradients ready");
 }
 

@@ -17,36 +17,86 @@ using program::Phase;
 
 namespace {
 
-// Slots of the passes' activations, by chunk. Where a receive is posted a pass ahead, its slot is
-// taken then.
-std::vector<int> SlotsOf(const PipelineStage& stage, bool ahead) {
+// Numbers of what lives from one pass to another, none of which is given twice at a time.
+class Slots {
+ public:
+  int Take() {
+    const auto free = std::find(taken_.begin(), taken_.end(), false);
+    const auto slot = static_cast<int>(free - taken_.begin());
+    if (free == taken_.end()) taken_.push_back(false);
+    taken_[static_cast<std::size_t>(slot)] = true;
+    return slot;
+  }
+  void Free(int slot) { taken_[static_cast<std::size_t>(slot)] = false; }
+
+ private:
+  std::vector<bool> taken_;
+};
+
+// Which pass of the stage takes what each pass makes.
+std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
   const std::vector<parallel::Action>& passes = stage.passes();
-  std::vector<int> slots(passes.size(), -1);
+  std::vector<std::size_t> takers(passes.size(), StageMessages::Stage::kNoPass);
+  for (const PipelineStage::Chunk& chunk : stage.chunks()) {
+    if (chunk.last || chunk.behind != stage.stage()) continue;
+    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+      const bool forward = passes[pass].task == parallel::Task::kForward;
+      if (passes[pass].task == parallel::Task::kBackwardWeight) continue;
+      if (passes[pass].chunk != chunk.number + (forward ? 0 : 1)) continue;
+      const auto taker = std::find_if(passes.begin(), passes.end(), [&](const auto& other) {
+        return other.micro_batch == passes[pass].micro_batch &&
+               other.chunk == chunk.number + (forward ? 1 : 0) &&
+               other.task != parallel::Task::kBackwardWeight &&
+               (other.task == parallel::Task::kForward) == forward;
+      });
+      takers[pass] = static_cast<std::size_t>(taker - passes.begin());
+    }
+  }
+  return takers;
+}
+
+// Slots of the passes' activations, by chunk, and of the gradients that backwards receive. Where a
+// receive is posted a pass ahead, its slot is taken then; what another chunk of the stage makes,
+// when it is made.
+void FindSlots(const PipelineStage& stage, bool ahead, StageMessages::Stage& messages) {
+  const std::vector<parallel::Action>& passes = stage.passes();
+  messages.slots.assign(passes.size(), -1);
+  messages.gradient_slots.assign(passes.size(), -1);
   struct OfChunk {
-    std::vector<int> slot_of;  // [micro-batch]
-    std::vector<bool> taken;   // [slot]
+    std::vector<int> slot_of, gradient_of;  // [micro-batch]
+    Slots activations, gradients;
   };
   std::vector<OfChunk> chunks(stage.chunks().size());
   const auto take = [&](std::size_t pass) {
-    if (pass >= passes.size() || slots[pass] >= 0) return;
-    auto& [slot_of, taken] = chunks[stage.chunk_of(passes[pass])];
+    if (pass >= passes.size() || messages.slots[pass] >= 0) return;
+    OfChunk& chunk = chunks[messages.chunk_of[pass]];
     const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
-    slot_of.resize(std::max(slot_of.size(), micro_batch + 1), -1);
-    if (passes[pass].task == parallel::Task::kForward) {
-      const auto free = std::find(taken.begin(), taken.end(), false);
-      slot_of[micro_batch] = static_cast<int>(free - taken.begin());
-      if (free == taken.end()) taken.push_back(false);
-      taken[static_cast<std::size_t>(slot_of[micro_batch])] = true;
+    for (std::vector<int>* of : {&chunk.slot_of, &chunk.gradient_of}) {
+      of->resize(std::max(of->size(), micro_batch + 1), -1);
     }
-    slots[pass] = slot_of[micro_batch];
+    if (passes[pass].task == parallel::Task::kForward) {
+      chunk.slot_of[micro_batch] = chunk.activations.Take();
+    } else {
+      int& gradient = chunk.gradient_of[micro_batch];
+      if (passes[pass].task != parallel::Task::kBackwardWeight) gradient = chunk.gradients.Take();
+      messages.gradient_slots[pass] = gradient;
+    }
+    messages.slots[pass] = chunk.slot_of[micro_batch];
   };
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
     take(pass);
     if (ahead) take(pass + 1);
-    if (passes[pass].task == parallel::Task::kForward) continue;
-    chunks[stage.chunk_of(passes[pass])].taken[static_cast<std::size_t>(slots[pass])] = false;
+    if (messages.takers[pass] != StageMessages::Stage::kNoPass) take(messages.takers[pass]);
+    OfChunk& chunk = chunks[messages.chunk_of[pass]];
+    if (!parallel::EndsBackward(passes[pass].task)) continue;
+    chunk.activations.Free(messages.slots[pass]);
+    chunk.gradients.Free(messages.gradient_slots[pass]);
   }
-  return slots;
+}
+
+bool KeptForWeights(const model::LayerWork& work, std::size_t saved) {
+  return std::binary_search(work.saved_for_weights.begin(), work.saved_for_weights.end(),
+                            static_cast<int>(saved));
 }
 
 constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
@@ -67,18 +117,19 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
       .pipeline = plan::GridOf(scenario.plan).Layout(parallel::Axis::kPipeline),
       .style = style,
       .type = plan::ComputeType(scenario.plan.training.precision),
-      .passes = stage.passes(),
-      .slots = SlotsOf(stage, stage.stages() > 1 && style == MessageStyle::kOverlapped)};
+      .passes = stage.passes()};
   for (const parallel::Action& pass : stage.passes()) {
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
+  messages.takers = TakersOf(stage);
+  FindSlots(stage, stage.stages() > 1 && style == MessageStyle::kOverlapped, messages);
   // What a chunk hands on is what its last layer makes.
   const auto output = [&](const model::Layer& layer) {
     return works[static_cast<std::size_t>(layer.work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
-    StageMessages::Stage::Chunk& own =
-        messages.chunks.emplace_back(StageMessages::Stage::Chunk{chunk.first, chunk.last});
+    StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(StageMessages::Stage::Chunk{
+        .first = chunk.first, .last = chunk.last, .before = chunk.before, .behind = chunk.behind});
     if (!chunk.first) own.received = output(stage.layer_before(chunk));
     const auto last = static_cast<std::size_t>(chunk.end_layer) - 1;
     if (!chunk.last) own.sent = output(stage.model().layers[last]);
@@ -107,6 +158,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
               builder_) {
   missing_.assign(model().tensors.size(), 0);
+  contributed_.assign(model().tensors.size(), false);
   slot_of_pass_ = messages_.stage().slots;
   for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
@@ -119,6 +171,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   std::size_t kernels = 0, saved = 0;
   for (const model::LayerWork& work : works_) {
     kernels += work.forward.size() + work.recompute.size() + work.backward.size();
+    kernels += work.backward_input.operations.size() + work.backward_weight.operations.size();
   }
   for (const int work : work_of_layer_) saved += works_[work].saved.size();
   builder_.ReserveKernels(2 * kernels);
@@ -127,6 +180,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   for (std::size_t w = 0; w < works_.size(); ++w) AddWork(works_[w], sample[w]);
   AddLayers();
   AddTensors();
+  FindLastPasses();
 }
 
 // `sample`: the first layer that does it; null if none does.
@@ -135,6 +189,8 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
   entries.forward = AddOperations(work.forward, Issuer::kModule);
   entries.recompute = AddOperations(work.recompute, Issuer::kModule);
   entries.backward = AddOperations(work.backward, Issuer::kAutograd);
+  entries.backward_input = AddOperations(work.backward_input.operations, Issuer::kAutograd);
+  entries.backward_weight = AddOperations(work.backward_weight.operations, Issuer::kAutograd);
 
   const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
   const Index first_recomputed = builder_.buffers();
@@ -173,6 +229,11 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
       add_transient("/forward temporaries", work.forward_transient, work.forward_temporaries);
   entries.backward_transient =
       add_transient("/backward temporaries", work.backward_transient, work.backward_temporaries);
+  const auto add_part = [&](const model::LayerWork::BackwardPart& part) {
+    return add_transient("/backward temporaries", part.transient, part.temporaries);
+  };
+  entries.input_transient = add_part(work.backward_input);
+  entries.weight_transient = add_part(work.backward_weight);
 }
 
 TrainingStep::OperationEntries TrainingStep::AddOperations(
@@ -227,6 +288,7 @@ void TrainingStep::AddLayers() {
   layers_of_tensor_.assign(model().tensors.size(), 0);
   const std::size_t layers = model().layers.size();
   saved_.resize(static_cast<std::size_t>(slots_) * layers, Entries(0, 0));
+  deferred_.resize(saved_.size(), Entries(0, 0));
   for (std::size_t index = 0; index < model().layers.size(); ++index) {
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
@@ -239,6 +301,13 @@ void TrainingStep::AddLayers() {
                            Category::kActivation);
       }
       saved_[static_cast<std::size_t>(slot) * layers + index] = Entries(first, builder_.buffers());
+      const Index first_deferred = builder_.buffers();
+      for (const model::Activation& gradient : works_[work_of_layer_[index]].deferred) {
+        builder_.AddBuffer(builder_.Named(name, "/" + gradient.name), gradient.bytes,
+                           Category::kActivation);
+      }
+      deferred_[static_cast<std::size_t>(slot) * layers + index] =
+          Entries(first_deferred, builder_.buffers());
     }
     if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
       offload_.AddBlock(static_cast<int>(index), saved_[index]);
@@ -290,6 +359,41 @@ void TrainingStep::FindReads(Technique& technique) {
       append(entries_[work_of_layer_[layer]].recomputed);
       if (slot == 0) reads.activations = reads_.size() - reads.parameters;
     }
+    reads.weights = reads_.size();
+    if (!plan().parallelism.splits_backward) continue;
+    for (int slot = 0; slot < slots_; ++slot) {
+      const Entries& saved = Saved(slot, static_cast<int>(layer));
+      for (const int kept : works_[work_of_layer_[layer]].saved_for_weights) {
+        reads_.push_back(builder_.ReadsAll(saved[kept]));
+      }
+      append(DeferredHere(slot, static_cast<int>(layer)));
+      if (slot == 0) reads.left = reads_.size() - reads.weights;
+    }
+  }
+}
+
+void TrainingStep::FindLastPasses() {
+  const std::vector<parallel::Action>& passes = stage_.passes();
+  last_pass_of_tensor_.assign(model().tensors.size(), 0);
+  ends_micro_batch_.assign(passes.size(), false);
+  std::vector<std::size_t> last_of_chunk(stage_.chunks().size());
+  std::vector<std::size_t> last_of_micro_batch;
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    if (!parallel::EndsBackward(passes[pass].task)) continue;
+    last_of_chunk[messages_.stage().chunk_of[pass]] = pass;
+    const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
+    last_of_micro_batch.resize(std::max(last_of_micro_batch.size(), micro_batch + 1));
+    last_of_micro_batch[micro_batch] = pass;
+  }
+  for (const std::size_t pass : last_of_micro_batch) ends_micro_batch_[pass] = true;
+  for (std::size_t number = 0; number < stage_.chunks().size(); ++number) {
+    const PipelineStage::Chunk& chunk = stage_.chunks()[number];
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) {
+      for (const int tensor : model().layers[layer].tensors) {
+        std::size_t& last = last_pass_of_tensor_[tensor];
+        last = std::max(last, last_of_chunk[number]);
+      }
+    }
   }
 }
 
@@ -299,7 +403,8 @@ program::Program TrainingStep::Write(Technique& technique) {
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
-  values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_);
+  values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_,
+                        plan().parallelism.splits_backward);
   if (plan().training.host_waits == plan::HostWaits::kPhase) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       if (stream != compute() && messages_.CarriesBeside(stream)) continue;
@@ -331,8 +436,8 @@ void TrainingStep::WritePass(Technique& technique) {
   micro_batch_ = pass.micro_batch;
   builder_.SetMicroBatch(micro_batch_);
   // A micro-batch begins and ends with the stage's first chunk.
-  const bool first_chunk = stage_.chunk_of(pass) == 0;
-  if (pass.task == parallel::Task::kForward) {
+  const bool first_chunk = chunk_index() == 0;
+  if (task() == parallel::Task::kForward) {
     builder_.SetPhase(Phase::kForward);
     messages_.BeforePass(pass_);
     if (first_chunk) {
@@ -347,24 +452,62 @@ void TrainingStep::WritePass(Technique& technique) {
     WaitOnHost(plan::HostWaits::kPhase);
     return;
   }
-  STEPCAST_CHECK(pass.task == parallel::Task::kBackward, "backward of inputs and weights together");
   builder_.SetPhase(Phase::kBackward);
   messages_.BeforePass(pass_);
   turned_back_ = false;
+  BeginGradients();
+  last_layer_ = chunk().first_layer;
+  while (last_layer_ + 1 < chunk().end_layer && BackwardOf(last_layer_).empty()) ++last_layer_;
   for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
-    for (const int tensor : model().layers[layer].tensors) {
-      missing_[tensor] = layers_of_tensor_[tensor];
+    if (task() == parallel::Task::kBackwardWeight) {
+      WriteWeights(technique, layer);
+    } else {
+      WriteBackward(technique, layer);
     }
-  }
-  for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
-    WriteBackward(technique, layer);
   }
   builder_.SetLabel(program::kNone);
   messages_.AfterPass(pass_);
-  if (!first_chunk) return;
-  technique.EndBackward();
-  WaitOnHost(plan::HostWaits::kMicroBatch);
-  host_work_.EndMicroBatch(slot());
+  if (ends_micro_batch_[pass_]) {
+    technique.EndBackward();
+    WaitOnHost(plan::HostWaits::kMicroBatch);
+  }
+  if (first_chunk && parallel::EndsBackward(task())) host_work_.EndMicroBatch(slot());
+}
+
+// Contributions to come: those of the pass, and one where another chunk of the stage has the
+// tensor, too, and its pass of the micro-batch comes later.
+void TrainingStep::BeginGradients() {
+  for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
+    for (const int tensor : model().layers[layer].tensors) {
+      missing_[tensor] = 0;
+      contributed_[tensor] = false;
+    }
+  }
+  for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
+    for (const int tensor : model().layers[layer].tensors) ++missing_[tensor];
+  }
+  if (stage_.chunks().size() == 1) return;
+  for (std::size_t later = pass_ + 1; later < stage_.passes().size(); ++later) {
+    const parallel::Action& other = stage_.passes()[later];
+    const std::size_t number = messages_.stage().chunk_of[later];
+    if (other.micro_batch != micro_batch_ || number == chunk_index() ||
+        !parallel::EndsBackward(other.task)) {
+      continue;
+    }
+    const PipelineStage::Chunk& of_other = stage_.chunks()[number];
+    for (int layer = of_other.first_layer; layer < of_other.end_layer; ++layer) {
+      for (const int tensor : model().layers[layer].tensors) {
+        if (layers_of_tensor_[tensor] > 1) ++missing_[tensor];
+      }
+    }
+  }
+}
+
+const std::vector<model::Operation>& TrainingStep::BackwardOf(int layer) const {
+  const model::LayerWork& work = works_[work_of(layer)];
+  if (task() == parallel::Task::kBackwardInput) return work.backward_input.operations;
+  if (task() == parallel::Task::kBackwardWeight) return work.backward_weight.operations;
+  return work.backward;
 }
 
 std::vector<std::vector<Index>> TrainingStep::AddInputs() {
@@ -392,7 +535,7 @@ bool TrainingStep::ReceivesInto(int layer, int activation) const {
 
 Index TrainingStep::Received() const {
   if (chunk().first) return program::kNone;
-  return inputs_[stage_.chunk_of(stage_.passes()[pass_])][static_cast<std::size_t>(slot())];
+  return inputs_[chunk_index()][static_cast<std::size_t>(slot())];
 }
 
 void TrainingStep::BeginForward() {
@@ -475,11 +618,21 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
       return entries.recomputed[use.index];
     case model::ValueUse::Table::kCommunicated:
       return entries.communicated[use.index];
+    case model::ValueUse::Table::kDeferred:
+      return Deferred(slot(), layer)[use.index];
     case model::ValueUse::Table::kHandedBack:
       break;
   }
   const bool from_stage = layer + 1 == chunk().end_layer;
-  return from_stage ? messages_.ReceivedGradient(pass_) : entries.handed_back[layer % 2];
+  return from_stage ? messages_.ReceivedGradient(pass_) : HandedBack(layer);
+}
+
+Index TrainingStep::HandedBack(int layer) const {
+  const int work = work_of(layer);
+  if (task() != parallel::Task::kBackward && works_[work].defers_gradient_of_output) {
+    return Deferred(slot(), layer)[0];
+  }
+  return entries_[work].handed_back[layer % 2];
 }
 
 // The first and the last kernel name the parameters and, in backward, what has been kept: with
@@ -490,11 +643,12 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
                             const Entries& activations) {
   const LayerReads& reads = layer_reads_[layer];
   const bool forward = pass == Technique::Pass::kForward;
-  const bool backward = pass == Technique::Pass::kBackward;
+  const bool weights = task() == parallel::Task::kBackwardWeight;
+  // Of what the next layer handed back, and to the one before.
+  const bool backward = pass == Technique::Pass::kBackward && !weights;
   const bool begins =
       forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
-  const bool ends =
-      forward ? layer + 1 == chunk().end_layer : backward && layer == chunk().first_layer;
+  const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     technique.BeforeOperator(pass, layer, i);
     if (entries.plain[i]) {
@@ -512,6 +666,11 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
       if (forward && ReceivesInto(layer, created)) continue;
       builder_.Allocate(compute(), activations[created]);
       builder_.Use(builder_.WritesAll(activations[created]));
+    }
+    for (const int deferred : operation.defers) {
+      const Index buffer = Deferred(slot(), layer)[deferred];
+      builder_.Allocate(compute(), buffer);
+      if (!operation.group) builder_.Use(builder_.WritesAll(buffer));
     }
     const Index kernel = entries.kernels[i];
     if (kernel == program::kNone) {
@@ -531,10 +690,21 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
             reads.parameters + static_cast<std::size_t>(slot()) * reads.activations;
         UseReads(kept, kept + reads.activations);
       }
+      if (weights) {
+        const std::size_t left = reads.weights + static_cast<std::size_t>(slot()) * reads.left;
+        UseReads(left, left + reads.left);
+        if (const Index received = ReceivedForWeights(layer); received != program::kNone) {
+          builder_.Use(builder_.ReadsAll(received));
+        }
+      }
     }
     if (!forward && !turned_back_) {
       turned_back_ = true;
-      values_.TurnBack(chunk().number, word());
+      if (weights) {
+        values_.ContinueBackward(word());
+      } else {
+        values_.TurnBack(chunk().number, word());
+      }
     }
     if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
     for (const auto& [buffer, use] : pending_.buffers) {
@@ -565,10 +735,11 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
 
 void TrainingStep::HandBack(int layer) {
   if (layer < chunk().first_layer) return;
-  const Index buffer = entries_[work_of(layer)].handed_back[layer % 2];
+  const Index buffer = HandedBack(layer);
   if (buffer == program::kNone) return;
   builder_.Allocate(compute(), buffer);
   builder_.Use(builder_.WritesAll(buffer));
+  if (works_[work_of(layer)].handed_back == Bytes()) return;
   values_.Give({.table = model::ValueUse::Table::kHandedBack,
                 .type = plan::ComputeType(plan().training.precision),
                 .gathered = true},
@@ -582,6 +753,7 @@ void TrainingStep::RunKernel(Technique& technique, int layer, const model::Opera
   for (const int position : operation.gradients) {
     const int tensor = model().layers[layer].tensors[position];
     technique.WriteGradient(layer, tensor);
+    contributed_[tensor] = true;
     if (--missing_[tensor] == 0) ready_.push_back(tensor);
   }
   builder_.Run(compute(), kernel);
@@ -611,34 +783,81 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
 }
 
 void TrainingStep::WriteBackward(Technique& technique, int layer) {
-  const std::vector<int>& tensors = model().layers[layer].tensors;
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
+  const bool whole = task() == parallel::Task::kBackward;
+  const bool from_stage = layer + 1 == chunk().end_layer;
   builder_.SetLabel(labels_[layer]);
   technique.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
   RunLayer(technique, Technique::Pass::kRecompute, layer, entries.recompute, work.recompute,
            entries.recomputed);
-  for (const Index buffer : entries.backward_transient) builder_.Allocate(compute(), buffer);
+  const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
+  for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
+  if (whole) BeginContributions(layer);
+  RunLayer(technique, Technique::Pass::kBackward, layer,
+           whole ? entries.backward : entries.backward_input, BackwardOf(layer),
+           entries.recomputed);
+  if (whole) EndContributions();
+  for (const Index buffer : transient) builder_.Release(buffer);
+  const bool keeps_gradient = !whole && work.defers_gradient_of_output;
+  const Index handed_back = HandedBack(layer);
+  if (handed_back != program::kNone && !from_stage && !keeps_gradient) {
+    builder_.Release(handed_back);
+  }
+  for (const Index buffer : entries.recomputed) builder_.Release(buffer);
+  const Entries& saved = Saved(slot(), layer);
+  for (std::size_t i = 0; i < work.saved.size(); ++i) {
+    if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
+  }
+  if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
+  technique.AfterBackward(layer);
+}
 
-  // What this layer contributes to a tied tensor, until it is added to the others'.
+Entries TrainingStep::DeferredHere(int slot, int layer) const {
+  const Entries& deferred = Deferred(slot, layer);
+  const bool from_outside =
+      std::any_of(stage_.chunks().begin(), stage_.chunks().end(),
+                  [&](const PipelineStage::Chunk& chunk) { return layer + 1 == chunk.end_layer; });
+  const bool first = from_outside && works_[work_of(layer)].defers_gradient_of_output;
+  return Entries(*deferred.begin() + (first ? 1 : 0), *deferred.end());
+}
+
+Index TrainingStep::ReceivedForWeights(int layer) const {
+  const bool from_stage = layer + 1 == chunk().end_layer;
+  if (!from_stage || !works_[work_of(layer)].defers_gradient_of_output) return program::kNone;
+  return messages_.ReceivedGradient(pass_);
+}
+
+void TrainingStep::WriteWeights(Technique& technique, int layer) {
+  const model::LayerWork& work = works_[work_of(layer)];
+  const Work& entries = entries_[work_of(layer)];
+  builder_.SetLabel(labels_[layer]);
+  technique.BeforeBackward(layer);
+  for (const Index buffer : entries.weight_transient) builder_.Allocate(compute(), buffer);
+  BeginContributions(layer);
+  RunLayer(technique, Technique::Pass::kBackward, layer, entries.backward_weight,
+           work.backward_weight.operations, entries.recomputed);
+  EndContributions();
+  for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
+  for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
+  if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(pass_);
+  for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
+  technique.AfterBackward(layer);
+}
+
+// What this layer contributes to a tied tensor, until it is added to the others'.
+void TrainingStep::BeginContributions(int layer) {
   contributions_.clear();
-  for (const int tensor : tensors) {
-    if (missing_[tensor] == layers_of_tensor_[tensor]) continue;
+  for (const int tensor : model().layers[layer].tensors) {
+    if (!contributed_[tensor]) continue;
     contributions_.push_back(tied_contribution_[tensor]);
     builder_.Allocate(compute(), contributions_.back());
   }
-  RunLayer(technique, Technique::Pass::kBackward, layer, entries.backward, work.backward,
-           entries.recomputed);
+}
+
+void TrainingStep::EndContributions() {
   for (const Index buffer : contributions_) builder_.Release(buffer);
-  for (const Index buffer : entries.backward_transient) builder_.Release(buffer);
-  const bool from_stage = layer + 1 == chunk().end_layer;
-  const Index handed_back = entries.handed_back[layer % 2];
-  if (handed_back != program::kNone && !from_stage) builder_.Release(handed_back);
-  for (const Index buffer : entries.recomputed) builder_.Release(buffer);
-  for (const Index buffer : Saved(slot(), layer)) builder_.Release(buffer);
-  if (from_stage) messages_.ReleaseReceivedGradient(pass_);
-  technique.AfterBackward(layer);
 }
 
 }  // namespace stepcast::lowering

@@ -39,7 +39,7 @@ class Technique {
   virtual void AfterForward(int layer) = 0;
   virtual void BeforeBackward(int layer) = 0;
   virtual void AfterBackward(int layer) = 0;
-  // All backward kernels of the micro-batch are issued.
+  // All backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
   // Updates the parameters; the last part of the step.
   virtual void WriteUpdate() = 0;
@@ -78,11 +78,14 @@ class TrainingStep {
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
-  // Which micro-batch is being written, and whether its backward is the step's last.
+  // Which micro-batch is being written, and whether it is the step's last.
   std::int64_t micro_batch() const { return micro_batch_; }
   bool last_micro_batch() const {
     return micro_batch_ + 1 == plan().training.gradient_accumulation;
   }
+  // No later pass contributes to the gradient of the tensor; there is no later pass.
+  bool completes(int tensor) const { return pass_ == last_pass_of_tensor_[tensor]; }
+  bool last_pass() const { return pass_ + 1 == stage_.passes().size(); }
 
   // The number of a tensor's first element among all elements of the whole model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
@@ -115,11 +118,12 @@ class TrainingStep {
   // What a work has in the program's tables. Layers that do it come one at a time, so that they
   // share what lives during a pass alone.
   struct Work {
-    OperationEntries forward, recompute, backward;
+    OperationEntries forward, recompute, backward, backward_input, backward_weight;
     Entries recomputed, communicated;  // buffers
     // Of even and of odd layers: a layer makes the one while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // buffers
+    Entries input_transient, weight_transient;      // of the parts of backward
   };
   // What a list of operations leaves to the next kernel: group operations to wait for, and buffers
   // that it reads before they are released.
@@ -129,21 +133,33 @@ class TrainingStep {
   };
 
   // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters; in
-  // backward also what forward and recomputation have kept, slot by slot.
+  // backward also what forward and recomputation have kept, slot by slot, and in the weights' part
+  // of it what the inputs' part leaves, slot by slot.
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
-    std::size_t activations = 0;  // so many behind the parameters for each slot
+    std::size_t activations = 0;        // so many behind the parameters for each slot
+    std::size_t weights = 0, left = 0;  // where those of the weights' part begin; so many a slot
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
   void AddLayers();
   void AddTensors();
   void FindReads(Technique& technique);
+  // Which passes contribute to which gradients last.
+  void FindLastPasses();
   // Said of the next kernel, from reads_.
   void UseReads(std::size_t first, std::size_t end);
   void WritePass(Technique& technique);
   void WriteForward(Technique& technique, int layer);
   void WriteBackward(Technique& technique, int layer);
+  // The part of backward that is the gradients of weights.
+  void WriteWeights(Technique& technique, int layer);
+  // Before a backward; before and after a layer's operations that give gradients.
+  void BeginGradients();
+  void BeginContributions(int layer);
+  void EndContributions();
+  // What the layer's backward runs in the present pass.
+  const std::vector<model::Operation>& BackwardOf(int layer) const;
   // One pass's list of operations. `activations`: what its operations create.
   void RunLayer(Technique& technique, Technique::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
@@ -162,12 +178,10 @@ class TrainingStep {
   // The activation that the layer keeps is what another stage has sent.
   bool ReceivesInto(int layer, int activation) const;
   // Of the present pass.
-  const PipelineStage::Chunk& chunk() const {
-    return stage_.chunks()[stage_.chunk_of(stage_.passes()[pass_])];
-  }
-  int word() const {
-    return static_cast<int>(stage_.chunk_of(stage_.passes()[pass_])) * slots_ + slot();
-  }
+  parallel::Task task() const { return stage_.passes()[pass_].task; }
+  std::size_t chunk_index() const { return messages_.stage().chunk_of[pass_]; }
+  const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
+  int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
   // Said of the first and the last kernel of a pass: what they read of the message that has come
   // and write of the one that goes.
   void BeginForward();
@@ -176,10 +190,20 @@ class TrainingStep {
   void EndBackward();
   // Of the pass that is written.
   int slot() const { return slot_of_pass_[pass_]; }
-  const Entries& Saved(int slot, int layer) const {
-    return saved_[static_cast<std::size_t>(slot) * model().layers.size() +
-                  static_cast<std::size_t>(layer)];
+  std::size_t At(int slot, int layer) const {
+    return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
+  const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
+  // Backward comes in two parts: what the second one reads of the first.
+  const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
+  // But for what another chunk has sent, which lies where it was received, or, behind the model's
+  // last layer, nowhere.
+  Entries DeferredHere(int slot, int layer) const;
+  // Of the weights' part; kNone: nothing that has been received.
+  Index ReceivedForWeights(int layer) const;
+  // The gradient of the layer's output, which the layer behind it in the chunk hands back; kNone:
+  // nothing reads it as a buffer of its own.
+  Index HandedBack(int layer) const;
 
   const scenario::Scenario& scenario_;
   const LowerOptions options_;
@@ -197,13 +221,17 @@ class TrainingStep {
   int slots_ = 1;                             // micro-batches whose activations have room
   std::vector<int> slot_of_pass_;             // by pass
   std::vector<Entries> saved_;                // buffers by slot and layer
+  std::vector<Entries> deferred_;             // the same
   std::vector<Index> labels_;                 // by layer
   std::vector<std::int64_t> first_elements_;  // by tensor
   std::vector<int> layers_of_tensor_;         // contributions to each gradient
   std::vector<Index> tied_contribution_;      // buffers by tensor; kNone: not tied
   std::vector<int> missing_;                  // of this micro-batch
-  std::vector<int> ready_;                    // tensors, after the kernel being written
-  std::vector<Index> contributions_;          // of the layer being written, to tied tensors
+  std::vector<bool> contributed_;             // tensors, in this pass
+  std::vector<std::size_t> last_pass_of_tensor_;
+  std::vector<bool> ends_micro_batch_;  // by pass
+  std::vector<int> ready_;              // tensors, after the kernel being written
+  std::vector<Index> contributions_;    // of the layer being written, to tied tensors
   std::vector<program::BufferUse> reads_;
   std::vector<LayerReads> layer_reads_;              // by layer
   std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
@@ -213,6 +241,7 @@ class TrainingStep {
   PassValues values_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
   bool turned_back_ = false;                // the pass is a backward that has begun
+  int last_layer_ = 0;                      // of the present backward
 };
 
 }  // namespace stepcast::lowering

@@ -94,7 +94,7 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
     const Value d_normalised = tape_->MakeScratch(narrow);
     backward(".weight.dgrad", elements, narrow + weights, narrow, {dy}, {d_normalised});
     const Value products = tape_->MakeScratch(narrow);
-    backward(".weight.products", elements, 2 * narrow, narrow, {dy}, {products});
+    backward(".weight.products", elements, 2 * narrow, narrow, {dy, normalised}, {products});
     backward(".wgrad", elements, narrow, weights, {products}, {}, {parameters.weight});
     Value d_scaled = d_normalised;
     if (casts) {

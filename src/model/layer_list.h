@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,12 @@ struct ListedCommunication {
 struct ListedLayer {
   std::string name;
   std::int64_t repeat = 1;
-  std::vector<std::int64_t> parameters;  // elements of each tensor, registration order
-  Time forward;                          // one micro-batch
-  Time backward;                         // the layer's gradients are ready at its end
-  Bytes activation;                      // kept from forward to backward, one micro-batch
-  Bytes output{};                        // handed to the next layer, one micro-batch
+  std::vector<std::int64_t> parameters;   // elements of each tensor, registration order
+  Time forward;                           // one micro-batch
+  Time backward;                          // the layer's gradients are ready at its end
+  std::optional<Time> backward_weight{};  // the weights' part of `backward`; default half
+  Bytes activation;                       // kept from forward to backward, one micro-batch
+  Bytes output{};                         // handed to the next layer, one micro-batch
   // In order: n of them cut the pass into n + 1 equal parts, each of which needs what came before.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };

@@ -155,12 +155,9 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
       }
       gathered = copies->columns;
     }
-    if (gathered) {
-      tape_->RunBackward(std::move(weight), {dy, *gathered}, {}, {parameters.weight},
-                         parameters.all());
-    } else {
-      tape_->RunBackward(std::move(weight), {dy}, {}, {parameters.weight}, parameters.all());
-    }
+    const Value kept = low ? low->columns : x.region ? x.region->kept : x.value;
+    tape_->RunBackward(std::move(weight), {dy, gathered.value_or(kept)}, {}, {parameters.weight},
+                       parameters.all());
     if (parameters.bias < 0) return;
     tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias),
                        {tape_->GradientOf(y.value)}, {}, {parameters.bias}, parameters.all());
@@ -209,9 +206,11 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   const bool fused = compiled && last_sum_ == x.value;
   Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
                           Size(y) + statistics);
+  std::vector<Value> kept{x.value};
   if (rms) {
     const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
     tape_->Keep(rstd);
+    kept.push_back(rstd);
     tape_->Run(std::move(forward), {x.value}, {y.value, rstd}, parameters.all());
   } else {
     tape_->Run(std::move(forward), {x.value}, {y.value}, parameters.all());
@@ -230,7 +229,9 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
       sums.summed_tokens = x.tokens;
       sums.summed_columns = x.width;
     }
-    RunPartGradients(std::move(sums), dy, std::move(gradients), parameters);
+    std::vector<Value> reads{dy};
+    reads.insert(reads.end(), kept.begin(), kept.end());
+    RunPartGradients(std::move(sums), reads, std::move(gradients), parameters);
     tape_->Deliver(x.value, dx);
   });
   return y;

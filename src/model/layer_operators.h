@@ -168,7 +168,7 @@ class LayerOperators {
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
   // A kernel of backward that adds up the gradients of parameters over a part of the tokens.
-  void RunPartGradients(Kernel kernel, LayerTape::Value from, std::vector<int> gradients,
+  void RunPartGradients(Kernel kernel, LayerTape::Values reads, std::vector<int> gradients,
                         const ModulePositions& parameters);
   // Runs a kernel that makes FP32 numbers of `from` for every token, and has the ranks of a divided
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.

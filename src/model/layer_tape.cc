@@ -123,8 +123,7 @@ Bytes Sum(const std::vector<Bytes>& tensors) {
 
 }  // namespace
 
-template <typename Counted>
-std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, Counted counted,
+std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted& counted,
                                    Values pinned_from_start, Values pinned_to_end) const {
   if (list.empty()) return {};
   const int end = static_cast<int>(list.size());
@@ -286,7 +285,7 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
 }
 
 LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
-                            bool stops_early) {
+                            bool stops_early, bool splits_backward) {
   const std::size_t activations = variables_.size();
   std::optional<Value> output_gradient;
   if (output) {
@@ -444,6 +443,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   work.forward_transient = Sum(work.forward_temporaries);
   work.backward_transient = Sum(work.backward_temporaries);
+  if (splits_backward) SplitBackward(output_gradient, std::move(saved), work);
   return work;
 }
 

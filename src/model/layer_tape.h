@@ -90,8 +90,9 @@ class LayerTape {
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
   // `stops_early`: see WorkOptions::recompute_stops_early.
+  // `splits_backward`: see WorkOptions; without recomputation.
   LayerWork Finish(std::optional<Value> output, Checkpointing checkpointing,
-                   bool stops_early = false);
+                   bool stops_early = false, bool splits_backward = false);
 
  private:
   struct Variable {
@@ -132,9 +133,17 @@ class LayerTape {
   // The `counted` values that are alive when they have the most bytes while the operators of `list`
   // run. A value lives from its first to its last use there; `pinned` ones from first use to the
   // end.
-  template <typename Counted>
-  std::vector<Bytes> Peak(std::span<const Recorded> list, Counted counted, Values pinned_from_start,
-                          Values pinned_to_end) const;
+  using Counted = std::function<bool(Value)>;
+  std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
+                          Values pinned_from_start, Values pinned_to_end) const;
+
+  // layer_tape_parts.cc: LayerWork's two parts of backward. `saved`: by value, its index there.
+  struct Parts {
+    std::vector<Recorded> input, weight;
+    Value input_gradient = kNoValue;  // as the input's part leaves it
+  };
+  Parts PartsOfBackward();
+  void SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved, LayerWork& work);
 
   DataType element_;
   bool fuses_sums_;

@@ -62,6 +62,8 @@ struct WorkOptions {
   // With sequence parallelism: the gradients of what is applied to a part of the tokens are added
   // up over the ranks at the end of each layer's backward.
   bool adds_up_parts = false;
+  // Backward comes in two parts, too (LayerWork::backward_input, ::backward_weight).
+  bool splits_backward = false;
 
   friend bool operator==(const WorkOptions&, const WorkOptions&) = default;
 };
@@ -95,6 +97,20 @@ struct LayerWork {
   // The gradient of the output, where group operations read it; else zero. From the kernel before
   // the layer's backward to its end.
   Bytes handed_back{};
+  // Backward in two parts, where a pipeline's schedule asks for it: an operation is of the weights'
+  // part if gradients of parameters come of it and the gradient of the layer's input does not. What
+  // the second part reads lives until its end.
+  struct BackwardPart {
+    std::vector<Operation> operations;
+    Bytes transient;
+    std::vector<Bytes> temporaries;
+  };
+  BackwardPart backward_input{}, backward_weight{};
+  // Gradients of activations that the second part reads: those that the first makes, and, if there
+  // is one, first of all that of the layer's output.
+  std::vector<Activation> deferred{};
+  bool defers_gradient_of_output = false;
+  std::vector<int> saved_for_weights{};  // of `saved`; the others go with the first part
   // What the layer takes from the one before it: its index in `saved`, where backward needs it
   // (kNone of a layer list: `activation` is all that is kept).
   static constexpr int kNone = -1;

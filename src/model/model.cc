@@ -30,13 +30,21 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
     activation = tape.Make("activation", layer.activation);
     tape.Keep(*activation);
   }
+  // Where backward is parted, what the parts take and make.
+  std::optional<Value> input, output;
+  const bool splits = options.splits_backward;
+  if (splits) {
+    input = tape.Input("input", Bytes());
+    output = tape.Make("output", layer.output);
+  }
   // Runs the parts of a pass with the collectives between them. A part reads what the one before it
   // has communicated.
   const auto pass = [&](const char* name, Time time,
-                        const std::vector<ListedCommunication>& communication, bool forward) {
+                        const std::vector<ListedCommunication>& communication, bool forward,
+                        const std::vector<Value>& reads, const std::vector<Value>& makes) {
     const bool divided = options.tensor > 1;
     const std::size_t parts = divided ? communication.size() + 1 : 1;
-    std::vector<Value> arrived;
+    std::vector<Value> arrived = reads;
     for (std::size_t i = 0; i < parts; ++i) {
       Kernel kernel{
           .name = layer.name + name, .kind = KernelKind::kGiven, .given = PartOf(time, i, parts)};
@@ -55,7 +63,9 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
                                      : source};
         written.push_back(source);
       }
-      const std::vector<int> gradients = i + 1 == parts && !forward ? all : std::vector<int>();
+      const bool last = i + 1 == parts;
+      if (last) written.insert(written.end(), makes.begin(), makes.end());
+      const std::vector<int> gradients = last && !forward && !splits ? all : std::vector<int>();
       if (forward) {
         tape.Run(std::move(kernel), arrived, written, all);
       } else {
@@ -74,9 +84,27 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       arrived.push_back(target);
     }
   };
-  pass(".forward", layer.forward, layer.forward_communication, true);
-  tape.OnBackward([&] { pass(".backward", layer.backward, layer.backward_communication, false); });
-  LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
+  pass(".forward", layer.forward, layer.forward_communication, true, {},
+       output ? std::vector<Value>{*output} : std::vector<Value>());
+  tape.OnBackward([&] {
+    if (!splits) {
+      pass(".backward", layer.backward, layer.backward_communication, false, {}, {});
+      return;
+    }
+    // What is communicated belongs to the gradient of the input.
+    const Time weights =
+        layer.backward_weight.value_or(Time::FromPicoseconds(layer.backward.picoseconds() / 2));
+    const Value given = tape.GradientOf(*output), made = tape.MakeGradient(*input);
+    pass(".backward_input", layer.backward - weights, layer.backward_communication, false, {given},
+         {made});
+    tape.Deliver(*input, made);
+    std::vector<Value> reads{given};
+    if (activation) reads.push_back(*activation);
+    tape.RunBackward(
+        {.name = layer.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},
+        reads, {}, all, all);
+  });
+  LayerWork work = tape.Finish(output, Checkpointing::kNone, false, splits);
   work.output = layer.output;
   return work;
 }

@@ -71,6 +71,27 @@ TEST(ModelTest, ListedLayersBringTheirTimes) {
   EXPECT_EQ(block.forward[0].kernel.model_flops, 0);
 }
 
+TEST(ModelTest, ListedBackwardsHaveTwoParts) {
+  const Model model = Build("list", LayerList{.layers = {{.name = "block",
+                                                          .parameters = {8},
+                                                          .forward = Milliseconds(3),
+                                                          .backward = Milliseconds(7),
+                                                          .backward_weight = Milliseconds(2),
+                                                          .activation = MiB(5),
+                                                          .output = MiB(1)}},
+                                              .optimizer_step = Time()});
+  const auto block = BuildWork(model, {.splits_backward = true})[0];
+  ASSERT_EQ(block.backward_input.operations.size(), 1U);
+  EXPECT_EQ(block.backward_input.operations[0].kernel.given, Milliseconds(5));
+  ASSERT_EQ(block.backward_weight.operations.size(), 1U);
+  EXPECT_EQ(block.backward_weight.operations[0].kernel.given, Milliseconds(2));
+  EXPECT_EQ(block.backward_weight.operations[0].gradients, std::vector<int>{0});
+  EXPECT_EQ(block.saved_for_weights, std::vector<int>{0});
+  ASSERT_EQ(block.deferred.size(), 1U);
+  EXPECT_EQ(block.deferred[0].bytes, MiB(1));
+  EXPECT_TRUE(block.defers_gradient_of_output);
+}
+
 // fms-fsdp's own examples: 1/2 is [ac, no, ac, no], 1/3 [no, ac, no, no, ac, no], 2/3 [ac, no, ac,
 // ac, no, ac].
 TEST(ModelTest, APartOfTheBlocksIsEvenlySpaced) {

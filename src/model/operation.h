@@ -20,7 +20,7 @@ namespace stepcast::model {
 struct ValueUse {
   // kHandedBack: of backward, the gradient of the layer's output, as the next layer made it or the
   // next stage sent it; it has no index.
-  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated, kHandedBack };
+  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated, kDeferred, kHandedBack };
   Table table = Table::kSaved;
   int index = 0;
   bool write = false;
@@ -60,6 +60,8 @@ struct Operation {
   std::vector<int> begins{}, ends{};
   // Group operations before it in the list for whose end it waits.
   std::vector<int> waits{};
+  // LayerWork::deferred that come to life with it.
+  std::vector<int> defers{};
 };
 
 // What a list leaves to the first kernel after it: the values in LayerWork::communicated that no

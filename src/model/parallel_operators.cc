@@ -85,7 +85,7 @@ Operand LayerOperators::LeaveRows(Operand x, std::string_view module, ModulePosi
     if (parameters.bias < 0) return;
     RunPartGradients(
         Memory(Joined(module, ".bias.grad"), Elements(sum), Size(sum), BytesOfElements(sum.width)),
-        gradient, {parameters.bias}, parameters);
+        {gradient}, {parameters.bias}, parameters);
   });
   return sum;
 }
@@ -97,16 +97,17 @@ Operand LayerOperators::AddUp(Operand x) {
   return x;
 }
 
-void LayerOperators::RunPartGradients(Kernel kernel, Value from, std::vector<int> gradients,
+void LayerOperators::RunPartGradients(Kernel kernel, LayerTape::Values reads,
+                                      std::vector<int> gradients,
                                       const ModulePositions& parameters) {
   if (!options_.adds_up_parts) {
-    tape_->RunBackward(std::move(kernel), {from}, {}, std::move(gradients), parameters.all());
+    tape_->RunBackward(std::move(kernel), reads, {}, std::move(gradients), parameters.all());
     return;
   }
   const Bytes bytes = kernel.written;
   const Value made = tape_->MakeScratch(bytes);
   const std::string name = Joined(kernel.name, ".add");
-  tape_->RunBackward(std::move(kernel), {from}, {made}, {}, parameters.all());
+  tape_->RunBackward(std::move(kernel), reads, {made}, {}, parameters.all());
   sums_of_parts_.push_back([=, this, gradients = std::move(gradients)] {
     tape_->CommunicateBackward(CollectiveKind::kAllReduce, kTensor, element_, made, made);
     tape_->RunBackward(Memory(name, 0, bytes, bytes), {made}, {}, gradients, parameters.all());

@@ -82,7 +82,8 @@ class Block {
                                      core_names_.attention_dropout, core_names_.attention_residual);
     const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
                                core_names_.dropout, core_names_.residual);
-    return tape_.Finish(y.value, options_.checkpointing, options_.recompute_stops_early);
+    return tape_.Finish(y.value, options_.checkpointing, options_.recompute_stops_early,
+                        options_.splits_backward);
   }
 
  private:
@@ -200,7 +201,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
-  return tape.Finish(x.value, Checkpointing::kNone);
+  return tape.Finish(x.value, Checkpointing::kNone, false, options.splits_backward);
 }
 
 // FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
@@ -219,7 +220,7 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   const Operand logits = operators.Linear(operators.EnterColumns(normalized), names.head,
                                           VocabularyOfRank(a, options), Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
-  return tape.Finish(std::nullopt, Checkpointing::kNone);
+  return tape.Finish(std::nullopt, Checkpointing::kNone, false, options.splits_backward);
 }
 
 }  // namespace

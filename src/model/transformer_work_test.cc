@@ -310,6 +310,38 @@ TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   EXPECT_NEAR(static_cast<double>(moved.count()), 38.0 * t * v, 0.001 * t * v);
 }
 
+// Between the two parts of backward each linear layer keeps its input and the gradient of its
+// output (torch.distributed.pipelining), a norm the same, with a reciprocal deviation a token. h =
+// 4096, f = 14336, queries as wide as h, keys and values 1024 each.
+TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
+  WorkOptions options = Options(1, 8192);
+  options.splits_backward = true;
+  const LayerWork block = BlockOf(Llama31With8B(), options);
+  constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
+  // Of queries, keys and values; the output projection; gate and up; down; both norms.
+  EXPECT_EQ(
+      Sum(block.deferred),
+      2 * kTokens * (kHidden + 2 * kKeys + kHidden + 2 * kFeedForward + kHidden + 2 * kHidden));
+  std::int64_t kept = 0;
+  for (const int saved : block.saved_for_weights) {
+    kept += block.saved[static_cast<std::size_t>(saved)].bytes.count();
+  }
+  // What both norms take and make, the attention's output, and the product that goes down.
+  EXPECT_EQ(kept,
+            2 * kTokens * (2 * kHidden + 2 * kHidden + kHidden + kFeedForward) + 2 * 4 * kTokens);
+  // Every kernel of backward is in one of the parts, and gradients of parameters come of the
+  // second.
+  const auto& input = block.backward_input.operations;
+  const auto& weight = block.backward_weight.operations;
+  EXPECT_EQ(input.size() + weight.size(), block.backward.size());
+  for (const Operation& operation : input) EXPECT_TRUE(operation.gradients.empty());
+  std::int64_t products = 0;
+  for (const Operation& operation : block.forward) {
+    if (operation.kernel.kind == KernelKind::kGemm) products += operation.kernel.model_flops;
+  }
+  EXPECT_EQ(ModelFlops(weight), products);
+}
+
 TEST(TransformerWorkTest, EmbeddingAndHeadAreNotRecomputed) {
   const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
   const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));

@@ -18,19 +18,17 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   return schedule;
 }
 
-constexpr NamedSchedule kNamedSchedules[] = {
-    {"gpipe", "all forwards, then all backwards", false,
-     [](const ScheduleShape& shape) { return GPipe(shape.stages, shape.micro_batches); }},
-    {"1f1b", "one forward and one backward by turns, after P-1-s forwards at stage s", false,
-     [](const ScheduleShape& shape) {
-       return OneForwardOneBackward(shape.stages, shape.micro_batches);
-     }},
-    {"interleaved_1f1b", "1f1b with several chunks of layers a stage (virtual stages)", true,
-     [](const ScheduleShape& shape) {
-       return InterleavedOneForwardOneBackward(shape.stages, shape.micro_batches,
-                                               shape.virtual_stages);
-     }},
-};
+// Stage s holds chunks s, s + P, s + 2P, ... in the order of the layers.
+PipelineSchedule LoopedChunks(int stages, int micro_batches, int virtual_stages) {
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1 && virtual_stages >= 1,
+                 "a schedule has stages, chunks and micro-batches");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  for (int s = 0; s < stages; ++s) {
+    PipelineSchedule::Stage& stage = schedule.stages.emplace_back();
+    for (int chunk = 0; chunk < virtual_stages; ++chunk) stage.chunks.push_back(chunk * stages + s);
+  }
+  return schedule;
+}
 
 }  // namespace
 
@@ -47,6 +45,17 @@ int Chunks(const PipelineSchedule& schedule) {
     for (const int chunk : stage.chunks) chunks = std::max(chunks, chunk + 1);
   }
   return chunks;
+}
+
+bool SplitsBackward(const PipelineSchedule& schedule) {
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    for (const ScheduleEntry& entry : stage.entries) {
+      for (const Action& action : ActionsOf(entry)) {
+        if (action.task == Task::kBackwardInput) return true;
+      }
+    }
+  }
+  return false;
 }
 
 std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule) {
@@ -96,9 +105,9 @@ PipelineSchedule OneForwardOneBackward(int stages, int micro_batches) {
 
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
                                                   int virtual_stages) {
-  STEPCAST_CHECK(stages >= 1 && virtual_stages >= 1 && micro_batches % stages == 0,
+  PipelineSchedule schedule = LoopedChunks(stages, micro_batches, virtual_stages);
+  STEPCAST_CHECK(micro_batches % stages == 0,
                  "micro-batches go in groups as large as the pipeline is long");
-  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   const int passes = micro_batches * virtual_stages;
   // Of a stage's i-th pass in one direction.
   const auto action = [&](Task task, int i, int stage) {
@@ -108,8 +117,7 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
     return Action{task, group * stages + in_group % stages, place * stages + stage};
   };
   for (int s = 0; s < stages; ++s) {
-    PipelineSchedule::Stage& stage = schedule.stages.emplace_back();
-    for (int chunk = 0; chunk < virtual_stages; ++chunk) stage.chunks.push_back(chunk * stages + s);
+    PipelineSchedule::Stage& stage = schedule.stages[static_cast<std::size_t>(s)];
     const int ahead = std::min(2 * (stages - 1 - s) + (virtual_stages - 1) * stages, passes);
     for (int i = 0; i < ahead; ++i) stage.entries.push_back(action(Task::kForward, i, s));
     for (int i = 0; i < passes; ++i) {
@@ -120,13 +128,18 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
   return schedule;
 }
 
-std::span<const NamedSchedule> NamedSchedules() { return kNamedSchedules; }
-
-const NamedSchedule* FindSchedule(std::string_view name) {
-  for (const NamedSchedule& schedule : kNamedSchedules) {
-    if (schedule.name == name) return &schedule;
+PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages) {
+  PipelineSchedule schedule = LoopedChunks(stages, micro_batches, virtual_stages);
+  for (PipelineSchedule::Stage& stage : schedule.stages) {
+    const auto run = [&](Task task, int chunk) {
+      for (int i = 0; i < micro_batches; ++i) stage.entries.push_back(Action{task, i, chunk});
+    };
+    for (const int chunk : stage.chunks) run(Task::kForward, chunk);
+    for (auto chunk = stage.chunks.rbegin(); chunk != stage.chunks.rend(); ++chunk) {
+      run(Task::kBackward, *chunk);
+    }
   }
-  return nullptr;
+  return schedule;
 }
 
 }  // namespace stepcast::parallel

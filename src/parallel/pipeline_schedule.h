@@ -21,6 +21,11 @@ enum class Task : std::uint8_t {
   kBackwardWeight,  // gradients of weights, after those of inputs
 };
 
+// Of a micro-batch through a chunk nothing is left to do.
+constexpr bool EndsBackward(Task task) {
+  return task == Task::kBackward || task == Task::kBackwardWeight;
+}
+
 // One pass of one micro-batch through one chunk.
 struct Action {
   Task task = Task::kForward;
@@ -81,6 +86,9 @@ struct PipelineSchedule {
 // How many chunks the model is cut into: one more than the highest that a stage holds.
 int Chunks(const PipelineSchedule& schedule);
 
+// Whether some backward comes in two passes, of inputs and of weights.
+bool SplitsBackward(const PipelineSchedule& schedule);
+
 // [chunk][micro-batch]: the stage that runs these passes, -1 where none does. With two copies of
 // the model in opposite directions (DualPipe) a chunk's micro-batches run on two stages.
 std::vector<std::vector<int>> StagesOfPasses(const PipelineSchedule& schedule);
@@ -105,22 +113,9 @@ PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
                                                   int virtual_stages);
 
-// What a named schedule is built for.
-struct ScheduleShape {
-  int stages = 1, micro_batches = 1;
-  int virtual_stages = 1;  // chunks a stage
-};
-
-// A schedule that has a name in scenario files and on command lines.
-struct NamedSchedule {
-  std::string_view name;     // "1f1b"
-  std::string_view summary;  // a line for pages of help
-  bool interleaves;          // several chunks a stage; else one
-  PipelineSchedule (*build)(const ScheduleShape& shape);
-};
-
-std::span<const NamedSchedule> NamedSchedules();
-// nullptr: there is none of this name.
-const NamedSchedule* FindSchedule(std::string_view name);
+// Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
+// with the chunks of interleaving: all forwards of a stage's first chunk, then all of its second,
+// ...; backwards from the last chunk on.
+PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
 }  // namespace stepcast::parallel

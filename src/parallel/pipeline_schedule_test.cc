@@ -52,17 +52,6 @@ TEST(PipelineScheduleTest, SequentialIsTheLoopOfGradientAccumulation) {
   EXPECT_EQ(Print(Sequential(3)), "stage 0: F0 B0 F1 B1 F2 B2\n");
 }
 
-RC_GTEST_PROP(PipelineScheduleTest, NamedSchedulesHaveNoMistakes, ()) {
-  const Shape shape;
-  const int virtual_stages = *rc::gen::inRange(1, 5);
-  for (const NamedSchedule& named : NamedSchedules()) {
-    // Those that interleave take groups of micro-batches.
-    const int micro_batches = shape.micro_batches * (named.interleaves ? shape.stages : 1);
-    const int chunks = named.interleaves ? virtual_stages : 1;
-    RC_ASSERT(CheckSchedule(named.build({shape.stages, micro_batches, chunks})).empty());
-  }
-}
-
 // Megatron-LM, core/pipeline_parallel/schedules.py, by hand for P = 4, v = 2, groups of 4: stage 0
 // runs 2 (4-1-0) + (2-1) 4 = 10 forwards ahead. Of each group of four micro-batches first the first
 // chunk's passes, then the second's; backwards from the last chunk on.
@@ -77,17 +66,17 @@ TEST(PipelineScheduleTest, InterleavedOfFourStagesWithTwoChunks) {
       "B7.0");
 }
 
-// arXiv 2104.04473, section 2.2.2: with v chunks a stage is idle for (P-1)(F+B)/v, F and B those of
-// all its chunks.
-RC_GTEST_PROP(PipelineScheduleTest, InterleavingDividesTheBubble, ()) {
+// arXiv 2104.04473, section 2.2.2, and arXiv 2211.05953: with v chunks a stage is idle for
+// (P-1)(F+B)/v, F and B those of all its chunks.
+RC_GTEST_PROP(PipelineScheduleTest, SeveralChunksDivideTheBubble, ()) {
   const int stages = *rc::gen::inRange(1, 7), groups = *rc::gen::inRange(1, 5);
   const int virtual_stages = *rc::gen::inRange(1, 5);
-  const PipelineSchedule schedule =
-      InterleavedOneForwardOneBackward(stages, groups * stages, virtual_stages);
-  const PassDurations durations{.forward = 1, .backward_input = 1, .backward_weight = 1};
-  const ScheduleTiming timing = Time(schedule, durations);
-  const std::int64_t work = std::int64_t{3} * groups * stages * virtual_stages;
-  RC_ASSERT(timing.slots == work + 3 * (stages - 1));
+  const PassDurations chunk = AnyDurations();
+  const std::int64_t both = chunk.forward + chunk.backward_input + chunk.backward_weight;
+  for (const auto& build : {InterleavedOneForwardOneBackward, BreadthFirst}) {
+    const ScheduleTiming timing = Time(build(stages, groups * stages, virtual_stages), chunk);
+    for (const std::int64_t idle : timing.idle) RC_ASSERT(idle == (stages - 1) * both);
+  }
 }
 
 // arXiv 2104.04473, section 2.2.1: a stage is idle for (P-1)(F+B), whatever M is, in both.
@@ -134,9 +123,12 @@ RC_GTEST_PROP(PipelineScheduleTest, StagesOfPassesAreThoseOfTheLists, ()) {
   }
 }
 
-TEST(PipelineScheduleTest, SchedulesAreFoundByName) {
-  for (const NamedSchedule& named : NamedSchedules()) EXPECT_EQ(FindSchedule(named.name), &named);
-  EXPECT_EQ(FindSchedule("2f2b"), nullptr);
+TEST(PipelineScheduleTest, BreadthFirstOfFourStagesWithTwoChunks) {
+  EXPECT_EQ(Print(BreadthFirst(4, 3, 2)),
+            "stage 0 holds 0 4: F0.0 F1.0 F2.0 F0.4 F1.4 F2.4 B0.4 B1.4 B2.4 B0.0 B1.0 B2.0\n"
+            "stage 1 holds 1 5: F0.1 F1.1 F2.1 F0.5 F1.5 F2.5 B0.5 B1.5 B2.5 B0.1 B1.1 B2.1\n"
+            "stage 2 holds 2 6: F0.2 F1.2 F2.2 F0.6 F1.6 F2.6 B0.6 B1.6 B2.6 B0.2 B1.2 B2.2\n"
+            "stage 3 holds 3 7: F0.3 F1.3 F2.3 F0.7 F1.7 F2.7 B0.7 B1.7 B2.7 B0.3 B1.3 B2.3\n");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -251,6 +252,53 @@ class Checker {
 
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule) {
   return Checker(schedule).Run();
+}
+
+std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule) {
+  const int chunks = Chunks(schedule);
+  std::vector<int> home(Index(chunks));
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    for (const int chunk : schedule.stages[stage].chunks)
+      home[Index(chunk)] = static_cast<int>(stage);
+  }
+  struct Taken {
+    Action action;  // that takes it
+    int entry = -1;
+  };
+  // By sender, receiver and direction: in the order of the one, and of the other.
+  std::map<std::tuple<int, int, bool>, std::vector<Taken>> sent, taken;
+  for (int stage = 0; stage < static_cast<int>(schedule.stages.size()); ++stage) {
+    const std::vector<ScheduleEntry>& entries = schedule.stages[Index(stage)].entries;
+    for (int entry = 0; entry < static_cast<int>(entries.size()); ++entry) {
+      for (const Action& action : ActionsOf(entries[Index(entry)])) {
+        if (action.task == Task::kBackwardWeight) continue;
+        const bool onwards = action.task == Task::kForward;
+        const int to = action.chunk + (onwards ? 1 : -1), from = action.chunk - (onwards ? 1 : -1);
+        if (to >= 0 && to < chunks && home[Index(to)] != stage) {
+          sent[{stage, home[Index(to)], onwards}].push_back(
+              {{Task::kForward, action.micro_batch, to}});
+        }
+        if (from >= 0 && from < chunks && home[Index(from)] != stage) {
+          taken[{home[Index(from)], stage, onwards}].push_back({action, entry});
+        }
+      }
+    }
+  }
+  for (const auto& [leg, order] : taken) {
+    const std::vector<Taken>& in_order = sent.at(leg);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Action& action = order[i].action;
+      const Action& next = in_order[i].action;
+      if (action.micro_batch == next.micro_batch && action.chunk == next.chunk) continue;
+      const auto [from, stage, onwards] = leg;
+      return ScheduleMistake{
+          stage, order[i].entry,
+          fmt::format("stage {} takes micro-batch {} for chunk {} from stage {}, which sends that "
+                      "of micro-batch {} for chunk {} first",
+                      stage, action.micro_batch, action.chunk, from, next.micro_batch, next.chunk)};
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<int> MostInFlight(const PipelineSchedule& schedule) {

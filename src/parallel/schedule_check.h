@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct ScheduleMistake {
 // Cycles are looked for only when there is no other mistake. Takes time and memory for what the
 // lists hold, however large the numbers in them are.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
+
+// Messages between two stages arrive in the order in which they are sent: what a stage takes from
+// another one out of that order, if there is such a pass. Of a schedule without mistakes, each
+// chunk of which is on one stage.
+std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
 // [stage] the most micro-batches of a chunk, summed over its chunks, whose forward has begun and
 // whose backward has not ended (with weights apart: whose weights' part has not). Of a schedule

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/schedule_check.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -164,45 +166,17 @@ class Checker {
   }
 
   void CheckPipeline(std::int64_t stages) {
-    if (request_.virtual_stages.value_or(1) > 1 && Is(Framework::kReference) &&
-        request_.zero_stage.value_or(0) >= 2) {
-      Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
-          fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
-                      *request_.zero_stage),
-          "write virtual_stages: 1, or zero_stage: 1");
-    }
-    const auto name = [&] { return plan::Name(*request_.framework); };
     if (request_.framework && !TraitsOf(*request_.framework).pipelines) {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
-          fmt::format("pipelines of {} are not supported yet: {}", name(), stages),
+          fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
+                      stages),
           "leave it at 1, or write framework: megatron or reference");
     }
-    const std::int64_t virtual_stages = request_.virtual_stages.value_or(1);
-    const std::string schedule =
-        request_.schedule.value_or(virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
-    const parallel::NamedSchedule* named = parallel::FindSchedule(schedule);
-    if (named != nullptr && !named->interleaves && virtual_stages > 1) {
-      Add("parallelism.virtual_stages", "plan.schedule",
-          fmt::format("{} has one chunk of layers a stage, and virtual_stages is {}", schedule,
-                      virtual_stages),
-          "write schedule: interleaved_1f1b, or virtual_stages: 1");
-    }
-    if (schedule == "interleaved_1f1b" && Batches() && *Batches() % stages != 0) {
-      Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("interleaved_1f1b runs micro-batches in groups of {}, and there are {}",
-                      stages, *Batches()),
-          "choose a multiple of parallelism.pipeline");
-    }
-    if (request_.schedule && Is(Framework::kMegatron) &&
-        schedule != (virtual_stages > 1 ? "interleaved_1f1b" : "1f1b")) {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
-                      "is {}",
-                      *request_.schedule),
-          "leave it out, or write framework: reference");
-    }
-    stages *= virtual_stages;
-    CheckStageLayers(stages);
+    const RequestedSchedule schedule = ScheduleOf(request_);
+    if (schedule.named != nullptr) CheckNamedSchedule(*schedule.named, schedule.virtual_stages);
+    if (request_.listed_schedule != nullptr) CheckListedSchedule(schedule.virtual_stages);
+    CheckWithSchedule(schedule);
+    CheckStageLayers(stages * schedule.virtual_stages);
     if (facts_.tied_embeddings && Is(Framework::kReference) &&
         request_.zero_stage.value_or(0) >= 2) {
       Add("data_parallel.zero_stage", "plan.tied-across-stages",
@@ -223,6 +197,116 @@ class Checker {
       Add("training.activation_offload", "plan.axis-not-supported-with",
           "activations of pipelines are not offloaded yet, and activation_offload is true",
           "write activation_offload: false, or parallelism.pipeline: 1");
+    }
+  }
+
+  void CheckNamedSchedule(const parallel::NamedSchedule& named, std::int64_t virtual_stages) {
+    if (named.chunks == 1 && virtual_stages > 1) {
+      Add("parallelism.virtual_stages", "plan.schedule",
+          fmt::format("{} has one chunk of layers a stage, and virtual_stages is {}", named.name,
+                      virtual_stages),
+          "write schedule: interleaved_1f1b, or virtual_stages: 1");
+    } else if (named.chunks > 1 && virtual_stages != named.chunks) {
+      Add("parallelism.virtual_stages", "plan.schedule",
+          fmt::format("{} has {} chunks of layers a stage, and virtual_stages is {}", named.name,
+                      named.chunks, virtual_stages),
+          "leave virtual_stages out");
+    }
+    if (named.two_copies) {
+      Add("parallelism.schedule", "plan.schedule",
+          fmt::format("{} trains two copies of the model, which is drawn and not simulated",
+                      named.name),
+          "write schedule: dualpipe_v, which is the same with one copy");
+      return;
+    }
+    const auto stages = static_cast<int>(*request_.pipeline);
+    if (!Batches() || *Batches() < 1 || *Batches() > kMostMicroBatches) return;
+    const auto mistake =
+        named.MistakeOf({stages, static_cast<int>(*Batches()), static_cast<int>(virtual_stages)});
+    if (!mistake) return;
+    const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
+    Add(of_stages ? "parallelism.pipeline" : "training.gradient_accumulation", "plan.schedule",
+        fmt::format("{} {}", named.name, mistake->sentence), mistake->hint);
+  }
+
+  void CheckListedSchedule(std::int64_t virtual_stages) {
+    const parallel::PipelineSchedule& listed = *request_.listed_schedule;
+    const auto refuse = [&](std::string message, std::string hint) {
+      Add("parallelism.schedule", "plan.schedule", std::move(message), std::move(hint));
+    };
+    const auto stages = static_cast<std::int64_t>(listed.stages.size());
+    if (stages != *request_.pipeline) {
+      refuse(fmt::format("{} has {} rows, and pipeline is {}", *request_.schedule, stages,
+                         *request_.pipeline),
+             "a schedule has a row for each stage");
+      return;
+    }
+    if (Batches() && listed.micro_batches != *Batches()) {
+      refuse(fmt::format("{} has {} micro-batches, and a step {}", *request_.schedule,
+                         listed.micro_batches, *Batches()),
+             fmt::format("write training.gradient_accumulation: {}", listed.micro_batches));
+    }
+    for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
+      const auto chunks = static_cast<std::int64_t>(listed.stages[stage].chunks.size());
+      if (chunks != virtual_stages || parallel::Chunks(listed) != stages * virtual_stages) {
+        refuse(fmt::format("stage {} of {} holds {} chunks of {}, and every stage holds as many, "
+                           "each chunk on one stage",
+                           stage, *request_.schedule, chunks, parallel::Chunks(listed)),
+               fmt::format("{} stages with {} chunks each have {}", stages, virtual_stages,
+                           stages * virtual_stages));
+        return;
+      }
+      for (const parallel::ScheduleEntry& entry : listed.stages[stage].entries) {
+        if (!parallel::ActionsOf(entry).empty()) continue;
+        refuse(fmt::format("{} says when parameters are gathered, freed or reduced",
+                           *request_.schedule),
+               "leave UNSHARD, RESHARD and REDUCE_GRAD out: the framework's rules say when");
+        return;
+      }
+    }
+    if (const auto mistake = parallel::MessageOutOfOrder(listed)) {
+      refuse(fmt::format("{}: {}", *request_.schedule, mistake->sentence),
+             "messages arrive in the order in which they are sent: bring the stages' micro-batches "
+             "into one order");
+    }
+  }
+
+  // What goes with a schedule, and what does not.
+  void CheckWithSchedule(const RequestedSchedule& schedule) {
+    const bool standard =
+        schedule.name == (request_.virtual_stages.value_or(1) > 1 ? "interleaved_1f1b" : "1f1b");
+    if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
+                      "is {}",
+                      schedule.name),
+          "leave it out, or write framework: reference");
+    }
+    const bool splits = schedule.named != nullptr
+                            ? schedule.named->splits_backward
+                            : request_.listed_schedule != nullptr &&
+                                  parallel::SplitsBackward(*request_.listed_schedule);
+    if (Is(Framework::kReference) && request_.zero_stage.value_or(0) >= 2) {
+      if (schedule.virtual_stages > 1) {
+        Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
+            fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
+                        *request_.zero_stage),
+            "write virtual_stages: 1, or zero_stage: 1");
+      } else if (splits) {
+        Add("parallelism.schedule", "plan.axis-not-supported-with",
+            fmt::format("a backward in two passes goes with zero_stage 0 and 1, and it is {}",
+                        *request_.zero_stage),
+            "write schedule: 1f1b, or zero_stage: 1");
+      }
+    }
+    const model::Checkpointing checkpointing =
+        request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
+    if (splits && checkpointing != model::Checkpointing::kNone) {
+      Add("training.activation_checkpointing", "plan.axis-not-supported-with",
+          fmt::format("{} parts backward into gradients of inputs and of weights, and what is "
+                      "recomputed runs as a whole: {}",
+                      schedule.name, model::Name(checkpointing)),
+          "write activation_checkpointing: none, or schedule: 1f1b");
     }
   }
 

@@ -235,6 +235,47 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "training.gradient_accumulation", "plan.schedule",
        "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_v";
+         r.virtual_stages = 3;
+       },
+       "parallelism.virtual_stages", "plan.schedule",
+       "zb_v has 2 chunks of layers a stage, and virtual_stages is 3"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "dualpipe";
+       },
+       "parallelism.schedule", "plan.schedule",
+       "dualpipe trains two copies of the model, which is drawn and not simulated"},
+      {[](Request& r) {
+         r.pipeline = 4;
+         r.schedule = "dualpipe_v";
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "dualpipe_v needs 8 micro-batches or more with 4 stages, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.zero_stage = 2;
+       },
+       "parallelism.schedule", "plan.axis-not-supported-with",
+       "a backward in two passes goes with zero_stage 0 and 1, and it is 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.activation_checkpointing = model::Checkpointing::kFull;
+       },
+       "training.activation_checkpointing", "plan.axis-not-supported-with",
+       "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
+       "as a whole: full"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.framework = Framework::kMegatron;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule is zb_h1"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
        "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
        "devices"},

@@ -29,7 +29,8 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
-                           !TraitsOf(plan.data_parallel.framework).megatron_layers};
+                           !TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .splits_backward = plan.parallelism.splits_backward};
 }
 
 DataType WrittenGradientType(const Training& training) {

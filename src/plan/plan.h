@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "src/model/layer_work.h"
 #include "src/plan/data_parallel.h"
 #include "src/plan/training.h"
+
+namespace stepcast::parallel {
+struct PipelineSchedule;
+}  // namespace stepcast::parallel
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
@@ -41,9 +46,12 @@ struct Parallelism {
   std::int64_t expert = 1;
   // With tensor parallelism: between the divided regions the tokens are, too.
   bool sequence_parallel = false;
-  // Of pipelines: how stages order their passes (parallel::FindSchedule), how many chunks of the
+  // Of pipelines: how stages order their passes (ScheduleOf, pipeline.h), how many chunks of the
   // model each has, and how many of the model's blocks each chunk has, in the order of the layers.
+  // A schedule that a file lists is `listed`, under the file's name.
   std::string schedule = "sequential";
+  std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
+  bool splits_backward = false;  // it has passes of gradients of inputs alone
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;

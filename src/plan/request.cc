@@ -1,8 +1,10 @@
 #include "src/plan/request.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/check.h"
+#include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -201,6 +203,21 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
 
 }  // namespace
 
+RequestedSchedule ScheduleOf(const Request& request) {
+  RequestedSchedule schedule;
+  const bool interleaves = request.virtual_stages.value_or(1) > 1;
+  schedule.name = request.schedule.value_or(interleaves ? "interleaved_1f1b" : "1f1b");
+  if (request.listed_schedule == nullptr) schedule.named = parallel::FindSchedule(schedule.name);
+  std::int64_t chunks = 1;
+  if (schedule.named != nullptr && schedule.named->chunks > 0) chunks = schedule.named->chunks;
+  if (request.listed_schedule != nullptr) {
+    chunks = std::max<std::int64_t>(
+        parallel::Chunks(*request.listed_schedule) / request.pipeline.value_or(1), 1);
+  }
+  schedule.virtual_stages = request.virtual_stages.value_or(chunks);
+  return schedule;
+}
+
 std::optional<std::int64_t> DataDegree(const Request& request,
                                        std::optional<std::int64_t> devices) {
   if (request.data) return request.data;
@@ -226,10 +243,14 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
                       .sequence_parallel = request.tensor.value_or(1) > 1 &&
                                            request.sequence_parallel.value_or(false)};
   if (stages > 1) {
-    plan.parallelism.virtual_stages = request.virtual_stages.value_or(1);
+    RequestedSchedule schedule = ScheduleOf(request);
+    plan.parallelism.virtual_stages = schedule.virtual_stages;
     const std::int64_t chunks = stages * plan.parallelism.virtual_stages;
-    plan.parallelism.schedule = request.schedule.value_or(
-        plan.parallelism.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
+    plan.parallelism.schedule = std::move(schedule.name);
+    plan.parallelism.listed = request.listed_schedule;
+    plan.parallelism.splits_backward = schedule.named != nullptr
+                                           ? schedule.named->splits_backward
+                                           : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = request.stage_layers.value_or(
         std::vector<std::int64_t>(static_cast<std::size_t>(chunks), blocks / chunks));
   }

@@ -43,7 +43,7 @@ struct WorkKey {
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   std::array<std::int64_t, 7> numbers{};
-  std::array<std::uint8_t, 14> kinds{};
+  std::array<std::uint8_t, 15> kinds{};
   std::vector<std::int64_t> stage_layers{};
 
   auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
@@ -65,14 +65,15 @@ WorkKey KeyOf(const Scenario& scenario) {
            number(training.norm), number(training.rotary), number(training.activation_function),
            number(training.repeat_kv), number(training.autocast),
            number(training.checkpoint_early_stop), number(axes.sequence_parallel),
-           number(options.regathers),
+           number(options.regathers), number(options.splits_backward),
            number(plan::TraitsOf(scenario.plan.data_parallel.framework).textbook)},
           axes.stage_layers};
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
   const model::Model& model = *scenario.model;
-  const auto works = model::BuildWork(model, plan::WorkOptionsOf(scenario.plan));
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  const auto works = model::BuildWork(model, options);
   program::Program kernels;
   std::vector<std::size_t> first;  // of each work's kernels
   for (const model::LayerWork& work : works) {
@@ -102,8 +103,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   MicroBatch result;
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
     const lowering::PipelineStage part(scenario, stage);
-    const std::vector<int> of_layers =
-        model::WorkOfLayers(part.model(), plan::WorkOptionsOf(scenario.plan));
+    const std::vector<int> of_layers = model::WorkOfLayers(part.model(), options);
     MicroBatch::Stage& needs = result.stages.emplace_back(
         MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
     Time own;
@@ -113,8 +113,11 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
       own += times[w];
       if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
       alive += saved[w];
-      needs.activations = std::max(needs.activations,
-                                   alive + sum(works[w].recomputed) + works[w].backward_transient);
+      // In two parts, the first runs beside all that is saved.
+      const Bytes transient = options.splits_backward ? std::min(works[w].backward_transient,
+                                                                 works[w].backward_input.transient)
+                                                      : works[w].backward_transient;
+      needs.activations = std::max(needs.activations, alive + sum(works[w].recomputed) + transient);
     }
     result.kernels = std::max(result.kernels, own);
   }

@@ -5,6 +5,7 @@
 #include "src/base/diagnostic.h"
 #include "src/calibration/calibration.h"
 #include "src/model/model.h"
+#include "src/parallel/pipeline_schedule.h"
 #include "src/scenario/document.h"
 #include "src/scenario/input_cache.h"
 #include "src/scenario/shared_inputs.h"
@@ -26,6 +27,7 @@ struct InputCache::Contents {
   SharedInputs<Topology> topologies;
   SharedInputs<topology::Cluster> clusters;
   SharedInputs<calibration::Calibration> calibrations;
+  SharedInputs<parallel::PipelineSchedule> schedules;
 };
 
 }  // namespace stepcast::scenario

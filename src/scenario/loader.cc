@@ -11,8 +11,10 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/base/text_file.h"
 #include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
+#include "src/formats/schedule_csv.h"
 #include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
@@ -126,6 +128,7 @@ class Loader::Reading {
     LoadModel(read_);
     LoadCluster(read_);
     LoadCalibration(read_);
+    LoadSchedule(read_);
     CheckTogether(read_);
     if (!diagnostics_.empty()) {
       SortByPosition(diagnostics_);
@@ -154,6 +157,7 @@ class Loader::Reading {
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes) {
     read_.request = request;
     read_.nodes = nodes;
+    LoadSchedule(read_);
     if (nodes != cluster_nodes_) {
       if (const auto known = clusters_.find(*nodes); known != clusters_.end()) {
         scenario_.cluster = known->second;
@@ -291,6 +295,33 @@ class Loader::Reading {
     if (value.has_value()) return *value;
     diagnostics_.insert(diagnostics_.end(), value.error().begin(), value.error().end());
     return nullptr;
+  }
+
+  // The file that lists the pipeline's schedule, if one does.
+  void LoadSchedule(ScenarioFile& file) {
+    std::optional<std::string>& name = file.request.schedule;
+    file.request.listed_schedule = nullptr;
+    if (!name || !name->ends_with(".csv")) return;
+    const Location location = LocationOf(root_, "parallelism.schedule");
+    std::optional<std::string> path = FindInput(*name, folder_);
+    std::error_code error;
+    if (!path && location.file.starts_with(kOption) && std::filesystem::exists(*name, error)) {
+      path = name = std::filesystem::absolute(*name, error).lexically_normal().string();
+    }
+    if (!path) {
+      Report(
+          "file.not-found", location,
+          fmt::format("'parallelism.schedule' names a file that does not exist: {}", Quoted(*name)),
+          PlacesTried(*name, folder_));
+      return;
+    }
+    file.request.listed_schedule =
+        SharedFile(contents_.schedules, *path, [&]() -> Result<parallel::PipelineSchedule> {
+          Diagnostics mistakes;
+          const std::optional<std::string> text = ReadTextFile(*path, mistakes);
+          if (!text) return tl::make_unexpected(std::move(mistakes));
+          return formats::ParseScheduleCsv(*text, *path);
+        });
   }
 
   void LoadModel(const ScenarioFile& file) {

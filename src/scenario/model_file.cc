@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/collective_kind.h"
+#include "src/base/quantity.h"
 #include "src/base/text_file.h"
 #include "src/formats/huggingface.h"
 #include "src/parallel/axis.h"
@@ -229,6 +230,13 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   }
   layer.forward = reader.ReadTime("forward", Need::kRequired, Zero::kAllowed).value_or(Time());
   layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
+  layer.backward_weight = reader.ReadTime("backward_weight", Need::kOptional, Zero::kAllowed);
+  if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
+    reader.Report("backward_weight", "model.backward-weight",
+                  fmt::format("the weights' part of backward takes {}, all of it {}",
+                              FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
+                  "backward is the whole, gradients of inputs and of weights together");
+  }
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
   if (auto communication = reader.ReadMapping("communication", Need::kOptional)) {

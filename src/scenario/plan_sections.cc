@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/check.h"
-#include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -204,15 +204,11 @@ constexpr SectionKey kParallelismKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        const auto name = reader.ReadText("schedule", Need::kOptional);
        if (!name) return;
-       if (parallel::FindSchedule(*name) == nullptr) {
-         std::string names;
-         for (const parallel::NamedSchedule& known : parallel::NamedSchedules()) {
-           names += (names.empty() ? "" : ", ") + std::string(known.name);
-         }
+       if (parallel::FindSchedule(*name) == nullptr && !name->ends_with(".csv")) {
          reader.Report("schedule", "input.unknown-word",
-                       fmt::format("{} is no pipeline schedule: '{}'",
-                                   Quoted(reader.PathOf("schedule")), *name),
-                       "write one of " + names);
+                       fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf("schedule")),
+                                   parallel::NamesOfSchedules(), *name),
+                       "or name a file of actions: mine.csv (stepcast schedule --print csv)");
          return;
        }
        request.schedule = *name;

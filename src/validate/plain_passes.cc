@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "src/model/stage.h"
+#include "src/parallel/pipeline_schedule.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
 #include "src/runtime/values/gradients.h"
@@ -178,6 +180,19 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   works_ = model::BuildWork(*scenario.model, options);
   work_of_layer_ = model::WorkOfLayers(*scenario.model, options);
+  if (!scenario.plan.parallelism.splits_backward) return;
+  split_.assign(stages_.size() - 1,
+                std::vector<bool>(
+                    static_cast<std::size_t>(scenario.plan.training.gradient_accumulation), false));
+  for (const parallel::PipelineSchedule::Stage& stage : plan::ScheduleOf(scenario.plan).stages) {
+    for (const parallel::ScheduleEntry& entry : stage.entries) {
+      for (const parallel::Action& action : parallel::ActionsOf(entry)) {
+        if (action.task != parallel::Task::kBackwardInput) continue;
+        split_[static_cast<std::size_t>(action.chunk)]
+              [static_cast<std::size_t>(action.micro_batch)] = true;
+      }
+    }
+  }
 }
 
 PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_batch) const {
@@ -212,7 +227,18 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
     }
     onwards.push_back(ranks.words());
   }
+  const auto take = [&](int layer, const Operation& operation) {
+    for (std::size_t rank = 0; rank < seeds.size(); ++rank) {
+      for (const int position : operation.gradients) {
+        seeds[rank][static_cast<std::size_t>(layer)][static_cast<std::size_t>(position)] =
+            ranks.words()[rank];
+      }
+    }
+  };
   for (int stage = stages - 1; stage >= 0; --stage) {
+    const bool split =
+        !split_.empty() &&
+        split_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(micro_batch)];
     const Words received = ranks.words();
     const bool receives = stage + 1 < stages;
     const int first = stages_[static_cast<std::size_t>(stage)];
@@ -229,17 +255,17 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
         });
       }
       const bool hands_back = layer > first && work(layer - 1).handed_back > Bytes();
-      ranks.Run(
-          work(layer).backward, layer, hands_back ? layer - 1 : -1, type,
-          [&](const Operation& operation) {
-            for (std::size_t rank = 0; rank < seeds.size(); ++rank) {
-              for (const int position : operation.gradients) {
-                seeds[rank][static_cast<std::size_t>(layer)][static_cast<std::size_t>(position)] =
-                    ranks.words()[rank];
-              }
-            }
-          });
+      ranks.Run(split ? work(layer).backward_input.operations : work(layer).backward, layer,
+                hands_back ? layer - 1 : -1, type,
+                [&](const Operation& operation) { take(layer, operation); });
     }
+    if (!split) continue;
+    const Words handed_on = ranks.words();
+    for (int layer = last; layer >= first; --layer) {
+      ranks.Run(work(layer).backward_weight.operations, layer, -1, type,
+                [&](const Operation& operation) { take(layer, operation); });
+    }
+    ranks.words() = handed_on;
   }
   return seeds;
 }

@@ -34,7 +34,9 @@ class PlainPasses {
   const int ranks_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
-  std::vector<int> stages_;  // where they begin, and where the last one ends
+  std::vector<int> stages_;  // the chunks' layers: where they begin, and where the last one ends
+  // [chunk][micro-batch]: backward comes in two passes; empty: it never does.
+  std::vector<std::vector<bool>> split_;
 };
 
 }  // namespace stepcast::validate

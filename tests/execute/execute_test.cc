@@ -164,6 +164,25 @@ TEST_F(ExecuteTest, TrainsAsPlainDataParallelismDoes) {
   }
 }
 
+// Stages with several chunks are neighbours twice, and hand on in both directions: communicators
+// are made by all members in one order.
+TEST_F(ExecuteTest, PipelinesTrainUnderMpirun) {
+  if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  const std::string pipeline =
+      "--steps 1 --warmup 0 --check --timeout '60 s' --set model.layers.0.repeat=4 "
+      "--set model.layers.0.output='64 B' --set 'data_parallel={zero_stage: 0, framework: "
+      "reference}' --set training.gradient_accumulation=4 --set 'parallelism={pipeline: 2, ";
+  for (const char* schedule : {"virtual_stages: 2", "schedule: breadth_first, virtual_stages: 2",
+                               "schedule: zb_h1", "schedule: zb_v", "schedule: dualpipe_v"}) {
+    const ShellResult result = Shell(Mpirun(2) + Command("execute", pipeline + schedule + "}'"));
+    EXPECT_EQ(result.status, 0) << schedule << "\n" << result.messages;
+    EXPECT_NE(result.messages.find("are those of plain data parallelism, compared bit by bit"),
+              std::string::npos)
+        << schedule << "\n"
+        << result.messages;
+  }
+}
+
 TEST_F(ExecuteTest, TextHasTheFigures) {
   const ShellResult result = Execute("--steps 2");
   ASSERT_EQ(result.status, 0) << result.messages;

@@ -36,6 +36,8 @@ struct Plan {
   int tensor = 1;
   bool sequence_parallel = false;
   int virtual_stages = 1;
+  std::string schedule{};  // where it is not the framework's own
+  int micro_batches = 2;
 };
 
 scenario::Scenario Loaded(const Plan& plan) {
@@ -52,12 +54,15 @@ model:
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, precision: bf16,
-            gradient_accumulation: 2}}
-parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, virtual_stages: {}}}
+            gradient_accumulation: {}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
-      plan.stages * plan.data * plan.tensor, plan.stages, plan.tensor, plan.sequence_parallel,
-      plan.virtual_stages, plan.data_parallel);
+      plan.stages * plan.data * plan.tensor, plan.micro_batches, plan.stages, plan.tensor,
+      plan.sequence_parallel,
+      plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
+                            : "schedule: " + plan.schedule,
+      plan.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -203,6 +208,12 @@ TEST(Mutations, OfCommunicationShow) {
       {2, 1, "zero_stage: 0, framework: megatron", 2},
       {2, 1, "zero_stage: 0, framework: reference", 1, false, 2},
       {2, 1, "zero_stage: 0, framework: megatron", 2, true, 2},
+      {2, 1, "zero_stage: 0, framework: reference", 1, false, 1, "gpipe"},
+      {2, 1, "zero_stage: 0, framework: reference", 1, false, 1,
+       "breadth_first, virtual_stages: 2"},
+      {2, 2, "zero_stage: 1, framework: reference", 1, false, 1, "zb_h1"},
+      {2, 1, "zero_stage: 0, framework: reference", 2, false, 1, "zb_v"},
+      {2, 1, "zero_stage: 0, framework: reference", 1, false, 1, "dualpipe_v", 4},
   };
   int mutants = 0, explained_ones = 0;
   std::string survivors;
@@ -215,8 +226,9 @@ TEST(Mutations, OfCommunicationShow) {
         ++explained_ones;
         return;
       }
-      survivors += fmt::format("{} stages of {} x {}, {} virtual, {}: {}\n", plan.stages, plan.data,
-                               plan.tensor, plan.virtual_stages, plan.data_parallel, what);
+      survivors +=
+          fmt::format("{} stages {} of {} x {}, {} virtual, {}: {}\n", plan.stages, plan.schedule,
+                      plan.data, plan.tensor, plan.virtual_stages, plan.data_parallel, what);
     });
   }
   EXPECT_EQ(survivors, "");

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
+#include "src/parallel/named_schedules.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 #include "tests/training/threaded_training.h"
@@ -23,6 +24,13 @@ constexpr const char* kLayers = R"(
     - {name: plain, parameters: [], forward: 20 us, backward: 40 us, activation: 64 B, output: 16 B}
     - {name: block, repeat: 2, parameters: [24, 7, 1], forward: 20 us, backward: 40 us,
        activation: 64 B, output: 16 B}
+  optimizer_step: 20 us
+)";
+
+constexpr const char* kEight = R"(
+  kind: layers
+  layers: [{name: block, repeat: 8, parameters: [24, 7], forward: 20 us, backward: 40 us,
+            backward_weight: 15 us, activation: 64 B, output: 16 B}]
   optimizer_step: 20 us
 )";
 
@@ -46,6 +54,7 @@ struct Case {
   int tensor = 1;
   bool sequence_parallel = false;
   int virtual_stages = 1;
+  std::string schedule{};  // where it is not the framework's own
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -56,11 +65,14 @@ model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
-parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, virtual_stages: {}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
                   one.model, one.stages * one.data * one.tensor, one.training, one.stages,
-                  one.tensor, one.sequence_parallel, one.virtual_stages, one.data_parallel);
+                  one.tensor, one.sequence_parallel,
+                  one.schedule.empty() ? fmt::format("virtual_stages: {}", one.virtual_stages)
+                                       : "schedule: " + one.schedule,
+                  one.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -77,9 +89,9 @@ void Check(const Case& one) {
     }
   }
   EXPECT_EQ(WrongAfterTraining(scenario, programs), "") << fmt::format(
-      "{} stages, {} tensor-parallel ranks{}, {} data-parallel ranks, {}, {}", one.stages,
-      one.tensor, one.sequence_parallel ? " with sequence parallelism" : "", one.data, one.training,
-      one.data_parallel);
+      "{} stages {}, {} tensor-parallel ranks{}, {} data-parallel ranks, {}, {}", one.stages,
+      one.schedule, one.tensor, one.sequence_parallel ? " with sequence parallelism" : "", one.data,
+      one.training, one.data_parallel);
 }
 
 // What ranks that divide layers communicate, listed and in a transformer.
@@ -191,6 +203,39 @@ TEST(PipelineTraining, WithVirtualStages) {
                .virtual_stages = 2});
       }
     }
+  }
+}
+
+TEST(PipelineTraining, ByEverySchedule) {
+  for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
+    if (named.two_copies) continue;
+    for (const char* model : {kCommunicating, kLlama, kTied}) {
+      for (const char* plan :
+           {"zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference"}) {
+        for (const int tensor : {1, 2}) {
+          Check({.model = model,
+                 .stages = 2,
+                 .data = 2,
+                 .training = "precision: bf16, gradient_accumulation: 4",
+                 .data_parallel = plan,
+                 .tensor = tensor,
+                 .sequence_parallel = tensor == 2,
+                 .schedule = std::string(named.name)});
+        }
+      }
+    }
+  }
+}
+
+TEST(PipelineTraining, WithFourStagesOnFourDevices) {
+  for (const char* schedule :
+       {"gpipe", "breadth_first, virtual_stages: 2", "zb_h1", "zb_v", "dualpipe_v"}) {
+    Check({.model = kEight,
+           .stages = 4,
+           .data = 1,
+           .training = "precision: bf16, gradient_accumulation: 8",
+           .data_parallel = "zero_stage: 0, framework: reference",
+           .schedule = schedule});
   }
 }
 

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/model/layer_tape.h"
+
+// Backward in two parts (LayerWork::backward_input, ::backward_weight), told apart by what depends
+// on what.
+namespace stepcast::model {
+
+LayerTape::Parts LayerTape::PartsOfBackward() {
+  std::vector<char> for_input(variables_.size(), 0), for_weights(variables_.size(), 0);
+  if (input_ && variables_[*input_].gradient != kNoValue) {
+    for_input[variables_[*input_].gradient] = 1;
+  }
+  std::vector<char> of_weights(backward_.size(), 0);
+  for (std::size_t i = backward_.size(); i-- > 0;) {
+    const Recorded& recorded = backward_[i];
+    const auto writes_any = [&](const std::vector<char>& wanted) {
+      for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
+        if (wanted[recorded.use.values[u]] != 0) return true;
+      }
+      return false;
+    };
+    const bool needed_by_input = writes_any(for_input);
+    const bool gives_gradients = !recorded.operation.gradients.empty() || writes_any(for_weights);
+    of_weights[i] = gives_gradients && !needed_by_input ? 1 : 0;
+    for (const Value value : recorded.use.all()) {
+      if (needed_by_input) for_input[value] = 1;
+      if (gives_gradients) for_weights[value] = 1;
+    }
+    STEPCAST_CHECK(recorded.operation.gradients.empty() || !needed_by_input,
+                   "gradients of weights have operations of their own");
+  }
+  // What the weights' part reads later stays as it is: an operation that writes it in place writes
+  // a new tensor instead.
+  Parts parts;
+  std::map<Value, Value> latest;
+  std::vector<char> read_later(variables_.size(), 0);
+  const auto now = [&](Value value) {
+    const auto found = latest.find(value);
+    return found == latest.end() ? value : found->second;
+  };
+  for (std::size_t i = 0; i < backward_.size(); ++i) {
+    Recorded recorded = backward_[i];
+    const bool group = recorded.operation.group.has_value();
+    for (std::size_t u = 0; u < recorded.use.count; ++u) {
+      Value& value = recorded.use.values[u];
+      const Value original = value;
+      value = now(original);
+      if (of_weights[i] != 0) {
+        read_later[value] = 1;
+      } else if (recorded.use.Writes(u) && !group && read_later[value] != 0) {
+        const Value fresh = Make(variables_[original].name, variables_[original].bytes);
+        read_later.push_back(0);
+        latest[original] = fresh;
+        value = fresh;
+      }
+    }
+    if (group) {
+      recorded.source = now(recorded.source);
+      recorded.target = now(recorded.target);
+    }
+    (of_weights[i] != 0 ? parts.weight : parts.input).push_back(std::move(recorded));
+  }
+  if (input_ && variables_[*input_].gradient != kNoValue) {
+    parts.input_gradient = now(variables_[*input_].gradient);
+  }
+  return parts;
+}
+
+void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved,
+                              LayerWork& work) {
+  STEPCAST_CHECK(work.recomputed.empty(), "what is recomputed cannot be split");
+  Parts parts = PartsOfBackward();
+  saved.resize(variables_.size(), -1);
+
+  // What the weights' part takes: kept activations, and what it does not make itself.
+  std::vector<char> made_by_weights(variables_.size(), 0), made_by_input(variables_.size(), 0);
+  for (const Recorded& recorded : parts.input) {
+    for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
+      made_by_input[recorded.use.values[u]] = 1;
+    }
+  }
+  std::vector<Value> from_outside, from_input;
+  std::vector<char> kept(work.saved.size(), 0), seen(variables_.size(), 0);
+  for (const Recorded& recorded : parts.weight) {
+    for (std::size_t u = 0; u < recorded.use.count; ++u) {
+      const Value value = recorded.use.values[u];
+      if (saved[value] >= 0) {
+        kept[saved[value]] = 1;
+      } else if (recorded.use.Writes(u)) {
+        made_by_weights[value] = 1;
+      } else if (made_by_weights[value] == 0 && !std::exchange(seen[value], 1)) {
+        (made_by_input[value] != 0 ? from_input : from_outside).push_back(value);
+      }
+    }
+  }
+  for (std::size_t s = 0; s < kept.size(); ++s) {
+    if (kept[s] != 0) work.saved_for_weights.push_back(static_cast<int>(s));
+  }
+  std::vector<int> deferred(variables_.size(), -1);
+  const auto defer = [&](Value value) {
+    if (variables_[value].bytes == Bytes()) return;
+    const auto owner =
+        std::find_if(variables_.begin(), variables_.end(),
+                     [&](const Variable& variable) { return variable.gradient == value; });
+    deferred[value] = static_cast<int>(work.deferred.size());
+    work.deferred.push_back(
+        {owner != variables_.end() ? owner->name + ".grad" : "gradient", variables_[value].bytes});
+  };
+  STEPCAST_CHECK(from_outside.empty() || (from_outside.size() == 1 && output_gradient &&
+                                          from_outside.front() == *output_gradient),
+                 "from outside comes the gradient of the output");
+  for (const Value value : from_outside) defer(value);
+  work.defers_gradient_of_output = !work.deferred.empty();
+  for (const Value value : from_input) defer(value);
+  std::vector<char> alive(variables_.size(), 0);
+  for (Recorded& recorded : parts.input) {
+    for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
+      const Value value = recorded.use.values[u];
+      if (deferred[value] < 0 || std::exchange(alive[value], 1)) continue;
+      recorded.operation.defers.push_back(deferred[value]);
+    }
+  }
+
+  using Table = ValueUse::Table;
+  const auto place = [&](Value v) -> std::optional<ValueUse> {
+    if (output_gradient == v) return ValueUse{.table = Table::kHandedBack};
+    if (saved[v] >= 0) return ValueUse{.table = Table::kSaved, .index = saved[v]};
+    if (deferred[v] >= 0) return ValueUse{.table = Table::kDeferred, .index = deferred[v]};
+    return std::nullopt;
+  };
+  Place(parts.input, place, work.backward_input.operations, work);
+  Place(parts.weight, place, work.backward_weight.operations, work);
+
+  const auto finish = [&](const std::vector<Recorded>& list, Values from_start, Values to_end,
+                          LayerWork::BackwardPart& part) {
+    const std::vector<char> communicated = CommunicatedIn(list);
+    part.temporaries = Peak(
+        list, [&](Value v) { return communicated[v] == 0 && saved[v] < 0 && deferred[v] < 0; },
+        from_start, to_end);
+    for (const Bytes bytes : part.temporaries) part.transient += bytes;
+  };
+  std::vector<Value> from_start, to_end;
+  if (output_gradient) from_start.push_back(*output_gradient);
+  if (parts.input_gradient != kNoValue) to_end.push_back(parts.input_gradient);
+  finish(parts.input, from_start, to_end, work.backward_input);
+  finish(parts.weight, {}, {}, work.backward_weight);
+}
+
+}  // namespace stepcast::model
