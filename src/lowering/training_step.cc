@@ -269,8 +269,8 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   for (std::size_t i = entries.first_kernel + 1; i < entries.last_kernel; ++i) {
     const model::Operation& own = operations[i];
     entries.plain[i] = !own.group && own.creates.empty() && own.gradients.empty() &&
-                       own.uses.empty() && own.begins.empty() && own.ends.empty() &&
-                       own.waits.empty();
+                       own.uses.empty() && own.defers.empty() && own.begins.empty() &&
+                       own.ends.empty() && own.waits.empty();
   }
   return entries;
 }
