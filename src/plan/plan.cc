@@ -25,6 +25,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
           .autocast = training.autocast,
+          .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
