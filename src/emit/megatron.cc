@@ -37,9 +37,11 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
-  if (training.activation_checkpointing != model::Checkpointing::kNone &&
-      !training.checkpointed_blocks.all()) {
-    return "of a part of the blocks it recomputes the first ones: training.checkpointed_blocks";
+  const model::Share& blocks = training.checkpointed_blocks;
+  if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
+      (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
+    return "of a part of the blocks it recomputes the first ones, as a whole: "
+           "training.checkpointed_blocks";
   }
   // --use-rope-scaling: apply_rope_scaling of megatron/core/models/common/embeddings/
   // rotary_pos_embedding.py has the other three figures of Llama 3.1's rule built in.
@@ -158,11 +160,16 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       break;
     case model::Checkpointing::kFull:
       arguments.Add("recompute-granularity", "full");
-      arguments.Add("recompute-method", "uniform");
-      arguments.Add("recompute-num-layers", 1);
+      arguments.Add("recompute-method",
+                    training.checkpointed_blocks.first > 0 ? "block" : "uniform");
+      arguments.Add("recompute-num-layers",
+                    std::max<std::int64_t>(1, training.checkpointed_blocks.first));
       break;
     case model::Checkpointing::kSelective:
       arguments.Add("recompute-granularity", "selective");
+      if (training.recompute_modules != model::RecomputedModules()) {
+        arguments.Add("recompute-modules", model::Text(training.recompute_modules));
+      }
       break;
   }
 }
@@ -175,6 +182,15 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   if (data_parallel.zero_stage == 1) {
     arguments.Flag("use-distributed-optimizer");
     if (data_parallel.overlap_param_gather) arguments.Flag("overlap-param-gather");
+    if (data_parallel.optimizer_cpu_offload) {
+      // megatron/training/arguments.py: it goes through the precision-aware optimizer.
+      arguments.Flag("use-precision-aware-optimizer");
+      arguments.Flag("optimizer-cpu-offload");
+      arguments.Add("optimizer-offload-fraction", "1.0");
+      if (data_parallel.overlap_cpu_optimizer_d2h_h2d) {
+        arguments.Flag("overlap-cpu-optimizer-d2h-h2d");
+      }
+    }
     const std::int64_t instances = plan.parallelism.data / data_parallel.shard_group_size;
     if (instances > 1) arguments.Add("num-distributed-optimizer-instances", instances);
   }

@@ -65,8 +65,12 @@ std::string Training(const scenario::Scenario& scenario) {
   text += fmt::format("ACTIVATION_CHECKPOINTING = \"{}\"\n",
                       model::Name(training.activation_checkpointing));
   if (training.activation_checkpointing != model::Checkpointing::kNone) {
-    text += fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
-                        training.checkpointed_blocks.part, training.checkpointed_blocks.of);
+    const model::Share& blocks = training.checkpointed_blocks;
+    text +=
+        blocks.first > 0
+            ? fmt::format("CHECKPOINTED_BLOCKS = {}  # the first ones\n", blocks.first)
+            : fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
+                          blocks.part, blocks.of);
   }
   text += fmt::format("ACTIVATION_OFFLOAD = {}\n", Boolean(training.activation_offload));
   text += fmt::format(
@@ -107,13 +111,18 @@ std::string Functions(const plan::Plan& plan) {
         "\n\n"
         "def recomputes(block):\n"
         "    \"\"\"Whether ACTIVATION_CHECKPOINTING holds for the block of this number, from "
-        "0.\"\"\"\n"
-        "    part, of = CHECKPOINTED_BLOCKS\n"
-        "\n"
-        "    def before(number):\n"
-        "        return (2 * number * part + of) // (2 * of)\n"
-        "\n"
-        "    return before(block + 1) > before(block)\n";
+        "0.\"\"\"\n";
+    if (training.checkpointed_blocks.first > 0) {
+      text += "    return block < CHECKPOINTED_BLOCKS\n";
+    } else {
+      text +=
+          "    part, of = CHECKPOINTED_BLOCKS\n"
+          "\n"
+          "    def before(number):\n"
+          "        return (2 * number * part + of) // (2 * of)\n"
+          "\n"
+          "    return before(block + 1) > before(block)\n";
+    }
   }
   if (training.activation_offload) {
     // torch.autograd.graph.save_on_cpu takes parameters along, which the module has anyway.
@@ -276,7 +285,13 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       data_parallel.backward_prefetch == plan::BackwardPrefetch::kPre    ? "\"BACKWARD_PRE\""
       : data_parallel.backward_prefetch == plan::BackwardPrefetch::kPost ? "\"BACKWARD_POST\""
                                                                          : "None";
+  if (data_parallel.unit_blocks > 1) {
+    return CannotRun(
+        "what is wrapped is a module, and which one has several blocks is the model's code: "
+        "unit_blocks");
+  }
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
+  const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   std::string text = Head("FullyShardedDataParallel as planned.");
   text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
@@ -300,15 +315,17 @@ Target Fsdp1(const scenario::Scenario& scenario) {
                       TorchType(plan::ComputeType(plan.training.precision)),
                       TorchType(plan.training.reduce_dtype));
   text += AccumulateUnsharded(data_parallel);
-  text += layers ? "def parallelize(model, block_classes, embedding, head):\n"
-                   "    \"\"\"The model with a unit for each block of these classes, for the "
-                   "embedding and for the\n"
-                   "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
-                 : "def parallelize(model, block_classes):\n"
-                   "    \"\"\"The model with a unit for each block of these classes, and one for "
-                   "the rest.\"\"\"\n"
-                   "    import functools\n"
-                   "\n";
+  text += layers  ? "def parallelize(model, block_classes, embedding, head):\n"
+                    "    \"\"\"The model with a unit for each block of these classes, for the "
+                    "embedding and for the\n"
+                    "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
+          : whole ? "def parallelize(model, block_classes):\n"
+                    "    \"\"\"The model as one unit.\"\"\"\n"
+                  : "def parallelize(model, block_classes):\n"
+                    "    \"\"\"The model with a unit for each block of these classes, and one for "
+                    "the rest.\"\"\"\n"
+                    "    import functools\n"
+                    "\n";
   text +=
       "    import torch\n"
       "    from torch.distributed.fsdp import (\n"
@@ -317,7 +334,10 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       "        MixedPrecision,\n"
       "        ShardingStrategy,\n"
       "    )\n";
-  if (!layers) text += "    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy\n";
+  if (!layers && !whole) {
+    text += "    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy\n";
+  }
+  if (data_parallel.cpu_offload) text += "    from torch.distributed.fsdp import CPUOffload\n";
   text += "\n";
   text += kSetTf32;
   text +=
@@ -335,7 +355,11 @@ Target Fsdp1(const scenario::Scenario& scenario) {
       "        settings[\"device_mesh\"] = init_device_mesh(\n"
       "            \"cuda\", (WORLD_SIZE // SHARD_GROUP_SIZE, SHARD_GROUP_SIZE)\n"
       "        )\n";
-  text += layers
+  if (data_parallel.cpu_offload) {
+    text += "    settings[\"cpu_offload\"] = CPUOffload(offload_params=True)\n";
+  }
+  text += whole ? "    policy = None\n"
+          : layers
               ? "    layers = [] if embedding.weight is head.weight else [embedding, head]\n"
                 "\n"
                 "    def policy(module, recurse, **sizes):\n"
@@ -376,6 +400,12 @@ Target Fsdp2(const scenario::Scenario& scenario) {
     reshard = Boolean(std::get<bool>(data_parallel.reshard_after_forward));
   }
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
+  const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
+  const bool several = data_parallel.unit_blocks > 1;
+  // torch/distributed/_composable/fsdp/fully_shard.py: lists of modules since 2.5.
+  if (several && plan.software.torch < plan::Version{2, 5}) {
+    return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
+  }
   std::string text = Head("FSDP2 (fully_shard) as planned.");
   text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
@@ -387,6 +417,10 @@ Target Fsdp2(const scenario::Scenario& scenario) {
                       TorchType(plan.training.reduce_dtype));
   text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is what fully_shard does itself\n",
                       data_parallel.prefetch);
+  if (several) {
+    text +=
+        fmt::format("UNIT_BLOCKS = {}  # blocks that are one unit\n", data_parallel.unit_blocks);
+  }
   text += AccumulateUnsharded(data_parallel);
   // `torch.distributed.fsdp` has fully_shard since torch 2.6.
   const char* module = plan.software.torch >= plan::Version{2, 6}
@@ -398,15 +432,21 @@ Target Fsdp2(const scenario::Scenario& scenario) {
                 "order and for the\n"
                 "    head (the first and the last not if they share a tensor), one for the "
                 "rest.\"\"\"\n"
+          : whole ? "def parallelize(model, blocks):\n"
+                    "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
+          : several
+              ? "def parallelize(model, blocks):\n"
+                "    \"\"\"Shards the model in place: a unit for UNIT_BLOCKS blocks in order, one "
+                "for the rest.\"\"\"\n"
               : "def parallelize(model, blocks):\n"
                 "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
                 "rest.\"\"\"\n";
   text += fmt::format(
       "    import torch\n"
       "    from torch.distributed.device_mesh import init_device_mesh\n"
-      "    from {} import MixedPrecisionPolicy, fully_shard\n"
+      "    from {} import {}MixedPrecisionPolicy, fully_shard\n"
       "\n",
-      module);
+      module, data_parallel.cpu_offload ? "CPUOffloadPolicy, " : "");
   text += kSetTf32;
   text +=
       "    if SHARD_GROUP_SIZE < WORLD_SIZE:\n"
@@ -419,17 +459,31 @@ Target Fsdp2(const scenario::Scenario& scenario) {
       "        mesh = init_device_mesh(\"cuda\", (WORLD_SIZE,))\n"
       "    policy = MixedPrecisionPolicy(\n"
       "        **{key: getattr(torch, name) for key, name in MIXED_PRECISION.items()}\n"
-      "    )\n"
-      "    units = list(blocks)\n";
+      "    )\n";
+  text += whole     ? "    units = []\n"
+          : several ? "    blocks = list(blocks)\n"
+                      "    units = [\n"
+                      "        blocks[i : i + UNIT_BLOCKS] for i in range(0, len(blocks), "
+                      "UNIT_BLOCKS)\n"
+                      "    ]\n"
+                    : "    units = list(blocks)\n";
   if (layers) {
-    text +=
-        "    if embedding.weight is not head.weight:\n"
-        "        units = [embedding, *units, head]\n";
+    text += "    if embedding.weight is not head.weight:\n";
+    text += several ? "        units = [[embedding], *units, [head]]\n"
+                    : "        units = [embedding, *units, head]\n";
   }
-  text +=
+  const char* offload = "";
+  if (data_parallel.cpu_offload) {
+    text += "    offload = CPUOffloadPolicy()\n";
+    offload = "offload_policy=offload, ";
+  }
+  text += fmt::format(
       "    for unit in units:\n"
-      "        fully_shard(unit, mesh=mesh, mp_policy=policy, **FULLY_SHARD)\n"
-      "    fully_shard(model, mesh=mesh, mp_policy=policy, **FULLY_SHARD)\n"
+      "        fully_shard(unit, mesh=mesh, mp_policy=policy, {0}**FULLY_SHARD)\n"
+      "    fully_shard(model, mesh=mesh, mp_policy=policy, {0}**FULLY_SHARD)\n",
+      offload);
+  if (several) text += "    units = [unit[0] for unit in units]  # they have the whole unit\n";
+  text +=
       "    if PREFETCH > 1:\n"
       "        for i, unit in enumerate(units):\n"
       "            unit.set_modules_to_forward_prefetch(units[i + 1 : i + 1 + PREFETCH])\n"

@@ -83,8 +83,9 @@ std::string Obstacle(const plan::Plan& plan) {
     return "of a part of the blocks it recomputes others: training.checkpointed_blocks";
   }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
-    return "it does not wrap the head by itself: units layer";
+    return "it wraps each block and no other layer: units";
   }
+  if (data_parallel.unit_blocks != 1) return "each of its blocks is a unit: unit_blocks";
   if (training.attention != model::Attention::kFlash) {
     return "its attention is PyTorch's flash attention";
   }

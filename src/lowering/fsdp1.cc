@@ -9,6 +9,7 @@
 #include "src/lowering/flat_layout.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
@@ -62,13 +63,12 @@ class Fsdp1 final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
-        wrapping_(plan_.data_parallel.units == plan::WrappedUnits::kLayer
-                      ? UnitPerModule(step.model())
-                      : UnitPerBlock(step.model())),
+        wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         operations_(builder_),
         gradients_(step, operations_, compute_type_),
-        clipping_(step) {}
+        clipping_(step),
+        offload_(step) {}
 
   void WritePrologue() override {
     pre_unshard_stream_ = builder_.AddStream("pre-unshard");
@@ -81,6 +81,7 @@ class Fsdp1 final : public Technique {
       final_stream_ = builder_.AddStream("all-reduce");
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    offload_.WritePrologue();
     clipping_.WritePrologue(shard_channel_.communicator);
     compute_issued_ = builder_.AddEvent("compute issued");
     shard_cast_ = builder_.AddEvent("shard cast");
@@ -110,12 +111,13 @@ class Fsdp1 final : public Technique {
 
   void BeforeForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root) PreForward(unit);
+    if (unit != order_.root && layer == First(unit)) PreForward(unit);
   }
 
   void AfterForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root && ReshardsAfterForward()) Reshard(units_[unit]);
+    if (unit == order_.root || layer != Last(unit)) return;
+    if (ReshardsAfterForward()) Reshard(units_[unit]);
   }
 
   void BeforeBackward(int layer) override {
@@ -124,12 +126,12 @@ class Fsdp1 final : public Technique {
       if (order_.root >= 0) PreBackward(order_.root);
     }
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root) PreBackward(unit);
+    if (unit != order_.root && layer == Last(unit)) PreBackward(unit);
   }
 
   void AfterBackward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root) PostBackward(unit);
+    if (unit != order_.root && layer == First(unit)) PostBackward(unit);
   }
 
   // The root's own post-backward, then its final callback.
@@ -140,6 +142,9 @@ class Fsdp1 final : public Technique {
     if (final_stream_ != post_backward_stream_) {
       builder_.WaitForStream(step_.compute(), final_stream_, reduced_);
     }
+    if (!offload_.parameters()) return;
+    builder_.Record(step_.compute(), compute_issued_);
+    builder_.HostWait(compute_issued_);
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
@@ -158,6 +163,11 @@ class Fsdp1 final : public Technique {
   void GradientReady(int) override {}
 
   void WriteUpdate() override {
+    if (offload_.parameters()) {
+      UpdateOnHost(offload_, units_);
+      if (limiter_) limiter_->Finish();
+      return;
+    }
     const std::int64_t tensors = FindUpdatedTensors();
     std::vector<ShardedState*> states;
     for (FlatUnit& u : units_) states.push_back(&u.state);
@@ -193,6 +203,9 @@ class Fsdp1 final : public Technique {
     }
     return tensors;
   }
+  // Layers of a unit.
+  int First(int unit) const { return wrapping_.units[unit].layers.front(); }
+  int Last(int unit) const { return wrapping_.units[unit].layers.back(); }
   bool ReshardsAfterForward() const { return plan_.data_parallel.zero_stage == 3; }
   bool Synchronises() const {
     return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
@@ -298,9 +311,18 @@ class Fsdp1 final : public Technique {
 
   void Unshard(FlatUnit& u) {
     const bool casts = !u.unsharded && u.low_precision;
+    const bool from_host = offload_.parameters() && !u.unsharded;
+    if (from_host) {
+      operations_.Allocate(pre_unshard_stream_, u.state.parameters);
+      offload_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
+                        {Writes(u.state.parameters)});
+    }
     if (casts) {
       operations_.Allocate(pre_unshard_stream_, u.low_precision);
       operations_.Copy(pre_unshard_stream_, "cast_shard", u.low_precision, u.state.parameters);
+      if (from_host) operations_.Release(u.state.parameters);
+    }
+    if (casts || from_host) {
       builder_.WaitForStream(unshard_stream_, pre_unshard_stream_, shard_cast_);
     }
     if (limiter_) limiter_->Gather();
@@ -317,6 +339,9 @@ class Fsdp1 final : public Technique {
     if (casts) {
       builder_.RecordStream(unshard_stream_, u.low_precision.buffer());
       operations_.Release(u.low_precision);
+    } else if (from_host) {
+      builder_.RecordStream(unshard_stream_, u.state.parameters.buffer());
+      operations_.Release(u.state.parameters);
     }
     builder_.Record(unshard_stream_, u.gathered);
     u.unsharded = true;
@@ -439,6 +464,14 @@ class Fsdp1 final : public Technique {
       if (u.reduced) operations_.Release(contribution);
     }
     u.state.has_gradient = true;
+    if (!offload_.parameters()) return;
+    // _runtime_utils.py, _offload_grad.
+    offload_.ToHost(stream, u.state.gradient.size(), {Reads(u.state.gradient)});
+    if (stream != post_backward_stream_) {
+      builder_.RecordStream(stream, u.state.gradient.buffer());
+    }
+    operations_.Release(u.state.gradient);
+    u.state.has_gradient = false;
   }
 
   TrainingStep& step_;
@@ -457,6 +490,7 @@ class Fsdp1 final : public Technique {
   Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
+  HostOffload offload_;
   std::optional<RateLimiter> limiter_;
   UnitOrder order_;
   bool backward_begun_ = false;

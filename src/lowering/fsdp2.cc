@@ -10,6 +10,7 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
@@ -28,7 +29,7 @@ using program::kNone;
 // One fully_shard'ed module.
 struct ShardedUnit {
   bool root = false;
-  int last_layer = 0;
+  int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
   std::vector<std::int64_t> tensor_elements;  // of this rank, by tensor, padded rows included
   std::int64_t shard_elements = 0;            // of all of them
@@ -61,13 +62,12 @@ class Fsdp2 final : public Technique {
         builder_(step.builder()),
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
-        wrapping_(plan_.data_parallel.units == plan::WrappedUnits::kLayer
-                      ? UnitPerModule(step.model())
-                      : UnitPerBlock(step.model())),
+        wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         operations_(builder_),
         gradients_(step, operations_, compute_type_),
-        clipping_(step) {}
+        clipping_(step),
+        offload_(step) {}
 
   void WritePrologue() override {
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
@@ -81,6 +81,7 @@ class Fsdp2 final : public Technique {
       kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*ranks));
     }
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    offload_.WritePrologue();
     clipping_.WritePrologue(communicator_);
     compute_issued_ = builder_.AddEvent("compute issued");
     copy_in_done_ = builder_.AddEvent("copy-in done");
@@ -105,7 +106,7 @@ class Fsdp2 final : public Technique {
 
   void BeforeForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit == order_.root) return;
+    if (unit == order_.root || layer != units_[unit].first_layer) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
     if (prefetch() >= 2) PrefetchAfter(unit, +1, prefetch());
@@ -114,7 +115,7 @@ class Fsdp2 final : public Technique {
   void AfterForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
     ShardedUnit& u = units_[unit];
-    if (unit == order_.root || ReshardsNever() || !u.unsharded) return;
+    if (unit == order_.root || layer != u.last_layer || ReshardsNever() || !u.unsharded) return;
     if (u.kept) {
       operations_.Allocate(step_.compute(), u.kept);
       builder_.Use(Reads(u.full));
@@ -144,6 +145,7 @@ class Fsdp2 final : public Technique {
     if (order_.root < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
       FinishForwardGathers();
     }
+    if (layer != units_[unit].last_layer) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
     PrefetchAfter(unit, -1, prefetch());
@@ -151,7 +153,7 @@ class Fsdp2 final : public Technique {
 
   void AfterBackward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root) PostBackward(unit);
+    if (unit != order_.root && layer == units_[unit].first_layer) PostBackward(unit);
   }
 
   // The root's final callback: its own reduction, then the compute stream waits for all.
@@ -159,6 +161,7 @@ class Fsdp2 final : public Technique {
     if (order_.root >= 0) PostBackward(order_.root);
     if (last_reduced_ < 0) return;
     builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
+    if (offload_.parameters()) builder_.HostWait(units_[last_reduced_].post_reduced);
     FreeReduceInput();
     if (!held_outputs_.empty()) {
       builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
@@ -184,6 +187,10 @@ class Fsdp2 final : public Technique {
   void GradientReady(int tensor) override { gradients_.Complete(tensor); }
 
   void WriteUpdate() override {
+    if (offload_.parameters()) {
+      UpdateOnHost(offload_, units_);
+      return;
+    }
     std::vector<ShardedState*> states;
     for (ShardedUnit& u : units_) states.push_back(&u.state);
     std::vector<StreamId> streams = {reduce_stream_};
@@ -256,6 +263,7 @@ class Fsdp2 final : public Technique {
     const std::int64_t ranks = ShardRanks();
     ShardedUnit& u = units_.emplace_back();
     u.root = unit.root;
+    u.first_layer = unit.layers.front();
     u.last_layer = unit.layers.back();
     u.tensors = unit.tensors;
     std::int64_t exact = 0;  // sum of the unpadded tensors
@@ -329,6 +337,11 @@ class Fsdp2 final : public Technique {
     u.gather_issued = true;
     const bool from_kept = u.has_kept;
     const Range& source = from_kept ? u.kept : u.state.parameters;
+    const bool from_host = offload_.parameters() && !from_kept;
+    if (from_host) {
+      operations_.Allocate(copy_in_stream_, source);
+      offload_.ToDevice(copy_in_stream_, source.size(), {Writes(source)});
+    }
     if (from_kept) {
       builder_.Wait(copy_in_stream_, u.kept_written);
       builder_.Wait(gather_stream_, u.kept_written);
@@ -343,6 +356,7 @@ class Fsdp2 final : public Technique {
       builder_.With(Move(slice.At(own.offset), source.At(own.offset), own.elements));
     }
     operations_.Run(copy_in_stream_, "all_gather_copy_in");
+    if (from_host) operations_.Release(source);
     builder_.Record(copy_in_stream_, copy_in_done_);
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index communicator = from_kept ? kept_communicator_ : communicator_;
@@ -480,7 +494,8 @@ class Fsdp2 final : public Technique {
     builder_.WaitForStream(reduce_stream_, step_.compute(), gradients_copied_);
     const bool first = !u.state.has_gradient;
     // The first reduction's result is the sharded gradient, unless it must be cast.
-    const bool direct = first && KeepsReducedType();
+    const bool to_host = offload_.parameters();
+    const bool direct = (first || to_host) && KeepsReducedType();
     const Range& output = direct ? u.state.gradient : u.reduce_output;
     operations_.Allocate(reduce_stream_, output);
     if (communicator_ != kNone) {
@@ -494,7 +509,17 @@ class Fsdp2 final : public Technique {
       builder_.Wait(post_reduce_stream_, u.reduced);
       operations_.AllReduce(post_reduce_stream_, replica_communicator_, output, true);
     }
-    if (!direct) KeepReduced(u, output, first);
+    if (!direct) KeepReduced(u, output, first || to_host);
+    if (to_host) {
+      const Range& gradient = u.state.gradient;
+      offload_.ToHost(post_reduce_stream_, gradient.size(), {Reads(gradient)});
+      if (!first) offload_.AccumulateOnHost(post_reduce_stream_, u.state.elements);
+      if (direct && post_reduce_stream_ != reduce_stream_) {
+        held_outputs_.push_back(gradient);
+      } else {
+        operations_.Release(gradient);
+      }
+    }
     u.state.has_gradient = true;
     builder_.Record(post_reduce_stream_, u.post_reduced);
     if (!direct && post_reduce_stream_ == reduce_stream_) {
@@ -547,6 +572,7 @@ class Fsdp2 final : public Technique {
   Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
+  HostOffload offload_;
   std::vector<Range> held_outputs_;  // reduced shards that the all-reduce stream still uses
   UnitOrder order_;
   int deferred_ = -1;      // forward: the unit whose gather buffer waits to be freed

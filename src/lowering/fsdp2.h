@@ -29,6 +29,12 @@ namespace stepcast::lowering {
 //    k keeps a shard over groups of k ranks, from which backward gathers.
 //  * accumulate_unsharded (set_requires_gradient_sync(False)): all but the last micro-batch keep
 //    full gradients, in reduce_dtype where that differs from the compute type, and no reduction.
+//  * cpu_offload (CPUOffloadPolicy, pinned memory): before copy-in the shard is copied to the
+//  device
+//    on the copy-in stream (_fsdp_param.py, all_gather_inputs); the reduced shard is copied to the
+//    host on the stream that reduced it, and freed (foreach_reduce). From the second micro-batch on
+//    the host waits for that copy, and its CPUs add. At the end of backward the host waits for the
+//    last copy; then its CPUs update.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the
 //    update (zero_grad(set_to_none=True)).
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);

@@ -19,11 +19,39 @@ using program::kNone;
 // 109 GB/s. The other sizes of the table, 1e9 to 8e9, give 93 to 127 GB/s, 0.36 to 0.50.
 constexpr double kHostEfficiency = 0.43;
 
-// FP32 values and moments, read and written, and the gradient, which is unscaled first (read,
-// written) and then read; the 16-bit copy is written at last, from values that are read once more.
-std::int64_t UpdateBytes(const plan::Training& training) {
-  const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
-  return 2 * 4 * (1 + moments) + 3 * 4 + 4 + SizeOf(training.parameter_dtype);
+// What the update of one element moves.
+//
+// DeepSpeed: FP32 values and moments, read and written, and the gradient, which is unscaled first
+// (read, written) and then read; the 16-bit copy is written at last, from values that are read once
+// more.
+//
+// PyTorch's optimizers on FP32 tensors of the CPU (torch/optim/adam.py, sgd.py). Fused: one pass
+// over value, moments (read and written) and gradient (read). Else operation by operation, whatever
+// `foreach` says, which is for GPUs: AdamW decays the value (2 operands), moves the first moment
+// (lerp_, 3), scales the second (2) and adds the gradient's square (addcmul_, 3), takes its root
+// (2), divides it (2), adds epsilon (2) and updates the value (addcdiv_, 4): 20. SGD with momentum:
+// scales it (2), adds the gradient (3), updates the value (3). Values of 16 bits are cast at last.
+//
+// Megatron-LM's HybridDeviceOptimizer runs these, AdamW fused
+// (megatron/core/optimizer/__init__.py).
+std::int64_t UpdateBytes(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  const bool adam = training.optimizer == plan::Optimizer::kAdamW;
+  const std::int64_t moments = adam ? 2 : 1;
+  const std::int64_t kept = SizeOf(training.parameter_dtype);
+  const std::int64_t size = SizeOf(DataType::kFp32);
+  const std::int64_t cast = size == kept ? 0 : size + kept;
+  if (plan.data_parallel.framework == plan::Framework::kDeepSpeed) {
+    return 2 * size * (1 + moments) + 3 * size + size + kept;
+  }
+  const bool megatron = plan.data_parallel.framework == plan::Framework::kMegatron;
+  // Megatron-LM asks for fused AdamW alone.
+  const bool fused = (adam || !megatron) &&
+                     training.optimizer_implementation == plan::OptimizerImplementation::kFused;
+  if (fused) {
+    return 2 * size * (1 + moments) + size + cast;
+  }
+  return (adam ? 20 : 8) * size + cast;
 }
 
 // FP32 values and moments.
@@ -33,8 +61,14 @@ std::int64_t StateBytes(const plan::Training& training) {
 
 }  // namespace
 
+StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
+  if (data_parallel.cpu_offload) return {OffloadDevice::kCpu, OffloadDevice::kCpu};
+  if (data_parallel.optimizer_cpu_offload) return {OffloadDevice::kCpu, OffloadDevice::kNone};
+  return {data_parallel.deepspeed.offload_optimizer, data_parallel.deepspeed.offload_param};
+}
+
 HostOffload::HostOffload(TrainingStep& step)
-    : step_(step), builder_(step.builder()), settings_(step.plan().data_parallel.deepspeed) {
+    : step_(step), builder_(step.builder()), places_(StatePlacesOf(step.plan().data_parallel)) {
   const topology::Cluster& cluster = *step.scenario().cluster;
   ranks_of_node_ = std::min<std::int64_t>(cluster.gpus_per_node(), step.plan().parallelism.data);
   if (cluster.node_type() != nullptr && cluster.node_type()->host) {
@@ -42,14 +76,13 @@ HostOffload::HostOffload(TrainingStep& step)
   }
 }
 
-bool HostOffload::optimizer() const { return settings_.offload_optimizer != OffloadDevice::kNone; }
-bool HostOffload::parameters() const { return settings_.offload_param != OffloadDevice::kNone; }
+bool HostOffload::optimizer() const { return places_.optimizer != OffloadDevice::kNone; }
+bool HostOffload::parameters() const { return places_.parameters != OffloadDevice::kNone; }
 
 void HostOffload::WritePrologue() {
   if (!optimizer() && !parameters()) return;
   updated_ = builder_.AddEvent("updated by the host");
-  if (settings_.offload_optimizer != OffloadDevice::kNvme &&
-      settings_.offload_param != OffloadDevice::kNvme) {
+  if (places_.optimizer != OffloadDevice::kNvme && places_.parameters != OffloadDevice::kNvme) {
     return;
   }
   drive_ = builder_.AddStream("nvme");
@@ -89,7 +122,7 @@ void HostOffload::RunOnDrive(StreamId before, const char* name, Time time) {
 void HostOffload::Update(std::int64_t elements) {
   const plan::Training& training = step_.plan().training;
   const StreamId compute = step_.compute();
-  const bool drives = settings_.offload_optimizer == OffloadDevice::kNvme;
+  const bool drives = places_.optimizer == OffloadDevice::kNvme;
   const Bytes states(elements * StateBytes(training));
   if (drives) {
     // States and gradients.
@@ -97,11 +130,7 @@ void HostOffload::Update(std::int64_t elements) {
         compute,
         GivenKernel("nvme_read_states", AtRate(states + Bytes(elements * 4), host_.nvme_read)), {});
   }
-  const Bandwidth achieved = Bandwidth::BytesPerSecond(static_cast<std::int64_t>(
-      kHostEfficiency * static_cast<double>(host_.memory_bandwidth.bytes_per_second())));
-  builder_.Run(compute,
-               GivenKernel("cpu_adam", AtRate(Bytes(elements * UpdateBytes(training)), achieved)),
-               {});
+  builder_.Run(compute, GivenKernel("cpu_adam", UpdateTime(elements)), {});
   if (drives) {
     builder_.Run(compute, GivenKernel("nvme_write_states", AtRate(states, host_.nvme_write)), {});
   }
@@ -109,20 +138,40 @@ void HostOffload::Update(std::int64_t elements) {
   builder_.HostWait(updated_);
 }
 
+Time HostOffload::UpdateTime(std::int64_t elements) const {
+  return AtRate(Bytes(elements * UpdateBytes(step_.plan())), Achieved());
+}
+
+void HostOffload::UpdateOnHost(std::int64_t elements) {
+  builder_.RunOnHost("cpu_adam", UpdateTime(elements));
+}
+
+Bandwidth HostOffload::Achieved() const {
+  return Bandwidth::BytesPerSecond(static_cast<std::int64_t>(
+      kHostEfficiency * static_cast<double>(host_.memory_bandwidth.bytes_per_second())));
+}
+
+void HostOffload::AccumulateOnHost(StreamId stream, std::int64_t elements) {
+  const Bytes moved = BytesOf(3 * elements, step_.plan().training.parameter_dtype);
+  builder_.Run(stream, GivenKernel("cpu_accumulate", AtRate(moved, Achieved())), {});
+  builder_.Record(stream, updated_);
+  builder_.HostWait(updated_);
+}
+
 void HostOffload::GradientsOnward(StreamId stream, std::int64_t elements) {
-  if (settings_.offload_optimizer != OffloadDevice::kNvme) return;
+  if (places_.optimizer != OffloadDevice::kNvme) return;
   RunOnDrive(stream, "nvme_write_gradients", AtRate(Bytes(elements * 4), host_.nvme_write));
 }
 
 void HostOffload::ParametersInto(StreamId stream, Bytes bytes) {
-  if (settings_.offload_param != OffloadDevice::kNvme) return;
+  if (places_.parameters != OffloadDevice::kNvme) return;
   builder_.Run(drive_, GivenKernel("nvme_read_parameters", AtRate(bytes, host_.nvme_read)), {});
   builder_.Record(drive_, read_);
   builder_.Wait(stream, read_);
 }
 
 void HostOffload::ParametersOnward(Bytes bytes) {
-  if (settings_.offload_param != OffloadDevice::kNvme) return;
+  if (places_.parameters != OffloadDevice::kNvme) return;
   builder_.Run(step_.compute(),
                GivenKernel("nvme_write_parameters", AtRate(bytes, host_.nvme_write)), {});
 }
@@ -149,6 +198,27 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const plan::DeepSpeed& settings = data_parallel.deepspeed;
   const plan::Training& training = scenario.plan.training;
+  if (data_parallel.cpu_offload) {
+    // Shards of parameters, gradients and the optimizer's states.
+    std::int64_t part = 0;
+    const std::int64_t shards = data_parallel.shard_group_size;
+    for (const model::Tensor& tensor : scenario.model->tensors) {
+      part += (tensor.elements + shards - 1) / shards;
+    }
+    const std::int64_t each = 2 * std::int64_t{SizeOf(training.parameter_dtype)} +
+                              plan::OptimizerBytesPerParameter(training);
+    const std::int64_t ranks =
+        std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+    return {.memory = Bytes(ranks * part * each), .drives = {}};
+  }
+  if (data_parallel.optimizer_cpu_offload) {
+    // FP32 values, moments and gradients (HybridDeviceOptimizer).
+    const std::int64_t shards = data_parallel.shard_group_size;
+    const std::int64_t part = (scenario.model->parameter_count() + shards - 1) / shards;
+    const std::int64_t ranks =
+        std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+    return {.memory = Bytes(ranks * part * (StateBytes(training) + 4)), .drives = {}};
+  }
   if (!settings.offloads()) return {};
   const std::int64_t data = scenario.plan.parallelism.data;
   const bool stage3 = data_parallel.zero_stage == 3;

@@ -7,6 +7,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
+#include "src/program/validator.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::lowering {
@@ -95,18 +96,128 @@ TEST(HostOffload, RanksOfANodeShareItsBandwidth) {
             Picoseconds((std::int64_t{8 * 2000 * 12} * 1000 + 27) / 28));
 }
 
+struct Copied {
+  Bytes to_host, to_device;
+};
+Copied CopiedBy(const program::Program& program) {
+  Copied copied;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != program::Opcode::kCopy) continue;
+    const program::Copy& copy = program.copies[instruction.operand];
+    (copy.direction == program::CopyDirection::kDeviceToHost ? copied.to_host : copied.to_device) +=
+        copy.bytes;
+  }
+  return copied;
+}
+
 // The bytes that cross the host link per step of stage 3, in 16-bit elements of the rank's part
 // (4000 B): gradients there and back (2), FP32 gradients (2), updated parameters (1).
 TEST(HostOffload, CopiesWhatDeepSpeedCopies) {
   const auto program = LowerRank(Loaded({"offload_optimizer=cpu"}));
-  Bytes to_host, to_device;
-  for (const program::Instruction& instruction : program.step) {
-    if (instruction.opcode != program::Opcode::kCopy) continue;
-    const program::Copy& copy = program.copies[instruction.operand];
-    (copy.direction == program::CopyDirection::kDeviceToHost ? to_host : to_device) += copy.bytes;
+  const Copied copied = CopiedBy(program);
+  EXPECT_EQ(copied.to_host, Bytes(4000 * (1 + 2)));
+  EXPECT_EQ(copied.to_device, Bytes(4000 * (1 + 1)));
+}
+
+scenario::Scenario LoadedFsdp(const char* framework, std::vector<std::string> overrides) {
+  std::string text = kScenario;
+  const std::size_t at = text.find("data_parallel:");
+  text.replace(at, std::string::npos,
+               std::string("data_parallel: {zero_stage: 3, cpu_offload: true, framework: ") +
+                   framework + "}\n");
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", overrides, cache);
+  EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+  return *scenario;
+}
+
+// A rank's part is 2000 bf16 elements, 4000 B. Both blocks' shards come for forward and, resharded,
+// for backward again; the reduced shards go to the host once in a micro-batch. The device keeps
+// nothing of them from step to step.
+TEST(HostOffload, FsdpCopiesShardsAndGradients) {
+  for (const char* framework : {"fsdp1", "fsdp2"}) {
+    const auto program = LowerRank(LoadedFsdp(framework, {}));
+    const Copied copied = CopiedBy(program);
+    EXPECT_EQ(copied.to_device, Bytes(2 * 4000)) << framework;
+    EXPECT_EQ(copied.to_host, Bytes(4000)) << framework;
+    EXPECT_TRUE(program::Validate(program).empty()) << framework;
+    for (const program::Instruction& instruction : program.prologue) {
+      if (instruction.opcode != program::Opcode::kAllocate) continue;
+      const program::Category category = program.buffers[instruction.operand].category;
+      EXPECT_NE(category, program::Category::kParameter) << framework;
+      EXPECT_NE(category, program::Category::kOptimizer) << framework;
+    }
   }
-  EXPECT_EQ(to_host, Bytes(4000 * (1 + 2)));
-  EXPECT_EQ(to_device, Bytes(4000 * (1 + 1)));
+}
+
+// Torch's AdamW on FP32 CPU tensors, operation by operation, has 20 operands of 4 bytes; fused:
+// values and two moments read and written, gradients read. And 6 bytes for the cast to 16 bits.
+TEST(HostOffload, TorchUpdatesOnTheHost) {
+  const auto time = [](std::int64_t bytes) {
+    return Picoseconds((8 * 2000 * bytes * 1'000'000'000'000 + 175'869'999'999) / 175'870'000'000);
+  };
+  EXPECT_EQ(GivenTime(LowerRank(LoadedFsdp("fsdp2", {})), "cpu_adam"), time(86));
+  EXPECT_EQ(GivenTime(LowerRank(LoadedFsdp("fsdp1", {"training.optimizer_implementation=fused"})),
+                      "cpu_adam"),
+            time(34));
+}
+
+// From the second micro-batch on the host adds: three passes over 2 bytes for each block.
+TEST(HostOffload, FsdpAddsGradientsUpOnTheHost) {
+  const auto program = LowerRank(LoadedFsdp("fsdp2", {"training.gradient_accumulation=2"}));
+  EXPECT_EQ(CopiedBy(program).to_host, Bytes(2 * 4000));
+  EXPECT_EQ(GivenTime(program, "cpu_accumulate"),
+            Picoseconds((std::int64_t{8 * 1000 * 6} * 1'000'000'000'000 + 175'869'999'999) /
+                        175'870'000'000));
+}
+
+scenario::Scenario LoadedMegatron(const std::vector<std::string>& overrides) {
+  std::string text = kScenario;
+  const std::size_t at = text.find("data_parallel:");
+  text.replace(
+      at, std::string::npos,
+      "data_parallel: {zero_stage: 1, framework: megatron, optimizer_cpu_offload: true}\n");
+  scenario::InputCache cache;
+  auto scenario = scenario::LoadText(text, "test", overrides, cache);
+  EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+  return *scenario;
+}
+
+// A rank's part is 2000 of the 16,000 elements, but buckets end at multiples of 128 x 8 and tensors
+// begin at multiples of 64: the fullest rank has 2048. FP32 gradients go, 16-bit values come back.
+TEST(HostOffload, MegatronUpdatesOnTheHost) {
+  Time serial, overlapped;
+  for (const char* overlap : {"false", "true"}) {
+    const auto program = LowerRank(
+        LoadedMegatron({std::string("data_parallel.overlap_cpu_optimizer_d2h_h2d=") + overlap}));
+    EXPECT_TRUE(program::Validate(program).empty()) << overlap;
+    const Copied copied = CopiedBy(program);
+    EXPECT_EQ(copied.to_host, 2 * copied.to_device) << overlap;
+    EXPECT_GE(copied.to_host, Bytes(4 * 2000)) << overlap;
+    EXPECT_LE(copied.to_host, Bytes(4 * 2048)) << overlap;
+    Time& update = std::string(overlap) == "true" ? overlapped : serial;
+    for (const program::HostTask& task : program.host_tasks) update += task.duration;
+    for (const program::Instruction& instruction : program.prologue) {
+      if (instruction.opcode != program::Opcode::kAllocate) continue;
+      EXPECT_NE(program.buffers[instruction.operand].category, program::Category::kOptimizer);
+    }
+  }
+  // 28 bytes an element in FP32 and 6 for the cast, at 0.43 of 409 GB/s for eight ranks; each part
+  // is rounded up.
+  const std::int64_t least = std::int64_t{8} * 2000 * 34 * 1'000'000'000'000 / 175'870'000'000;
+  EXPECT_GE(serial.picoseconds(), least);
+  EXPECT_LE(serial.picoseconds(), least * 2048 / 2000 + 1);
+  EXPECT_NEAR(overlapped.picoseconds(), serial.picoseconds(), 4);
+}
+
+// FP32 values, moments and gradients of a rank's part.
+TEST(HostBytes, MegatronsOptimizer) {
+  EXPECT_EQ(HostBytesOfNode(LoadedMegatron({})).memory, Bytes(8 * 2000 * 16));
+}
+
+// Shards of parameters and gradients, 2 bytes each, and 12 of the optimizer.
+TEST(HostBytes, FsdpOffload) {
+  EXPECT_EQ(HostBytesOfNode(LoadedFsdp("fsdp2", {})).memory, Bytes(8 * 2000 * 16));
 }
 
 }  // namespace

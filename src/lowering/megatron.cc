@@ -13,6 +13,7 @@
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_buckets.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/host_offload.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/parameter_update.h"
@@ -59,6 +60,7 @@ class Megatron final : public Technique {
         operations_(builder_),
         buckets_(step, operations_),
         clipping_(step),
+        offload_(step),
         tied_(step) {}
 
   void WritePrologue() override {
@@ -78,6 +80,7 @@ class Megatron final : public Technique {
     clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
     AddBuckets();
     AddMadeGradients();
+    if (offload_.optimizer()) AddOffload();
     if (builder_.describes_data_flow()) AddStates();
     reached_.assign(step_.model().tensors.size(), false);
   }
@@ -154,7 +157,7 @@ class Megatron final : public Technique {
       const BucketState& state = states_[i];
       elements += bucket.own.elements;
       update.ReadsGradients(bucket.gradients);
-      update.WritesState(state.optimizer);
+      if (!offload_.optimizer()) update.WritesState(state.optimizer);
       update.WritesState(state.parameters);
       const Range parameters = OwnPart(bucket, state.parameters);
       for (const Piece& piece : state.own) {
@@ -163,8 +166,13 @@ class Megatron final : public Technique {
                        tied_.Counts(piece.tensor));
       }
     }
-    update.Write(clipping_, static_cast<std::int64_t>(made_.size()), GradientType(),
-                 Updated(elements));
+    const auto tensors = static_cast<std::int64_t>(made_.size());
+    if (offload_.optimizer()) {
+      update.Clip(clipping_, tensors, GradientType(), elements);
+      UpdateOnHost();
+    } else {
+      update.Write(clipping_, tensors, GradientType(), Updated(elements));
+    }
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       SendGather(bucket);
@@ -234,12 +242,68 @@ class Megatron final : public Technique {
     state.optimizer = operations_.AddShard(builder_.Named(bucket.name, "/optimizer"),
                                            laid.shard * arrays, DataType::kFp32,
                                            Category::kOptimizer, laid.exact * arrays, laid.ranks);
-    for (const Range& range : {state.parameters, bucket.gradients, state.optimizer}) {
-      operations_.Allocate(step_.compute(), range);
-    }
+    operations_.Allocate(step_.compute(), state.parameters);
+    operations_.Allocate(step_.compute(), bucket.gradients);
+    if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
     if (communicator_ == kNone || !distributed_) return;
     state.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
     state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
+  }
+
+  // What the host updates together, of this rank's part of a bucket: all of it, or a tensor.
+  struct HostUpdate {
+    std::size_t bucket = 0;
+    std::int64_t elements = 0;
+    Index arrived = kNone;  // event: its gradients are there
+  };
+
+  void AddOffload() {
+    offload_.WritePrologue();
+    const bool overlap = plan_.data_parallel.overlap_cpu_optimizer_d2h_h2d;
+    to_host_ = overlap ? builder_.AddStream("optimizer to host") : step_.compute();
+    to_device_ = overlap ? builder_.AddStream("optimizer to device") : step_.compute();
+    final_gradients_ = builder_.AddEvent("gradients final");
+    returned_ = builder_.AddEvent("parameters back");
+    std::vector<const FlatLayout*> layouts;
+    for (const GradientBucket& bucket : buckets_.all()) layouts.push_back(&bucket.layout);
+    const std::int64_t fullest = FullestRank(layouts);
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      HostUpdate whole{.bucket = i};
+      for (const Piece& piece : PartsOf(*layouts[i], fullest)) {
+        whole.elements += piece.elements;
+        if (overlap) host_updates_.push_back({.bucket = i, .elements = piece.elements});
+      }
+      if (!overlap) host_updates_.push_back(whole);
+    }
+    for (std::size_t i = 0; i < host_updates_.size(); ++i) {
+      host_updates_[i].arrived = builder_.AddEvent(
+          {.first = builder_.AddNumbered("gradients at the host ", static_cast<std::int64_t>(i))});
+    }
+  }
+
+  void UpdateOnHost() {
+    const bool overlap = plan_.data_parallel.overlap_cpu_optimizer_d2h_h2d;
+    if (overlap) builder_.WaitForStream(to_host_, step_.compute(), final_gradients_);
+    std::int64_t elements = 0;
+    for (const HostUpdate& update : host_updates_) {
+      elements += update.elements;
+      offload_.ToHost(to_host_, BytesOf(update.elements, DataType::kFp32),
+                      {Reads(buckets_[update.bucket].own)});
+      builder_.Record(to_host_, update.arrived);
+    }
+    if (!overlap && !host_updates_.empty()) {
+      builder_.HostWait(host_updates_.back().arrived);
+      offload_.UpdateOnHost(elements);
+    }
+    for (const HostUpdate& update : host_updates_) {
+      if (overlap) {
+        builder_.HostWait(update.arrived);
+        offload_.UpdateOnHost(update.elements);
+      }
+      const Range own = OwnPart(buckets_[update.bucket], states_[update.bucket].parameters);
+      offload_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
+    }
+    if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
   }
 
   // Fused are the weights of linear layers; a layer list's times hold all that there is.
@@ -349,6 +413,10 @@ class Megatron final : public Technique {
   std::vector<MadeGradient> made_;   // by tensor
   std::vector<bool> reached_;        // by tensor: something of this step is in the main gradient
   GradientClipping clipping_;
+  HostOffload offload_;
+  StreamId to_host_ = 0, to_device_ = 0;
+  Index final_gradients_ = kNone, returned_ = kNone;  // events
+  std::vector<HostUpdate> host_updates_;
   TiedGradients tied_;
 };
 

@@ -23,6 +23,11 @@ namespace stepcast::lowering {
 //    gathered in the next forward: waiting for one sends off the one after it.
 //  * shard_group_size < data: several instances of the distributed optimizer, whose parts are
 //    all-reduced across instances (num_distributed_optimizer_instances).
+//  * optimizer_cpu_offload (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py, all of the
+//    optimizer): a rank's part of the gradients is copied to the host in FP32, its CPUs update the
+//    values, and these are copied back, before they are gathered. Copies are on the compute stream
+//    and the CPUs have one optimizer; with overlap_cpu_optimizer_d2h_h2d on streams of their own,
+//    and each tensor has an optimizer that waits for its own copy.
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 }  // namespace stepcast::lowering

@@ -4,7 +4,7 @@ namespace stepcast::lowering {
 
 void ParameterUpdate::Write(GradientClipping& clipping, std::int64_t gradient_tensors,
                             DataType type, const UpdatedTensors& updated) {
-  clipping.Write(gradient_tensors, updated.elements, type, gradients_, clipped_);
+  Clip(clipping, gradient_tensors, type, updated.elements);
   gradients_.insert(gradients_.end(), states_.begin(), states_.end());
   WriteFrameworkUpdate(step_, step_.plan().training, updated, gradients_, updates_);
 }

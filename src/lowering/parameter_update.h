@@ -30,6 +30,12 @@ class ParameterUpdate {
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
   }
 
+  // Clips the gradients alone. Once, and not with Write.
+  void Clip(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
+            std::int64_t elements) {
+    clipping.Write(gradient_tensors, elements, type, gradients_, clipped_);
+  }
+
   // The framework has the gradients in `gradient_tensors` tensors of `type`. Once.
   void Write(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
              const UpdatedTensors& updated);

@@ -22,10 +22,11 @@ ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index n
   };
   ShardedState state{.elements = elements, .parts = std::move(parts)};
   state.parameters = add("/parameter shard", kept, 1, Category::kParameter);
+  state.gradient = add("/gradient shard", kept, 1, Category::kGradient);
+  if (step.plan().data_parallel.cpu_offload) return state;
   operations.Allocate(step.compute(), state.parameters);
   state.optimizer = add("/optimizer shard", DataType::kFp32, arrays, Category::kOptimizer);
   operations.Allocate(step.compute(), state.optimizer);
-  state.gradient = add("/gradient shard", kept, 1, Category::kGradient);
   for (const Piece& part : state.parts) {
     const std::int64_t first = step.first_element(part.tensor) + part.first;
     AddParameterState(step, state.parameters.At(part.offset), first, part.elements);

@@ -23,9 +23,11 @@ struct ShardedState {
 };
 
 // Describes the three buffers, whose names begin with the text `name`, and allocates all but the
-// gradient on the compute stream. The shard has `elements` elements, which stand for `exact`
-// elements of the model over all `ranks`: what is more than exact / ranks is padding. `parts` may
-// be empty where no data flow is described. Gradients are kept in the type of the parameters.
+// gradient on the compute stream; with cpu_offload the optimizer's is the host's, and the others
+// are on the device in passing, for copies. The shard has `elements` elements, which stand for
+// `exact` elements of the model over all `ranks`: what is more than exact / ranks is padding.
+// `parts` may be empty where no data flow is described. Gradients are kept in the type of the
+// parameters.
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
                              Pieces parts);

@@ -38,6 +38,12 @@ Units GroupWithRoot(const model::Model& model, const std::vector<int>& label) {
   Units units = Group(model, label);
   for (Unit& unit : units.units) {
     unit.root = label[unit.layers.front()] == static_cast<int>(model.layers.size());
+    if (unit.root) {
+      unit.name = "root";
+    } else if (unit.layers.size() > 1) {
+      unit.name =
+          model.layers[unit.layers.front()].name + " to " + model.layers[unit.layers.back()].name;
+    }
   }
   return units;
 }
@@ -62,27 +68,26 @@ Units UnitPerLayer(const model::Model& model) {
   return Group(model, label);
 }
 
-Units UnitPerBlock(const model::Model& model) {
-  const int root = static_cast<int>(model.layers.size());
-  std::vector<int> label(model.layers.size(), root);
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    if (model.layers[i].kind == model::LayerKind::kBlock) label[i] = static_cast<int>(i);
-  }
-  return GroupWithRoot(model, label);
-}
-
-Units UnitPerModule(const model::Model& model) {
+Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan) {
   const int root = static_cast<int>(model.layers.size());
   std::vector<int> users(model.tensors.size(), 0);
   for (const model::Layer& layer : model.layers) {
     for (const int tensor : layer.tensors) ++users[tensor];
   }
-  std::vector<int> label(model.layers.size());
+  std::vector<int> label(model.layers.size(), root);
+  std::int64_t block = 0;
+  int first_of_unit = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const auto& tensors = model.layers[i].tensors;
-    const bool shares =
-        std::any_of(tensors.begin(), tensors.end(), [&](int tensor) { return users[tensor] > 1; });
-    label[i] = shares ? root : static_cast<int>(i);
+    const model::Layer& layer = model.layers[i];
+    if (plan.units == plan::WrappedUnits::kModel) continue;
+    const bool shares = std::any_of(layer.tensors.begin(), layer.tensors.end(),
+                                    [&](int tensor) { return users[tensor] > 1; });
+    if (layer.kind == model::LayerKind::kBlock) {
+      if (block++ % plan.unit_blocks == 0) first_of_unit = static_cast<int>(i);
+      label[i] = first_of_unit;
+    } else if (plan.units == plan::WrappedUnits::kLayer && !shares) {
+      label[i] = static_cast<int>(i);
+    }
   }
   return GroupWithRoot(model, label);
 }

@@ -6,6 +6,7 @@
 
 #include "src/lowering/buckets.h"
 #include "src/model/model.h"
+#include "src/plan/data_parallel.h"
 
 // What is gathered and freed together when parameters are sharded.
 namespace stepcast::lowering {
@@ -26,13 +27,12 @@ struct Units {
 // Every layer a unit of its own; layers that share a tied tensor are one unit.
 Units UnitPerLayer(const model::Model& model);
 
-// PyTorch's usual wrapping, `fully_shard` on every block and then on the model: every block a unit,
-// all the rest (embedding, final norm, head) the root unit.
-Units UnitPerBlock(const model::Model& model);
-
-// Embedding, blocks and head each a unit, as torchtitan and Galvatron wrap; layers that share a
-// tied tensor make up the root unit, for a unit's parameters are its own.
-Units UnitPerModule(const model::Model& model);
+// What FSDP wraps (plan::DataParallel::units, ::unit_blocks). PyTorch's usual wrapping is
+// `fully_shard` on every block and then on the model: every block a unit, all the rest (embedding,
+// final norm, head) the root unit. kLayer: embedding and head are units, too, as torchtitan and
+// Galvatron wrap; layers that share a tied tensor make up the root unit, for a unit's parameters
+// are its own. kModel: everything is the root's.
+Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan);
 
 // One bucket for each unit, in the order in which the units' gradients are complete, where those of
 // tensors are in this `order`, which is sorted by it. The buckets point into `order`.

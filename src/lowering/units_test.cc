@@ -20,6 +20,13 @@ model::Model TiedModel() {
   return model;
 }
 
+Units Wrapped(const model::Model& model, plan::WrappedUnits units, std::int64_t blocks = 1) {
+  plan::DataParallel plan;
+  plan.units = units;
+  plan.unit_blocks = blocks;
+  return WrappedUnitsOf(model, plan);
+}
+
 TEST(UnitPerLayer, LayersThatShareATensorAreOneUnit) {
   const Units units = UnitPerLayer(TiedModel());
   ASSERT_EQ(units.units.size(), 3u);
@@ -38,26 +45,46 @@ TEST(UnitPerLayer, WithoutSharingEachLayerIsAUnit) {
   EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(UnitPerBlock, EverythingButTheBlocksIsTheRoot) {
+TEST(WrappedUnitsOf, SeveralBlocksAreOneUnit) {
+  model::Model model = TiedModel();
+  Units units = Wrapped(model, plan::WrappedUnits::kBlock, 2);
+  EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(units.units[1].name, "h.0 to h.1");
+  EXPECT_EQ(units.units[1].tensors, (std::vector<int>{1, 2}));
+  EXPECT_FALSE(units.units[1].root);
+  // The last unit has what is left.
+  model.layers.insert(model.layers.begin() + 3, model.layers[2]);
+  units = Wrapped(model, plan::WrappedUnits::kBlock, 2);
+  EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 1, 2, 0}));
+}
+
+TEST(WrappedUnitsOf, TheModelIsOneUnit) {
+  const Units units = Wrapped(TiedModel(), plan::WrappedUnits::kModel);
+  ASSERT_EQ(units.units.size(), 1u);
+  EXPECT_TRUE(units.units[0].root);
+  EXPECT_EQ(units.units[0].tensors, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(WrappedUnitsOf, EverythingButTheBlocksIsTheRoot) {
   model::Model model = TiedModel();
   model.layers.back().tensors = {3};
-  const Units units = UnitPerBlock(model);
+  const Units units = Wrapped(model, plan::WrappedUnits::kBlock);
   ASSERT_EQ(units.units.size(), 3u);
   EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 0}));
   EXPECT_EQ(units.units[0].tensors, (std::vector<int>{0, 3}));
 }
 
-TEST(UnitPerModule, LayersThatShareATensorAreTheRoot) {
+TEST(WrappedUnitsOf, LayersThatShareATensorAreTheRoot) {
   model::Model model = TiedModel();
-  Units units = UnitPerModule(model);
+  Units units = Wrapped(model, plan::WrappedUnits::kLayer);
   EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 0}));
   EXPECT_TRUE(units.units[0].root);
   EXPECT_FALSE(units.units[1].root);
   model.layers.back().tensors = {3};
-  units = UnitPerModule(model);
+  units = Wrapped(model, plan::WrappedUnits::kLayer);
   EXPECT_EQ(units.of_layer, (std::vector<int>{0, 1, 2, 3}));
   for (const Unit& unit : units.units) EXPECT_FALSE(unit.root);
-  EXPECT_TRUE(UnitPerBlock(model).units[0].root);
+  EXPECT_TRUE(Wrapped(model, plan::WrappedUnits::kBlock).units[0].root);
 }
 
 }  // namespace

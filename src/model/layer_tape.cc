@@ -46,6 +46,7 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
   for (const Value value : writes) variables_[value].writer = static_cast<int>(forward_.size());
   Recorded& recorded = forward_.emplace_back();
   recorded.use = UseOf(reads, writes);
+  recorded.module = module_;
   recorded.operation.kernel = std::move(kernel);
   recorded.operation.parameters = std::move(parameters);
 }
@@ -67,6 +68,7 @@ void LayerTape::Communicate(CollectiveKind collective, parallel::AxisSet axes, D
                             Value source, Value target) {
   if (source != target) variables_[target].writer = static_cast<int>(forward_.size());
   forward_.push_back(Collective(collective, axes, type, source, target));
+  forward_.back().module = module_;
 }
 
 void LayerTape::CommunicateBackward(CollectiveKind collective, parallel::AxisSet axes,
@@ -77,9 +79,6 @@ void LayerTape::CommunicateBackward(CollectiveKind collective, parallel::AxisSet
 void LayerTape::OnBackward(std::function<void()> differentiate) {
   differentiate_.push_back(std::move(differentiate));
 }
-
-void LayerTape::BeginCore() { core_begin_ = static_cast<int>(forward_.size()); }
-void LayerTape::EndCore() { core_end_ = static_cast<int>(forward_.size()); }
 
 LayerTape::Value LayerTape::GradientOf(Value value) const {
   STEPCAST_CHECK(variables_[value].gradient != kNoValue, "a gradient is used before it is made");
@@ -285,7 +284,8 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
 }
 
 LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
-                            bool stops_early, bool splits_backward) {
+                            bool stops_early, const RecomputedModules& modules,
+                            bool splits_backward) {
   const std::size_t activations = variables_.size();
   std::optional<Value> output_gradient;
   if (output) {
@@ -294,14 +294,15 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   for (auto it = differentiate_.rbegin(); it != differentiate_.rend(); ++it) (*it)();
 
-  const auto in_core = [this](int op) { return op >= core_begin_ && op < core_end_; };
+  const auto dropped = [&](int op) { return op >= 0 && modules.Has(forward_[op].module); };
   // Where each kept activation goes: its index in `saved` and in `recomputed`, or -1.
   LayerWork work;
   std::vector<int> saved(variables_.size(), -1), recomputed(variables_.size(), -1);
-  // A tensor of the core that operators outside it keep too (its output) stays as well.
+  // A tensor of a dropped module that operators outside it keep too (its output) stays as well; but
+  // a norm's, which is all that dropping one is for.
   std::vector<char> used_outside(variables_.size(), 0);
   for (std::size_t i = 0; i < forward_.size(); ++i) {
-    if (in_core(static_cast<int>(i))) continue;
+    if (dropped(static_cast<int>(i))) continue;
     for (const Value value : forward_[i].use.all()) used_outside[value] = 1;
   }
   // Operators whose outcome selective_op keeps.
@@ -330,8 +331,9 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
       case Checkpointing::kNone:
         break;
       case Checkpointing::kSelective:
-        recompute = !is_input && in_core(variable.writer);
-        save = !recompute || used_outside[v];
+        recompute = !is_input && dropped(variable.writer);
+        save = !recompute ||
+               (used_outside[v] != 0 && forward_[variable.writer].module != Module::kNorm);
         break;
       case Checkpointing::kFull:
         recompute = !is_input;
@@ -363,20 +365,28 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   };
   if (output) work.output = variables_[*output].bytes;
   const int operators = static_cast<int>(forward_.size());
-  std::pair<int, int> again{0, 0};
-  if (checkpointing == Checkpointing::kFull || checkpointing == Checkpointing::kSelectiveOp) {
-    again = {0, operators};
-    if (stops_early) {
-      again.second = 0;
-      for (const Variable& variable : variables_) {
-        if (variable.kept) again.second = std::max(again.second, variable.writer + 1);
-      }
+  int needed = operators;  // of what is recomputed as a whole: the operators before
+  if (stops_early) {
+    needed = 0;
+    for (const Variable& variable : variables_) {
+      if (variable.kept) needed = std::max(needed, variable.writer + 1);
     }
   }
-  if (checkpointing == Checkpointing::kSelective) again = {core_begin_, core_end_};
+  const auto again = [&](int op) {
+    switch (checkpointing) {
+      case Checkpointing::kNone:
+        return false;
+      case Checkpointing::kSelective:
+        return dropped(op);
+      case Checkpointing::kFull:
+      case Checkpointing::kSelectiveOp:
+        return op >= 0 && op < needed;
+    }
+    return false;
+  };
   std::vector<Recorded> recompute;
-  for (int op = again.first; op < again.second; ++op) {
-    if (kept_operator[op] != 0) continue;
+  for (int op = 0; op < operators; ++op) {
+    if (!again(op) || kept_operator[op] != 0) continue;
     recompute.push_back(forward_[op]);
     recompute.back().operation.creates = creates(op, recomputed, false);
   }
@@ -425,16 +435,16 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   if (!work.recompute.empty()) {
     // What passes by while the forward runs again, beside the gradient that waits for it. Operands
-    // that the core takes from outside are saved.
+    // that a module takes from outside are saved.
     const std::vector<char> again_communicated = CommunicatedIn(recompute);
     const auto passes = [&](Value v) {
-      const int writer = variables_[v].writer;
-      return writer >= again.first && writer < again.second && recomputed[v] < 0 && saved[v] < 0 &&
+      return again(variables_[v].writer) && recomputed[v] < 0 && saved[v] < 0 &&
              again_communicated[v] == 0;
     };
-    const auto rerun = std::span(std::as_const(forward_))
-                           .subspan(static_cast<std::size_t>(again.first),
-                                    static_cast<std::size_t>(again.second - again.first));
+    std::vector<Recorded> rerun;
+    for (int op = 0; op < operators; ++op) {
+      if (again(op)) rerun.push_back(forward_[op]);
+    }
     std::vector<Bytes> peak = Peak(rerun, passes, {}, {});
     if (output_gradient && variables_[*output_gradient].bytes > Bytes()) {
       peak.push_back(variables_[*output_gradient].bytes);

@@ -67,10 +67,10 @@ class LayerTape {
                    Value target);
   void OnBackward(std::function<void()> differentiate);
 
-  // The operators between the two are the attention core: what selective recomputation drops and
-  // runs again. At most once.
-  void BeginCore();
-  void EndCore();
+  // The operators between the two are of the module, which selective recomputation may drop and run
+  // again. One at a time.
+  void BeginModule(Module module) { module_ = module; }
+  void EndModule() { module_ = Module::kNone; }
 
   // For functions given to OnBackward.
   Value GradientOf(Value value) const;
@@ -90,9 +90,11 @@ class LayerTape {
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
   // `stops_early`: see WorkOptions::recompute_stops_early.
+  // `modules`: those that Checkpointing::kSelective recomputes.
   // `splits_backward`: see WorkOptions; without recomputation.
   LayerWork Finish(std::optional<Value> output, Checkpointing checkpointing,
-                   bool stops_early = false, bool splits_backward = false);
+                   bool stops_early = false, const RecomputedModules& modules = {},
+                   bool splits_backward = false);
 
  private:
   struct Variable {
@@ -116,6 +118,7 @@ class LayerTape {
   struct Recorded {
     Operation operation;
     Use use;
+    Module module = Module::kNone;
     Value source = kNoValue, target = kNoValue;  // of a group operation
   };
   // Where values lie that group operations of a list read or write.
@@ -152,7 +155,7 @@ class LayerTape {
   std::vector<Recorded> forward_;
   std::vector<std::function<void()>> differentiate_;
   std::vector<Recorded> backward_;
-  int core_begin_ = 0, core_end_ = 0;
+  Module module_ = Module::kNone;  // that the next operator is of
 };
 
 }  // namespace stepcast::model

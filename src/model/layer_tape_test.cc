@@ -40,13 +40,13 @@ class ExampleLayer {
     tape_.Run(Named("a"), {x}, {p});
     Differentiate("a.grad", p, x, {0});
 
-    tape_.BeginCore();
+    tape_.BeginModule(Module::kAttentionCore);
     tape_.Keep(p);
     const auto q = tape_.Make("q", Bytes(20));
     const auto r = tape_.Make("r", Bytes(5));
     tape_.Keep(q);
     tape_.Run(Named("b"), {p}, {q, r});
-    tape_.EndCore();
+    tape_.EndModule();
     Differentiate("b.grad", q, p, {});
 
     const auto s = tape_.Make("s", Bytes(100));

@@ -30,7 +30,8 @@ struct WorkOptions {
   std::int64_t sequence_length = 1;   // tokens
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
-  Share checkpointed_blocks{};  // the others keep everything
+  RecomputedModules recomputed_modules{};  // by kSelective
+  Share checkpointed_blocks{};             // the others keep everything
   Attention attention = Attention::kFlash;
   // Full recomputation ends as soon as everything that backward needs is there again: the last
   // matrix product of a block and its residual are not run twice (torch.utils.checkpoint without

@@ -64,6 +64,20 @@ const char* Name(Loss loss) {
   return "";
 }
 
+std::string Text(const RecomputedModules& modules) {
+  std::string text;
+  for (const auto& [name, member] : kRecomputedModuleNames) {
+    if (modules.*member) text += (text.empty() ? "" : " ") + std::string(name);
+  }
+  return text;
+}
+
+std::string Text(const Share& share) {
+  if (share.first > 0) return "first " + std::to_string(share.first);
+  if (share.all()) return "all";
+  return std::to_string(share.part) + "/" + std::to_string(share.of);
+}
+
 int FlashGeneration(Attention attention) {
   switch (attention) {
     case Attention::kFlash:

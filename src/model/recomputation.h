@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 // Choices that decide which activations live from forward to backward.
 namespace stepcast::model {
@@ -8,7 +9,7 @@ namespace stepcast::model {
 // Recomputation in backward (Korthikanti et al. 2022, arXiv 2205.05198).
 enum class Checkpointing : std::uint8_t {
   kNone,
-  kSelective,  // the attention core is recomputed: scores, softmax, dropout are not kept
+  kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
   // Kept are a block's input, the outcome of the attention core and of every second matrix product
   // from the first on; the rest is recomputed. torchtitan's default policy
@@ -16,14 +17,41 @@ enum class Checkpointing : std::uint8_t {
   kSelectiveOp,
 };
 
-// Which of the blocks: a part of them, evenly spaced. Of blocks numbered from 1, those where
-// i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two of three
-// (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py).
+// Modules of a block. kNone: of none that can be recomputed by itself.
+enum class Module : std::uint8_t { kNone, kAttentionCore, kFeedForward, kNorm };
+
+// What selective recomputation drops and runs again, as Megatron-LM's --recompute-modules names it
+// (megatron/core/transformer/transformer_config.py). A feed-forward or an attention core keeps its
+// input and drops what is inside; a norm drops its output, which the layer after it would keep.
+struct RecomputedModules {
+  bool core_attn = true, mlp = false, layernorm = false;
+  bool Has(Module module) const {
+    return (module == Module::kAttentionCore && core_attn) ||
+           (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm);
+  }
+  friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
+};
+// Their words, and the member of each.
+struct RecomputedModuleName {
+  const char* name;
+  bool RecomputedModules::*member;
+};
+inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
+    {"core_attn", &RecomputedModules::core_attn},
+    {"mlp", &RecomputedModules::mlp},
+    {"layernorm", &RecomputedModules::layernorm}};
+
+// Which of the blocks: a part of them, evenly spaced, or the first of a rank. Of blocks numbered
+// from 1, those where i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two
+// of three (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py). The first ones:
+// Megatron-LM's --recompute-method block, which counts in each stage of a pipeline.
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
-  bool all() const { return part == of; }
+  std::int64_t first = 0;         // not 0: so many, whatever `part` says
+  bool all() const { return first == 0 && part == of; }
   // Whether the block with that number from 0 is one of them.
   bool Has(std::int64_t block) const {
+    if (first > 0) return block < first;
     return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);
   }
   friend bool operator==(const Share&, const Share&) = default;
@@ -86,10 +114,12 @@ constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
 }
 
-const char* Name(Implementation implementation);  // "fused", "eager", "compiled", ...
-const char* Name(Loss loss);                      // "eager", "in_place", "fused"
-const char* Name(Checkpointing checkpointing);    // "none", "selective", ...
-const char* Name(Attention attention);            // "flash", "math", "flash1", ...
+const char* Name(Implementation implementation);     // "fused", "eager", "compiled", ...
+const char* Name(Loss loss);                         // "eager", "in_place", "fused"
+const char* Name(Checkpointing checkpointing);       // "none", "selective", ...
+std::string Text(const RecomputedModules& modules);  // "core_attn mlp"
+std::string Text(const Share& share);                // "all", "1/2", "first 4"
+const char* Name(Attention attention);               // "flash", "math", "flash1", ...
 // 1, 2, 3; 0 where the score matrix is in memory.
 int FlashGeneration(Attention attention);
 

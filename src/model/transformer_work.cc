@@ -83,12 +83,15 @@ class Block {
     const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
                                core_names_.dropout, core_names_.residual);
     return tape_.Finish(y.value, options_.checkpointing, options_.recompute_stops_early,
-                        options_.splits_backward);
+                        options_.recomputed_modules, options_.splits_backward);
   }
 
  private:
   Operand Norm(Operand x, std::string_view module) {
-    return operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
+    tape_.BeginModule(Module::kNorm);
+    const Operand y = operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
+    tape_.EndModule();
+    return y;
   }
 
   // Of a rank: `out` is its part.
@@ -118,10 +121,10 @@ class Block {
                                .window = a_.attention_window,
                                .dropout = a_.attention_dropout};
     const auto core = [&](auto... operands) {
-      tape_.BeginCore();
+      tape_.BeginModule(Module::kAttentionCore);
       const Operand y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
                               : operators_.MathAttention(operands..., core_names_.core, shape);
-      tape_.EndCore();
+      tape_.EndModule();
       return y;
     };
     x = operators_.EnterColumns(x);
@@ -149,6 +152,13 @@ class Block {
   Operand Projection(Operand x) { return Rows(x, names_.projection); }
 
   Operand FeedForward(Operand x) {
+    tape_.BeginModule(Module::kFeedForward);
+    const Operand y = FeedForwardOf(x);
+    tape_.EndModule();
+    return y;
+  }
+
+  Operand FeedForwardOf(Operand x) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     x = operators_.EnterColumns(x);
     if (a_.activator != Activator::kSwiGlu) {

@@ -208,6 +208,40 @@ TEST(TransformerWorkTest, SelectiveDropsTheScores) {
   EXPECT_EQ(flash.recompute[0].kernel.kind, KernelKind::kAttention);
 }
 
+WorkOptions Dropping(const RecomputedModules& modules, std::int64_t tokens) {
+  WorkOptions options = Options(1, tokens, Checkpointing::kSelective);
+  options.recomputed_modules = modules;
+  return options;
+}
+
+// A feed-forward keeps its input and drops the 16 sbh inside; both of its products run again.
+TEST(TransformerWorkTest, SelectiveDropsTheFeedForward) {
+  const std::int64_t s = 512, h = 768;
+  const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
+  const LayerWork block =
+      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = false}, s));
+  EXPECT_EQ(Sum(none.saved) - Sum(block.saved), 16 * s * h);
+  EXPECT_EQ(Sum(block.recomputed), 16 * s * h);
+  EXPECT_EQ(ModelFlops(block.recompute), 16 * s * h * h);
+  EXPECT_EQ(ModelFlops(block.backward), ModelFlops(none.backward));
+}
+
+// Norms drop their outputs, 2 sbh each, and run again; with the feed-forward dropped, too, its
+// input is recomputed first.
+TEST(TransformerWorkTest, SelectiveDropsTheNormsOutputs) {
+  const std::int64_t s = 512, h = 768;
+  const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
+  const LayerWork norms =
+      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = false, .layernorm = true}, s));
+  EXPECT_EQ(Sum(none.saved) - Sum(norms.saved), 4 * s * h);
+  EXPECT_EQ(Sum(norms.recomputed), 4 * s * h);
+  EXPECT_EQ(norms.recompute.size(), 2U);
+  const LayerWork both =
+      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = true}, s));
+  EXPECT_EQ(Sum(none.saved) - Sum(both.saved), 20 * s * h);
+  EXPECT_EQ(both.recompute.front().kernel.kind, KernelKind::kMemoryBound);
+}
+
 TEST(TransformerWorkTest, FullKeepsTheBlocksInput) {
   for (const Architecture& a : {Gpt2Small(), Llama31With8B(), Mpt7B()}) {
     const LayerWork full = BlockOf(a, Options(1, 512, Checkpointing::kFull));

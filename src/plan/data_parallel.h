@@ -26,10 +26,10 @@ constexpr const char* Name(BackwardPrefetch prefetch) {
   return kBackwardPrefetchNames[static_cast<std::size_t>(prefetch)];
 }
 
-// What FSDP wraps: every block, and the rest as the root; or the embedding and the head as well,
-// each by itself, unless they share a tensor.
-enum class WrappedUnits : std::uint8_t { kBlock, kLayer };
-inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer"};
+// What FSDP wraps: blocks, and the rest as the root; the embedding and the head as well, each by
+// itself, unless they share a tensor; or the model alone.
+enum class WrappedUnits : std::uint8_t { kBlock, kLayer, kModel };
+inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer", "model"};
 constexpr const char* Name(WrappedUnits units) {
   return kWrappedUnitsNames[static_cast<std::size_t>(units)];
 }
@@ -54,6 +54,10 @@ struct DataParallel {
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
   WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
+  std::int64_t unit_blocks = 1;                                 // blocks of a unit
+  bool cpu_offload = false;                                     // fsdp1, fsdp2
+  bool optimizer_cpu_offload = false;                           // megatron, stage 1
+  bool overlap_cpu_optimizer_d2h_h2d = false;                   // megatron with that
   CommHook comm_hook = CommHook::kNone;                         // ddp
   PowerSgd powersgd;                                            // ddp with that hook
   BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;  // fsdp1
@@ -78,6 +82,10 @@ struct DataParallelRequest {
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
   std::optional<WrappedUnits> units;
+  std::optional<std::int64_t> unit_blocks;
+  std::optional<bool> cpu_offload;
+  std::optional<bool> optimizer_cpu_offload;
+  std::optional<bool> overlap_cpu_optimizer_d2h_h2d;
   std::optional<CommHook> comm_hook;
   std::optional<PowerSgdRequest> powersgd;
   std::optional<BackwardPrefetch> backward_prefetch;

@@ -76,6 +76,20 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: the distributed optimizer gathers parameters bucket by bucket during the "
                  "next forward",
        .default_value = "`overlap`"},
+      {.key = "optimizer_cpu_offload",
+       .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
+       .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},
+       .values = "`true`: FP32 values and moments are in the host's memory, and its CPUs update "
+                 "them; needs `node.host`",
+       .default_value = "`false`"},
+      {.key = "overlap_cpu_optimizer_d2h_h2d",
+       .type = Switch{&Given::overlap_cpu_optimizer_d2h_h2d,
+                      &DataParallel::overlap_cpu_optimizer_d2h_h2d},
+       .uses = {At(kMegatron, 1, 1, "with `optimizer_cpu_offload`")},
+       .values =
+           "`true`: gradients go to the host and values come back tensor by tensor, on streams "
+           "of their own beside the CPUs' updates",
+       .default_value = "`false`"},
       {.key = "gradient_as_bucket_view",
        .type = Switch{&Given::gradient_as_bucket_view, &DataParallel::gradient_as_bucket_view},
        .uses = {TakenByReference(), Of(kDdp, "", kBoth)},
@@ -117,12 +131,26 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: the host waits so that about two freed units are pending at most",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
-       .type =
-           Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock, WrappedUnits::kLayer>(),
+       .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
+                     WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values = "what is wrapped: `block` (every block, the rest is the root) or `layer` "
-                 "(embedding and head, too, each by itself, unless they share a tensor)",
+       .values = "what is wrapped: `block` (the blocks, the rest is the root), `layer` (embedding "
+                 "and head, too, each by itself, unless they share a tensor) or `model` (nothing "
+                 "inside: one unit)",
        .default_value = "`block`"},
+      {.key = "unit_blocks",
+       .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
+       .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
+       .values = "consecutive blocks that are one unit: `fully_shard([block, block])`, or a module "
+                 "of several blocks that is wrapped",
+       .default_value = "`1`"},
+      {.key = "cpu_offload",
+       .type = Switch{&Given::cpu_offload, &DataParallel::cpu_offload},
+       .uses = {Of(kFsdp1), Of(kFsdp2)},
+       .values = "`true`: shards of parameters and gradients and the optimizer's states are in the "
+                 "host's memory, and its CPUs update them (`CPUOffload(offload_params=True)`, "
+                 "`CPUOffloadPolicy()`); needs `node.host`",
+       .default_value = "`false`"},
       {.key = "use_orig_params",
        .type = Switch{&Given::use_orig_params, &DataParallel::use_orig_params},
        .uses = {TakenByReference(), Of(kFsdp1)},

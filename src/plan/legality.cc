@@ -472,9 +472,25 @@ class Checker {
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone) ==
             model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
-          fmt::format("nothing is recomputed, and checkpointed_blocks is {}/{}",
-                      request_.checkpointed_blocks->part, request_.checkpointed_blocks->of),
+          fmt::format("nothing is recomputed, and checkpointed_blocks is {}",
+                      model::Text(*request_.checkpointed_blocks)),
           "write activation_checkpointing: full, selective or selective_op, or leave it out");
+    }
+    if (request_.checkpointed_blocks && request_.checkpointed_blocks->first > 0 &&
+        request_.virtual_stages.value_or(1) > 1) {
+      Add("training.checkpointed_blocks", "plan.axis-not-supported-with",
+          fmt::format("the first blocks of every virtual stage are not modelled, and "
+                      "checkpointed_blocks is {}",
+                      model::Text(*request_.checkpointed_blocks)),
+          "write all, a part such as 1/2, or virtual_stages: 1");
+    }
+    const model::Checkpointing checkpointing =
+        request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
+    if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
+      Add("training.recompute_modules", "plan.no-checkpoints",
+          fmt::format("recompute_modules is '{}', and activation_checkpointing is {}",
+                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
+          "write activation_checkpointing: selective, or leave it out");
     }
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
       Add("training.activation_offload", "plan.no-host-memory",
@@ -482,11 +498,66 @@ class Checker {
           "hosts have",
           "add node.host with memory and memory_bandwidth to the topology");
     }
+    if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
+      Add("data_parallel.unit_blocks", "plan.units",
+          fmt::format("with units: model there is one unit, and unit_blocks is {}",
+                      *request_.unit_blocks),
+          "leave unit_blocks out, or write units: block");
+    }
+    if (request_.cpu_offload.value_or(false)) CheckCpuOffload();
+    const bool offloads = request_.optimizer_cpu_offload.value_or(false);
+    if (offloads) {
+      CheckHostMemory("optimizer_cpu_offload");
+      CheckOtherAxes("optimizer_cpu_offload");
+    }
+    if (request_.overlap_cpu_optimizer_d2h_h2d.value_or(false) && !offloads) {
+      Add("data_parallel.overlap_cpu_optimizer_d2h_h2d", "plan.cpu-offload",
+          "overlap_cpu_optimizer_d2h_h2d is true, and optimizer_cpu_offload is false",
+          "write optimizer_cpu_offload: true, or leave it out");
+    }
     if (request_.expandable_segments.value_or(false) && request_.framework &&
         TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",
           "reference has no caching allocator, and expandable_segments is true",
           "leave expandable_segments out, or choose the framework that runs");
+    }
+  }
+
+  void CheckHostMemory(const char* key) {
+    if (facts_.host_memory.value_or(true)) return;
+    Add(fmt::format("data_parallel.{}", key), "plan.no-host-memory",
+        fmt::format(
+            "{} is true, and the cluster's topology does not say what memory its hosts have", key),
+        "add node.host with memory and memory_bandwidth to the topology");
+  }
+
+  // What ranks of other axes have in the node's memory is not modelled.
+  void CheckOtherAxes(const char* key) {
+    if (request_.ranks_per_replica() == 1) return;
+    Add(fmt::format("data_parallel.{}", key), "plan.axis-not-supported-with",
+        fmt::format("{} goes with data parallelism alone, and a replica has {} ranks", key,
+                    request_.ranks_per_replica()),
+        fmt::format("leave the other axes at 1, or write {}: false", key));
+  }
+
+  void CheckCpuOffload() {
+    CheckHostMemory("cpu_offload");
+    CheckOtherAxes("cpu_offload");
+    if (request_.gradient_clipping) {
+      Add("training.gradient_clipping", "plan.cpu-offload",
+          fmt::format("clipping on the host is not modelled: cpu_offload is true and "
+                      "gradient_clipping is {}",
+                      *request_.gradient_clipping),
+          "write gradient_clipping: none, or cpu_offload: false");
+    }
+    // torch/distributed/fsdp/fully_sharded_data_parallel.py, the docstring's list of limitations.
+    if (Is(Framework::kFsdp1) && request_.gradient_accumulation.value_or(1) > 1 &&
+        !request_.accumulate_unsharded.value_or(false)) {
+      Add("data_parallel.cpu_offload", "plan.cpu-offload",
+          fmt::format("fsdp1 adds gradients up on the device alone (no_sync) where they are "
+                      "offloaded, and gradient_accumulation is {}",
+                      *request_.gradient_accumulation),
+          "write accumulate_unsharded: true, or gradient_accumulation: 1");
     }
   }
 

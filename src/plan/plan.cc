@@ -14,6 +14,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .sequence_length = training.sequence_length,
           .compute = training.precision,
           .checkpointing = training.activation_checkpointing,
+          .recomputed_modules = training.recompute_modules,
           .checkpointed_blocks = training.checkpointed_blocks,
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,

@@ -85,9 +85,10 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
       request.torch.value_or(Software().torch) < Version{2, 0};
   training.optimizer_implementation = request.optimizer_implementation.value_or(
-      TraitsOf(*request.framework).fused_update ? OptimizerImplementation::kFused
-      : one_by_one                              ? OptimizerImplementation::kSingle
-                                                : OptimizerImplementation::kForeach);
+      TraitsOf(*request.framework).fused_update           ? OptimizerImplementation::kFused
+      : one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
+                                                          : OptimizerImplementation::kForeach);
+  training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));

@@ -41,8 +41,9 @@ struct Training {
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
-  model::Share checkpointed_blocks{};  // which part of the blocks that holds for
-  bool activation_offload = false;     // what blocks keep waits for backward in the host's memory
+  model::RecomputedModules recompute_modules{};  // by selective recomputation
+  model::Share checkpointed_blocks{};            // which part of the blocks that holds for
+  bool activation_offload = false;  // what blocks keep waits for backward in the host's memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
@@ -77,6 +78,7 @@ struct TrainingRequest {
   std::optional<Optimizer> optimizer;
   std::optional<OptimizerImplementation> optimizer_implementation;
   std::optional<model::Checkpointing> activation_checkpointing;
+  std::optional<model::RecomputedModules> recompute_modules;
   std::optional<model::Share> checkpointed_blocks;
   std::optional<bool> activation_offload;
   std::optional<model::Attention> attention;

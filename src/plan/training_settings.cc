@@ -17,6 +17,9 @@ constexpr std::int64_t kMostSequences = 1'000'000'000;
 bool HasCheckpoints(const Training& training) {
   return training.activation_checkpointing != model::Checkpointing::kNone;
 }
+bool IsSelective(const Training& training) {
+  return training.activation_checkpointing == model::Checkpointing::kSelective;
+}
 // Whole blocks, or operations of them: their last product may be left out.
 bool Recomputes(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kFull ||
@@ -103,10 +106,19 @@ std::vector<TrainingSetting> Rows() {
                      model::Checkpointing::kSelectiveOp, model::Checkpointing::kFull>(),
        .uses = {},
        .of_architectures = true,
-       .values = "`none`, `selective` (the attention core is recomputed), `selective_op` "
+       .values = "`none`, `selective` (`recompute_modules` are recomputed), `selective_op` "
                  "(torchtitan's policy: the core and every second matrix product are kept), `full` "
                  "(only a block's input is kept)",
        .default_value = "`none`"},
+      {.key = "recompute_modules",
+       .type = OwnNotation<&Given::recompute_modules>(),
+       .uses = {Of(Framework::kReference), Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .shown = IsSelective,
+       .values = "modules of each block that `selective` recomputes, with spaces between: "
+                 "`core_attn`, `mlp` (the feed-forward, from its input), `layernorm` (both norms, "
+                 "whose outputs are not kept): Megatron-LM's `--recompute-modules`",
+       .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",
        .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},
        .uses = {},
@@ -120,8 +132,10 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = HasCheckpoints,
-       .values = "which blocks that holds for: `all`, or a part of them, evenly spaced: `1/2` is "
-                 "every second block, `2/3` two of three; the others keep everything",
+       .values =
+           "which blocks that holds for: `all`, a part of them, evenly spaced: `1/2` is every "
+           "second block, `2/3` two of three; or `first 4`, so many of each pipeline stage "
+           "(Megatron-LM's `--recompute-method block`); the others keep everything",
        .default_value = "`all`"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,

@@ -1,7 +1,9 @@
 #include "src/scenario/plan_sections.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,35 +59,63 @@ constexpr SectionKey kSoftwareKeys[] = {
      }},
 };
 
-// `checkpointed_blocks`: `all`, or a part such as 1/2.
-void ReadShare(MappingReader& reader, plan::Request& request) {
-  const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
-  if (!text) return;
-  if (*text == "all") {
-    request.checkpointed_blocks = model::Share();
-    return;
-  }
+// A number of the text, from 1 to 1000.
+std::optional<std::int64_t> Counted(std::string_view text) {
   constexpr std::int64_t kMost = 1000;
-  model::Share share{0, 0};
-  std::int64_t* number = &share.part;
-  bool good = true;
-  for (const char c : *text) {
-    if (c == '/' && number == &share.part && share.part > 0) {
-      number = &share.of;
-    } else if (c >= '0' && c <= '9' && *number <= kMost) {
-      *number = *number * 10 + (c - '0');
-    } else {
-      good = false;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number >= 1 && number <= kMost ? std::optional(number) : std::nullopt;
+}
+
+// `checkpointed_blocks`: `all`, a part such as 1/2, or the first 4.
+void ReadShare(MappingReader& reader, plan::Request& request) {
+  constexpr std::string_view kFirst = "first ";
+  const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
+  request.checkpointed_blocks.reset();
+  if (!text) return;
+  const std::string_view word = *text;
+  if (word == "all") {
+    request.checkpointed_blocks = model::Share();
+  } else if (word.starts_with(kFirst)) {
+    if (const auto first = Counted(word.substr(kFirst.size()))) {
+      request.checkpointed_blocks = model::Share{1, 1, *first};
     }
+  } else if (const std::size_t slash = word.find('/'); slash != std::string_view::npos) {
+    const auto part = Counted(word.substr(0, slash));
+    const auto of = Counted(word.substr(slash + 1));
+    if (part && of && *part <= *of) request.checkpointed_blocks = model::Share{*part, *of};
   }
-  if (good && share.part >= 1 && share.part <= share.of && share.of <= kMost) {
-    request.checkpointed_blocks = share;
-    return;
-  }
+  if (request.checkpointed_blocks) return;
   reader.Report("checkpointed_blocks", "input.not-a-part",
                 fmt::format("{} needs all, or a part such as 1/2: '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
-                "write all, or k/n with 1 <= k <= n <= 1000; 1/k is every k-th block");
+                "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
+}
+
+// `recompute_modules`: words with spaces between.
+void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
+  const auto text = reader.ReadText("recompute_modules", Need::kOptional);
+  request.recompute_modules.reset();
+  if (!text) return;
+  model::RecomputedModules modules{.core_attn = false};
+  for (std::size_t begin = 0; begin <= text->size();) {
+    const std::size_t end = std::min(text->find(' ', begin), text->size());
+    const std::string word = text->substr(begin, end - begin);
+    begin = end + 1;
+    const auto* known = std::find_if(std::begin(model::kRecomputedModuleNames),
+                                     std::end(model::kRecomputedModuleNames),
+                                     [&](const auto& entry) { return word == entry.name; });
+    if (known == std::end(model::kRecomputedModuleNames)) {
+      reader.Report("recompute_modules", "input.unknown-word",
+                    fmt::format("{} has a module that cannot be recomputed by itself: {}",
+                                Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
+                    "write some of core_attn mlp layernorm, with one space between");
+      return;
+    }
+    modules.*known->member = true;
+  }
+  request.recompute_modules = modules;
 }
 
 // `gradient_clipping`: a norm, or the word `none`.
@@ -155,6 +185,8 @@ constexpr SectionKey kTrainingKeys[] = {
              "add one of them with an integer; gbs = mbs x grad_acc x dp");
        }
      }},
+    {"recompute_modules",
+     [](MappingReader& reader, plan::Request& request) { ReadRecomputedModules(reader, request); }},
     {"checkpointed_blocks",
      [](MappingReader& reader, plan::Request& request) { ReadShare(reader, request); }},
     {"gradient_clipping",

@@ -111,10 +111,8 @@ Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
 // Settings of `training` with a notation of their own; nothing where there is nothing to say.
 std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
   if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
-  if (key == "checkpointed_blocks") {
-    const model::Share& share = training.checkpointed_blocks;
-    return Text(share.all() ? "all" : fmt::format("{}/{}", share.part, share.of));
-  }
+  if (key == "recompute_modules") return Text(model::Text(training.recompute_modules));
+  if (key == "checkpointed_blocks") return Text(model::Text(training.checkpointed_blocks));
   if (key == "gradient_clipping") {
     if (!training.gradient_clipping) return std::nullopt;
     return Text(fmt::format("{}", *training.gradient_clipping));

@@ -82,6 +82,8 @@ MEGATRON_OPTIONS = {
     "attention-backend": {"flash", "fused", "unfused", "local", "auto"},
     "cross-entropy-loss-fusion": None, "recompute-granularity": {"full", "selective"},
     "recompute-method": {"uniform", "block"}, "recompute-num-layers": int,
+    "recompute-modules": str, "optimizer-cpu-offload": None, "optimizer-offload-fraction": float,
+    "overlap-cpu-optimizer-d2h-h2d": None, "use-precision-aware-optimizer": None,
     "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
     "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,

@@ -304,7 +304,13 @@ TEST(Training, TheLoopsSettingsTrainAsPlainDataParallelism) {
   for (const char* plan :
        {"framework: ddp, zero_stage: 0", "framework: fsdp1, zero_stage: 3",
         "framework: fsdp2, zero_stage: 3", "framework: fsdp1, zero_stage: 3, units: layer",
-        "framework: fsdp2, zero_stage: 3, units: layer"}) {
+        "framework: fsdp2, zero_stage: 3, units: layer",
+        "framework: fsdp1, zero_stage: 3, unit_blocks: 2",
+        "framework: fsdp2, zero_stage: 3, unit_blocks: 2, units: layer",
+        "framework: fsdp2, zero_stage: 3, unit_blocks: 3, prefetch: 0, accumulate_unsharded: true",
+        "framework: fsdp1, zero_stage: 2, unit_blocks: 2, backward_prefetch: post",
+        "framework: fsdp1, zero_stage: 3, units: model",
+        "framework: fsdp2, zero_stage: 3, units: model, prefetch: 2"}) {
     ExpectSameBits(kTied, 4, loop + "micro_batch, optimizer_implementation: single", plan);
     ExpectSameBits(kTied, 4,
                    loop +
