@@ -104,7 +104,7 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
         {.name = layer.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},
         reads, {}, all, all);
   });
-  LayerWork work = tape.Finish(output, Checkpointing::kNone, false, splits);
+  LayerWork work = tape.Finish(output, Checkpointing::kNone, false, {}, splits);
   work.output = layer.output;
   return work;
 }

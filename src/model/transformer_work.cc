@@ -211,7 +211,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
-  return tape.Finish(x.value, Checkpointing::kNone, false, options.splits_backward);
+  return tape.Finish(x.value, Checkpointing::kNone, false, {}, options.splits_backward);
 }
 
 // FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
@@ -230,7 +230,7 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   const Operand logits = operators.Linear(operators.EnterColumns(normalized), names.head,
                                           VocabularyOfRank(a, options), Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
-  return tape.Finish(std::nullopt, Checkpointing::kNone, false, options.splits_backward);
+  return tape.Finish(std::nullopt, Checkpointing::kNone, false, {}, options.splits_backward);
 }
 
 }  // namespace
