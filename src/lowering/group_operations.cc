@@ -31,8 +31,7 @@ const GroupOperations::Group& GroupOperations::GroupOf(parallel::AxisSet axes) {
   return groups_.emplace_back(Group{.axes = axes,
                                     .stream = builder_.AddStream(name),
                                     .communicator = builder_.AddCommunicator(name, layout),
-                                    .ready = builder_.AddEvent(name + ": operands ready"),
-                                    .ranks = layout.size()});
+                                    .ready = builder_.AddEvent(name + ": operands ready")});
 }
 
 GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operation) {
@@ -43,8 +42,7 @@ GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operati
                                                 .bytes = operation.bytes,
                                                 .data_type = operation.type}),
           .ready = group.ready,
-          .done = builder_.AddEvent(NameOf(operation.axes) + ": done"),
-          .ranks = group.ranks};
+          .done = builder_.AddEvent(NameOf(operation.axes) + ": done")};
 }
 
 void GroupOperations::Issue(const Entry& entry, Index source, Index target) {

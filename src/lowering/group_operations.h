@@ -21,7 +21,6 @@ class GroupOperations {
     StreamId stream = 0;
     Index collective = program::kNone;
     Index ready = program::kNone, done = program::kNone;  // events
-    int ranks = 1;
   };
   Entry Add(const model::GroupOperation& operation);
 
@@ -33,7 +32,6 @@ class GroupOperations {
     StreamId stream = 0;
     Index communicator = program::kNone;
     Index ready = program::kNone;
-    int ranks = 1;
   };
   const Group& GroupOf(parallel::AxisSet axes);
 

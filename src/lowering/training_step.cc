@@ -182,11 +182,8 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   OperationEntries entries;
   entries.kernels.reserve(operations.size());
   entries.first_kernel = operations.size();
-  std::vector<int> open;  // communicated values
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const model::Operation& operation = operations[i];
-    for (const int value : operation.begins) open.push_back(value);
-    for (const int value : operation.ends) std::erase(open, value);
     if (operation.group) {
       communicates_ = true;
       entries.groups.resize(operations.size());
@@ -213,14 +210,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
                        own.uses.empty() && own.begins.empty() && own.ends.empty() &&
                        own.waits.empty();
   }
-  for (const int value : open) {
-    model::ValueUse use{.table = model::ValueUse::Table::kCommunicated, .index = value};
-    for (const model::Operation& operation : operations) {
-      if (!operation.group || operation.group->target.table != use.table) continue;
-      if (operation.group->target.index == value) use = operation.group->target;
-    }
-    entries.unreleased.push_back(use);
-  }
+  entries.unreleased = model::LeftToTheNextKernel(operations);
   return entries;
 }
 

@@ -62,4 +62,8 @@ struct Operation {
   std::vector<int> waits{};
 };
 
+// What a list leaves to the first kernel after it: the values in LayerWork::communicated that no
+// operation of the list is the last to use, as the collectives that made them say.
+std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
+
 }  // namespace stepcast::model

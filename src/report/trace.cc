@@ -19,6 +19,7 @@
 #include "src/program/timeline.h"
 #include "src/report/categories.h"
 #include "src/report/json.h"
+#include "src/report/message_arrows.h"
 
 namespace stepcast::report {
 namespace {
@@ -177,13 +178,41 @@ CountedSteps CountedStepsOf(const TraceProcess& process) {
   return {.first = std::min(process.first_step, peak), .last = std::max(last, peak)};
 }
 
+// Steps up to the last that is written.
+std::size_t StepsOf(const TraceProcess& process) {
+  const std::size_t run = process.timeline->step_ends.size();
+  return process.last_step ? std::min<std::size_t>(run, *process.last_step + 1) : run;
+}
+
+bool IsWritten(const TraceProcess& process, std::uint32_t step) {
+  return step >= process.first_step && step < StepsOf(process);
+}
+
 // The text of all processes together.
 class Document {
  public:
   explicit Document(const TraceSink& sink) : sink_(sink) {}
 
   const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
-  std::int64_t NextArrow() { return arrows_++; }
+
+  // An end of an arrow: the slice of a track that is under way at a time. Viewers draw it from the
+  // first slice's end.
+  struct ArrowEnd {
+    int process = 0, track = 0;
+    Time time;
+  };
+  void Arrow(const char* name, const ArrowEnd& from, const ArrowEnd& to) {
+    const auto end = [&](char phase, const char* binding, const ArrowEnd& end) {
+      Append(
+          "{}\n{{\"ph\": \"{}\", {}\"cat\": \"event\", \"name\": \"{}\", \"id\": {}, "
+          "\"pid\": {}, \"tid\": {}, \"ts\": {}}}",
+          Separator(), phase, binding, name, arrows_, end.process, end.track,
+          Microseconds(end.time));
+    };
+    end('s', "", from);
+    end('f', "\"bp\": \"e\", ", to);
+    ++arrows_;
+  }
 
   template <typename... Args>
   void Append(fmt::string_view form, const Args&... args) {
@@ -252,13 +281,7 @@ class Writer {
     std::string args;  // `, "key": value` ...
   };
 
-  // Steps up to the last that is written.
-  static std::size_t StepsOf(const TraceProcess& process) {
-    const std::size_t run = process.timeline->step_ends.size();
-    return process.last_step ? std::min<std::size_t>(run, *process.last_step + 1) : run;
-  }
-
-  bool IsWritten(std::uint32_t step) const { return step >= first_step_ && step < steps_; }
+  bool IsWritten(std::uint32_t step) const { return report::IsWritten(process_, step); }
 
   const Instruction& At(Index instruction) const {
     STEPCAST_CHECK(instruction < program_.step.size(), "a record names an instruction of the step");
@@ -570,16 +593,11 @@ class Writer {
     Arrow(source, timeline_.operations[target].start, kFirstStreamTrack + StreamOf(target));
   }
 
-  // Arrows bind to the slice at their time; viewers draw them from that slice's end.
   void Arrow(Index source, Time target_start, int target_track) {
-    const std::int64_t arrow = document_.NextArrow();
-    constexpr const char* kForm =
-        "{}\n{{\"ph\": \"{}\", {}\"cat\": \"event\", \"name\": \"waits for\", \"id\": {}, "
-        "\"pid\": {}, \"tid\": {}, \"ts\": {}}}";
-    Append(kForm, Separator(), 's', "", arrow, process_.id, kFirstStreamTrack + StreamOf(source),
-           Microseconds(timeline_.operations[source].start + shift_));
-    Append(kForm, Separator(), 'f', "\"bp\": \"e\", ", arrow, process_.id, target_track,
-           Microseconds(target_start + shift_));
+    document_.Arrow("waits for",
+                    {process_.id, kFirstStreamTrack + StreamOf(source),
+                     timeline_.operations[source].start + shift_},
+                    {process_.id, target_track, target_start + shift_});
   }
 
   const char* Separator() { return document_.Separator(); }
@@ -603,6 +621,29 @@ class Writer {
   std::vector<Index> waits_;         // likewise, into timeline waits
   std::vector<Time> last_ends_;      // by stream, of the slices written
 };
+
+// From what one process sends to what another receives. An exchange that receives may have started
+// before its peer had reached it.
+void WriteMessages(std::span<const TraceProcess> processes, Time up, Document& document) {
+  std::vector<RankTimeline> ranks;
+  for (const TraceProcess& process : processes) {
+    ranks.push_back({process.program, process.timeline});
+  }
+  for (const MessageArrow& arrow : MessageArrows(ranks)) {
+    const TraceProcess& sender = processes[arrow.from_rank];
+    const TraceProcess& receiver = processes[arrow.to_rank];
+    const program::OperationRecord& send = sender.timeline->operations[arrow.send];
+    const program::OperationRecord& receive = receiver.timeline->operations[arrow.receive];
+    if (!IsWritten(sender, send.step) || !IsWritten(receiver, receive.step)) continue;
+    const auto track = [](const TraceProcess& process, const program::OperationRecord& record) {
+      return kFirstStreamTrack + process.program->step[record.instruction].stream;
+    };
+    const Time sent = send.start + sender.shift + up;
+    const Time received = receive.start + receiver.shift + up;
+    document.Arrow("message", {sender.id, track(sender, send), sent},
+                   {receiver.id, track(receiver, receive), std::max(sent, received)});
+  }
+}
 
 // The earliest time that a process shows.
 Time Earliest(const TraceProcess& process) {
@@ -641,8 +682,10 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
       Quote(subject.scenario));
   Time earliest;
   for (const TraceProcess& process : processes) earliest = std::min(earliest, Earliest(process));
-  for (const TraceProcess& process : processes)
+  for (const TraceProcess& process : processes) {
     Writer(process, Time() - earliest, document).Write();
+  }
+  WriteMessages(processes, Time() - earliest, document);
   return document.End();
 }
 

@@ -54,7 +54,7 @@ struct TraceProcess {
 //  * counters of allocated memory by category, in host time, when the allocator sees it. Where the
 //    peak lies outside the steps that are written they reach as far as the step of the peak.
 //  * arrows from the operation that an event marks to the first operation of another stream, or
-//    the host's wait, that waited for it.
+//    the host's wait, that waited for it; and from each send to its receive in another process.
 // Slices of one track never overlap. Times are microseconds with six digits after the point, so
 // every picosecond is kept; where some would be below zero, all move up together. Same run, same
 // bytes. Memory use does not grow with the text.

@@ -26,13 +26,19 @@ bool HoldsData(const fs::path& folder) {
   return true;
 }
 
-// The data beside the executable. Bazel puts it into <binary>.runfiles/<workspace>; without
-// runfiles, a binary in bazel-out has the execution root above it, whose entries are links into
-// the workspace.
-std::string DataBeside(const fs::path& executable) {
+// The data in a folder of runfiles, which has a folder for each workspace.
+std::string DataIn(const fs::path& runfiles) {
   for (const char* workspace : {"stepcast", "__main__"}) {
-    const fs::path runfiles = fs::path(executable.string() + ".runfiles") / workspace;
-    if (HoldsData(runfiles)) return runfiles.string();
+    if (HoldsData(runfiles / workspace)) return (runfiles / workspace).string();
+  }
+  return "";
+}
+
+// The data beside the executable: Bazel's <binary>.runfiles; without runfiles, a binary in
+// bazel-out has the execution root above it, whose entries are links into the workspace.
+std::string DataBeside(const fs::path& executable) {
+  if (std::string folder = DataIn(executable.string() + ".runfiles"); !folder.empty()) {
+    return folder;
   }
   for (fs::path folder = executable.parent_path(); !folder.empty(); folder = folder.parent_path()) {
     if (HoldsData(folder)) return folder.string();
@@ -77,6 +83,11 @@ std::string Whole(std::string_view path) { return Quoted(path, "'", path.size())
 std::string DataRoot() {
   const char* given = std::getenv("STEPCAST_DATA");
   if (given != nullptr && *given != '\0') return IsDirectory(given) ? given : "";
+  // Bazel sets it for a test, whose runfiles hold those of the programs that it runs. The folder
+  // beside such a program is another target's, and may be of an earlier build.
+  if (const char* runfiles = std::getenv("RUNFILES_DIR"); runfiles != nullptr) {
+    if (std::string folder = DataIn(runfiles); !folder.empty()) return folder;
+  }
   static const std::string built_with = BuiltWith();
   return built_with;
 }

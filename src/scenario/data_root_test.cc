@@ -75,6 +75,23 @@ TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
   }
 }
 
+// A program that a test runs takes the test's runfiles: those beside it may be of an earlier build.
+TEST_F(DataRootTest, IsTheRunfilesOfTheTestThatRunsIt) {
+  unsetenv("STEPCAST_DATA");
+  const char* own = std::getenv("RUNFILES_DIR");
+  const std::string before = own == nullptr ? "" : own;
+  for (const char* folder : {"models", "topologies", "calibration"}) {
+    fs::create_directories(base_ + "/runfiles/stepcast/" + folder);
+  }
+  setenv("RUNFILES_DIR", (base_ + "/runfiles").c_str(), 1);
+  EXPECT_EQ(DataRoot(), base_ + "/runfiles/stepcast");
+  // One that holds no data is another program's.
+  setenv("RUNFILES_DIR", base_.c_str(), 1);
+  EXPECT_TRUE(fs::is_regular_file(DataRoot() + "/models/gpt2.yaml")) << DataRoot();
+  setenv("RUNFILES_DIR", before.c_str(), 1);
+  if (own == nullptr) unsetenv("RUNFILES_DIR");
+}
+
 TEST(FolderOf, IsWhatStandsBeforeTheLastSlash) {
   EXPECT_EQ(FolderOf("a/b/c.yaml"), "a/b");
   EXPECT_EQ(FolderOf("/c.yaml"), "/");

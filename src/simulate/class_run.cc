@@ -308,10 +308,8 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     if (issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, issued);
     now_ = end;
     advanced = true;
-    if (records_operations_) {
-      stream.issued = issued;
-      stream.ready = stream.start = start;
-    }
+    stream.issued = issued;
+    stream.ready = stream.start = start;
     Complete(s, end);
     if (now_ >= until_) break;  // it has ended a pass
   }

@@ -91,20 +91,7 @@ class Ranks {
       }
       taken(operation);
     }
-    // What is left to the next kernel: communicated values that no kernel ends.
-    std::vector<int> open;
-    for (const Operation& operation : list) {
-      for (const int value : operation.begins) open.push_back(value);
-      for (const int value : operation.ends) std::erase(open, value);
-    }
-    for (const int value : open) {
-      ValueUse use{.table = ValueUse::Table::kCommunicated, .index = value};
-      for (const Operation& operation : list) {
-        if (operation.group && operation.group->target.table == use.table &&
-            operation.group->target.index == value) {
-          use = operation.group->target;
-        }
-      }
+    for (const ValueUse& use : model::LeftToTheNextKernel(list)) {
       pending_.push_back(use);
       pending_layer_ = layer;
     }
