@@ -269,6 +269,23 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span = own;
       span_begin = span_begins_[own];
     }
+    if (count == 0 && !records_operations_) {
+      const Stretch& stretch = compiled_->stretches[stream.item];
+      const Time end = now_ + stretch.rest;
+      // None of them waits until it is issued.
+      if (end >= span_begin + stretch.latest && end < limit) {
+        stream.item = stretch.end - 1;
+        const Item& last = compiled_->items[stream.item];
+        const Cost& cost = compiled_->costs[last.target];
+        stream.issued = span_begin + last.issued;
+        stream.ready = stream.start = end - (cost.latency + cost.work);
+        now_ = end;
+        advanced = true;
+        Complete(s, end);
+        if (now_ >= until_) break;  // it has ended a pass
+        continue;
+      }
+    }
     const Time issued = span_begin + item.issued;
     const Time start = std::max(now_, issued);
     const Cost& cost = compiled_->costs[item.target];
