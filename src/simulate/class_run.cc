@@ -269,7 +269,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span = own;
       span_begin = span_begins_[own];
     }
-    if (count == 0 && !records_operations_) {
+    if (count == 0 && !record_all_) {
       const Stretch& stretch = compiled_->stretches[stream.item];
       const Time end = now_ + stretch.rest;
       // None of them waits until it is issued.

@@ -138,7 +138,8 @@ void Simulation::Compile() {
   compiled_of_.assign(given_.size(), 0);
   for (std::uint32_t c = 0; c < given_.size(); ++c) {
     const auto found = std::find_if(firsts.rbegin(), firsts.rend(), [&](std::uint32_t other) {
-      return given_[other].program == given_[c].program && given_[other].prices == given_[c].prices;
+      return given_[other].program == given_[c].program &&
+             given_[other].prices == given_[c].prices && given_[other].marked == given_[c].marked;
     });
     if (found == firsts.rend()) {
       compiled_of_[c] = static_cast<std::uint32_t>(firsts.size());
@@ -149,7 +150,8 @@ void Simulation::Compile() {
   }
   while (compiled_.size() < firsts.size()) compiled_.emplace_back();
   for (std::size_t i = 0; i < firsts.size(); ++i) {
-    compiled_[i].Build(*given_[firsts[i]].program, *given_[firsts[i]].prices, links, sets_);
+    const RankClass& first = given_[firsts[i]];
+    compiled_[i].Build(*first.program, *first.prices, first.marked, links, sets_);
   }
 }
 
