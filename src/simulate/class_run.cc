@@ -95,7 +95,7 @@ Time ClassRun::next() const {
   return runner == kNone ? Time::Max() : next_[runner];
 }
 
-void ClassRun::Run(Time at, Time until) {
+Time ClassRun::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
   for (;;) {
@@ -107,9 +107,9 @@ void ClassRun::Run(Time at, Time until) {
         Settle();
         runner = NextRunner();
       }
-      if (runner == kNone) return;
+      if (runner == kNone) return Time::Max();
       const Time next = next_[runner];
-      if (next > now_ && next >= until_) return;
+      if (next > now_ && next >= until_) return next;
       now_ = next;
     }
     OnEvent(runner);

@@ -232,9 +232,8 @@ void Simulation::FindAbsentMembers() {
 
 // Classes.
 
-void Simulation::Follow(std::uint32_t c) {
+void Simulation::Follow(std::uint32_t c, Time next) {
   const ClassRun& run = classes_[c];
-  const Time next = run.next();
   if (next == Time::Max()) return;
   if (!options_.run_ahead || run.attached() || Held(run)) {
     QueueClass(c, next);
@@ -257,21 +256,20 @@ void Simulation::RunDetached() {
     detached_.pop_back();
     is_detached_[c] = false;
     queued_[c] = Time::Max();  // what is left in the queue of when it was attached
-    classes_[c].Run(classes_[c].next(), Time::Max());
-    Follow(c);
+    Follow(c, classes_[c].Run(classes_[c].next(), Time::Max()));
   }
 }
 
 void Simulation::OnClass(std::uint32_t c) {
   queued_[c] = Time::Max();
   ClassRun& run = classes_[c];
-  const Time next = run.next();
+  Time next = run.next();
   if (next <= now_) {
     // Alone until something else happens; not at all as long as rates are not known.
-    run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
+    next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
     now_ = std::max(now_, run.now());
   }
-  Follow(c);
+  Follow(c, next);
 }
 
 Time Simulation::NextEvent() const {
