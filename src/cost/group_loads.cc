@@ -36,7 +36,7 @@ struct GroupLoads::Nodes {
 GroupLoads::GroupLoads() = default;
 GroupLoads::~GroupLoads() = default;
 
-tl::expected<const GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
+tl::expected<GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
     const topology::Cluster& cluster, int nodes) {
   const auto known = std::find_if(nodes_.begin(), nodes_.end(),
                                   [&](const auto& one) { return one->IsOf(cluster, nodes); });

@@ -42,12 +42,12 @@ class GroupLoads {
   struct Nodes;  // so many of a kind, with their links
   using Key = std::tuple<const Nodes*, Groups, std::string, CollectiveKind>;
 
-  tl::expected<const Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
+  tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
   // Beyond so many all are forgotten.
   static constexpr std::size_t kMostKnown = 4096;
 
-  std::vector<std::unique_ptr<const Nodes>> nodes_;
+  std::vector<std::unique_ptr<Nodes>> nodes_;
   std::map<Key, std::vector<Load>> known_;
 };
 

@@ -11,13 +11,13 @@ constexpr Bytes kReference = GiB(4);
 }  // namespace
 
 LinkLoads::LinkLoads(const topology::Cluster& cluster, const network::ClusterNetwork& network)
-    : network_(network.network), steps_(cluster, network) {}
+    : network_(network.network), steps_(cluster, network), router_(network.network) {}
 
 tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int> ranks,
                                                             std::string_view algorithm,
-                                                            CollectiveKind kind) const {
+                                                            CollectiveKind kind) {
   const network::PlacedSteps placed = steps_.Make(ranks, algorithm, kind, kReference);
-  const auto traffic = network::Traffic::Make(*placed.list, network_, placed.places);
+  const auto traffic = network::Traffic::Make(*placed.list, network_, placed.places, router_);
   if (!traffic) return tl::unexpected(traffic.error());
   const auto reference = static_cast<double>(kReference.count());
   Load load;

@@ -19,7 +19,7 @@ namespace stepcast::cost {
 
 // How long each link of a cluster is busy with a group's collective, by the steps of its algorithm
 // (network/group_steps.h). Loads are in proportion to the collective's size: they are found for one
-// size, so large that rounding does not show.
+// size, so large that rounding does not show. One thread at a time.
 class LinkLoads {
  public:
   struct Load {
@@ -33,11 +33,12 @@ class LinkLoads {
 
   // `ranks` and `algorithm` as GroupSteps::Make takes them.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
-                                        CollectiveKind kind) const;
+                                        CollectiveKind kind);
 
  private:
   const network::Network& network_;
   network::GroupSteps steps_;
+  network::Network::Router router_;
 };
 
 }  // namespace stepcast::cost

@@ -28,12 +28,12 @@ std::uint32_t SharedResources::Share(double share) {
 
 void SharedResources::Reset(std::uint32_t resources, std::uint32_t activities) {
   for (Resource& resource : resources_) {
-    resource.total = 0;
-    resource.reached_in = 0;
     resource.changed = false;
     resource.users.clear();
   }
   resources_.resize(resources);
+  totals_.assign(resources, 0);
+  reached_in_.assign(resources, 0);
   activities_.assign(activities, Running());
   moved_.clear();
   started_.clear();
@@ -63,10 +63,9 @@ void SharedResources::Start(Activity activity, Time now, Work left, std::span<co
   for (const Use& use : uses) {
     if (use.share == 0) continue;
     const std::uint32_t r = first_resource + use.resource;
-    Resource& resource = resources_[r];
-    resource.total += use.share;
-    resource.users.push_back({activity, use.share});
-    if (resource.total > kWhole) Change(r);
+    totals_[r] += use.share;
+    resources_[r].users.push_back({activity, use.share});
+    if (totals_[r] > kWhole) Change(r);
   }
 }
 
@@ -84,8 +83,8 @@ void SharedResources::Finish(Activity activity) {
     *user = resource.users.back();
     resource.users.pop_back();
     // Those who were held back here may now run faster.
-    if (resource.total > kWhole) Change(r);
-    resource.total -= use.share;
+    if (totals_[r] > kWhole) Change(r);
+    totals_[r] -= use.share;
   }
 }
 
@@ -117,8 +116,8 @@ void SharedResources::Change(std::uint32_t resource) {
 }
 
 void SharedResources::Reach(std::uint32_t resource) {
-  if (resources_[resource].reached_in == solve_) return;
-  resources_[resource].reached_in = solve_;
+  if (reached_in_[resource] == solve_) return;
+  reached_in_[resource] = solve_;
   reached_resources_.push_back(resource);
 }
 
@@ -129,7 +128,7 @@ void SharedResources::ReachThrough(Activity activity) {
   reached_activities_.push_back(activity);
   for (const Use& use : reached.uses) {
     const std::uint32_t r = reached.first_resource + use.resource;
-    if (use.share > 0 && resources_[r].total > kWhole) Reach(r);
+    if (use.share > 0 && totals_[r] > kWhole) Reach(r);
   }
 }
 
@@ -146,7 +145,7 @@ void SharedResources::Solve() {
   for (std::size_t i = 0; i < reached_resources_.size(); ++i) {
     Resource& resource = resources_[reached_resources_[i]];
     resource.left = kCapacity;
-    resource.not_fixed = resource.total;
+    resource.not_fixed = totals_[reached_resources_[i]];
     for (const User& user : resource.users) ReachThrough(user.activity);
   }
 
@@ -218,8 +217,9 @@ void SharedResources::Fix(Activity activity, std::uint64_t rate) {
   fixed.fixed_in = solve_;
   fixed.new_rate = rate;
   for (const Use& use : fixed.uses) {
-    Resource& resource = resources_[fixed.first_resource + use.resource];
-    if (resource.reached_in != solve_) continue;
+    const std::uint32_t r = fixed.first_resource + use.resource;
+    if (reached_in_[r] != solve_) continue;
+    Resource& resource = resources_[r];
     resource.left -= use.share * rate;
     resource.not_fixed -= use.share;
   }

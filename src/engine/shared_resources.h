@@ -156,8 +156,6 @@ class SharedResources {
     std::uint32_t share = 0;  // more than none
   };
   struct Resource {
-    std::uint64_t total = 0;  // shares of all who run, in units of 2^-24
-    std::uint32_t reached_in = 0;
     bool changed = false;         // over-subscribed, and somebody came or went
     std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
@@ -182,6 +180,9 @@ class SharedResources {
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
+  // By resource, and by themselves: a collective of hundreds of ranks asks this of thousands.
+  std::vector<std::uint64_t> totals_;      // shares of all who run, in units of 2^-24
+  std::vector<std::uint32_t> reached_in_;  // the solve that concerns it
   std::vector<Activity> moved_;
   bool unsettled_ = false;
   std::vector<Activity> started_;       // since the last Settle; some may have finished

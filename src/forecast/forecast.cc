@@ -264,9 +264,9 @@ const ClassRun& Run::class_of(int rank) const {
 }
 
 Result<Run> Simulate(const scenario::Scenario& scenario) {
-  const auto classes = PricedClassesOf(scenario);
-  if (!classes) return tl::unexpected(classes.error());
-  return SimulateAt(scenario, *classes);
+  auto classes = PricedClassesOf(scenario);
+  if (!classes) return tl::unexpected(std::move(classes.error()));
+  return SimulateAt(scenario, *std::move(classes));
 }
 
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
@@ -287,8 +287,7 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
   return classes;
 }
 
-Result<Run> SimulateAt(const scenario::Scenario& scenario,
-                       const std::vector<PricedClass>& lowered) {
+Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered) {
   const KindScenarios kinds(scenario);
   std::vector<StepCounts> counts;
   for (const PricedClass& own : lowered) {
@@ -304,6 +303,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   const SteadyRun steady_run =
       RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false);
   const SteadyState& steady = steady_run.steady;
+  std::vector<Timeline> timelines = simulator.Take();
+  std::vector<std::size_t> still_shown(lowered.size(), 0);
+  for (const SimulatedRanks::Shown& shown : ranks->shown) ++still_shown[shown.lowered];
 
   Run run;
   run.first_step = steady.last;
@@ -311,7 +313,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
   std::vector<Time> own_ends;
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
-    const lowering::LoweredClass& of = lowered[shown.lowered].lowered;
+    lowering::LoweredClass& of = lowered[shown.lowered].lowered;
+    const bool last = --still_shown[shown.lowered] == 0;
     const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
     ClassRun& own =
         run.classes.emplace_back(ClassRun{.stage = of.stage,
@@ -321,9 +324,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario,
                                           .members = shown.members,
                                           .speed = shown.speed,
                                           .device = kinds.count() > 1 ? on.gpu->name : "",
-                                          .program = of.program,
+                                          .program = last ? std::move(of.program) : of.program,
                                           .prices = *simulated.prices,
-                                          .timeline = steady_run.timelines[shown.index]});
+                                          .timeline = std::move(timelines[shown.index])});
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
@@ -403,7 +406,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   if (!ranks) return tl::unexpected(ranks.error());
 
   // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
-  std::vector<memory::DeferredFrees> frees;               // by lowered class
+  std::vector<memory::DeferredFrees> frees;  // by lowered class
   frees.reserve(lowered.size());
   std::vector<std::vector<bool>> marked(lowered.size());  // likewise
   bool deferred = false;

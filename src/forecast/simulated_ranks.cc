@@ -73,16 +73,25 @@ std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> lowere
   return layouts;
 }
 
+// The groups of each layout.
+std::vector<std::vector<std::vector<int>>> GroupsOf(
+    const std::vector<parallel::GroupLayout>& layouts) {
+  std::vector<std::vector<std::vector<int>>> groups;
+  for (const parallel::GroupLayout& layout : layouts) groups.push_back(layout.Groups());
+  return groups;
+}
+
 // The groups of a class of ranks. All of its ranks are in groups of the same colours, and each
 // colour is stood for by its first group, in which classes meet.
 std::vector<ProcessGroup> GroupsOfClass(const program::Program& program,
                                         const std::vector<parallel::GroupLayout>& layouts,
+                                        const std::vector<std::vector<std::vector<int>>>& all,
                                         const parallel::Classes& classes, int rank) {
   std::vector<ProcessGroup> own = program.groups;
   for (ProcessGroup& group : own) {
     const auto layout = static_cast<std::size_t>(
         std::find(layouts.begin(), layouts.end(), group.layout) - layouts.begin());
-    const std::vector<std::vector<int>> groups = group.layout.Groups();
+    const std::vector<std::vector<int>>& groups = all[layout];
     const std::vector<int>& colours = classes.group_colours[layout];
     const int first = group.layout.First(rank);
     std::size_t at = 0;
@@ -114,6 +123,8 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   }
   const Kinds kinds(scenario, lowered, ranks.slowed);
   const std::vector<parallel::GroupLayout> layouts = LayoutsOf(lowered);
+  const std::vector<std::vector<std::vector<int>>> groups =
+      analytic ? GroupsOf(layouts) : std::vector<std::vector<std::vector<int>>>();
   const parallel::Classes classes = parallel::ClassesOf(kinds.labels(), layouts, {}, {});
   for (const parallel::RankClass& own : classes.classes) {
     const int rank = own.representative;
@@ -126,7 +137,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
          .speed = kind.speed});
     if (!analytic) continue;
     const program::Program& program = lowered[kind.lowered].lowered.program;
-    ranks.groups.push_back(GroupsOfClass(program, layouts, classes, rank));
+    ranks.groups.push_back(GroupsOfClass(program, layouts, groups, classes, rank));
     ranks.classes.push_back({.program = &program,
                              .prices = kind.prices,
                              .representative = rank,

@@ -76,6 +76,7 @@ class Stage3 final : public Technique {
 
   void AppendParameterReads(int, std::vector<BufferUse>&) override {}
 
+  bool follows_operators() const override { return true; }
   void BeforeOperator(Pass pass, int layer, std::size_t op) override {
     const ModuleRun* run = RunAt(pass, layer, op);
     if (run == nullptr) return;

@@ -64,10 +64,25 @@ Index ProgramBuilder::AddLabel(std::string_view label) {
 void ProgramBuilder::Use(std::span<const BufferUse> uses) {
   const auto empty = [](const BufferUse& use) { return use.size == Bytes(0); };
   if (std::none_of(uses.begin(), uses.end(), empty)) {
-    program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
+    UseAll(uses);
     return;
   }
   for (const BufferUse& use : uses) Use(use);
+}
+
+void ProgramBuilder::Run(StreamId stream, std::span<const Index> kernels) {
+  if (describes_data_flow_) {
+    for (const Index kernel : kernels) Run(stream, kernel);
+    return;
+  }
+  program::Instruction instruction = stamp_;
+  instruction.opcode = Opcode::kKernel;
+  instruction.stream = stream;
+  instruction.first_use = TakeUses().first;
+  for (const Index kernel : kernels) {
+    instruction.operand = kernel;
+    section_->push_back(instruction);
+  }
 }
 
 void ProgramBuilder::BeginEffects() {

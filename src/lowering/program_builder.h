@@ -119,7 +119,13 @@ class ProgramBuilder {
     if (use.size > Bytes(0)) program_.uses.push_back(use);
   }
   void Use(std::span<const program::BufferUse> uses);
+  // None of them is empty.
+  void UseAll(std::span<const program::BufferUse> uses) {
+    program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
+  }
 
+  // Kernels one after another of which nothing more is said.
+  void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
     Use(uses);
@@ -194,14 +200,12 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    section_->push_back({.opcode = opcode,
-                         .phase = stamp_.phase,
-                         .stream = stream,
-                         .operand = operand,
-                         .first_use = static_cast<Index>(program_.uses.size()),
-                         .micro_batch = stamp_.micro_batch,
-                         .label = stamp_.label});
-    return section_->back();
+    program::Instruction& instruction = section_->emplace_back(stamp_);
+    instruction.opcode = opcode;
+    instruction.stream = stream;
+    instruction.operand = operand;
+    instruction.first_use = static_cast<Index>(program_.uses.size());
+    return instruction;
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());

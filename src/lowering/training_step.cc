@@ -1,7 +1,9 @@
 #include "src/lowering/training_step.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -264,14 +266,17 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
       });
     }
   }
-  entries.unreleased = model::LeftToTheNextKernel(operations);
-  entries.plain.resize(operations.size());
-  for (std::size_t i = entries.first_kernel + 1; i < entries.last_kernel; ++i) {
+  entries.plain_end.resize(operations.size());
+  for (std::size_t i = operations.size(); i-- > 0;) {
     const model::Operation& own = operations[i];
-    entries.plain[i] = !own.group && own.creates.empty() && own.gradients.empty() &&
-                       own.uses.empty() && own.defers.empty() && own.begins.empty() &&
-                       own.ends.empty() && own.waits.empty();
+    const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
+                       own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
+                       own.defers.empty() && own.begins.empty() && own.ends.empty() &&
+                       own.waits.empty();
+    const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
+    entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
   }
+  entries.unreleased = model::LeftToTheNextKernel(operations);
   return entries;
 }
 
@@ -342,7 +347,9 @@ void TrainingStep::AddTensors() {
 
 void TrainingStep::FindReads(Technique& technique) {
   const auto append = [&](Entries buffers) {
-    for (const Index buffer : buffers) reads_.push_back(builder_.ReadsAll(buffer));
+    for (const Index buffer : buffers) {
+      if (builder_.SizeOf(buffer) > Bytes()) reads_.push_back(builder_.ReadsAll(buffer));
+    }
   };
   std::size_t expected = 2 * model().tensors.size();
   for (const int work : work_of_layer_) {
@@ -353,6 +360,9 @@ void TrainingStep::FindReads(Technique& technique) {
     LayerReads& reads = layer_reads_.emplace_back();
     reads.first = reads_.size();
     technique.AppendParameterReads(static_cast<int>(layer), reads_);
+    reads_.erase(std::remove_if(reads_.begin() + static_cast<std::ptrdiff_t>(reads.first),
+                                reads_.end(), [](const auto& use) { return use.size == Bytes(); }),
+                 reads_.end());
     reads.parameters = reads_.size();
     for (int slot = 0; slot < slots_; ++slot) {
       append(saved_[static_cast<std::size_t>(slot) * work_of_layer_.size() + layer]);
@@ -606,7 +616,7 @@ void TrainingStep::WithGradient(int tensor, std::int64_t first, std::int64_t ele
 }
 
 void TrainingStep::UseReads(std::size_t first, std::size_t end) {
-  builder_.Use(std::span(reads_).subspan(first, end - first));
+  builder_.UseAll(std::span(reads_).subspan(first, end - first));
 }
 
 Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
@@ -646,14 +656,15 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
   const bool weights = task() == parallel::Task::kBackwardWeight;
   // Of what the next layer handed back, and to the one before.
   const bool backward = pass == Technique::Pass::kBackward && !weights;
+  const bool follows = technique.follows_operators();
   const bool begins =
       forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
   const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    technique.BeforeOperator(pass, layer, i);
-    if (entries.plain[i]) {
-      builder_.Run(compute(), entries.kernels[i]);
-      technique.AfterOperator(pass, layer, i);
+    if (follows) technique.BeforeOperator(pass, layer, i);
+    if (const std::size_t end = follows ? i : entries.plain_end[i]; end > i) {
+      builder_.Run(compute(), std::span(entries.kernels).subspan(i, end - i));
+      i = end - 1;
       continue;
     }
     const model::Operation& operation = operations[i];
@@ -679,7 +690,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
       }
       groups_.Issue(entries.groups[i], BufferOf(operation.group->source, layer),
                     BufferOf(operation.group->target, layer));
-      technique.AfterOperator(pass, layer, i);
+      if (follows) technique.AfterOperator(pass, layer, i);
       continue;
     }
     for (const int waited : operation.waits) builder_.Wait(compute(), entries.groups[waited].done);
@@ -725,7 +736,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[value]);
     }
-    technique.AfterOperator(pass, layer, i);
+    if (follows) technique.AfterOperator(pass, layer, i);
   }
   for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
   for (const model::ValueUse& use : entries.unreleased) {

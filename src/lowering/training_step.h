@@ -46,6 +46,8 @@ class Technique {
 
   // Around each operator of a layer, for techniques that follow modules: what they do may stand
   // before and after its kernel, and they may say what ranges it reads (ProgramBuilder::Use).
+  // Called where it says that it follows them.
+  virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
   virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
 
@@ -107,9 +109,10 @@ class TrainingStep {
   // each.
   struct OperationEntries {
     std::vector<Index> kernels{};  // kNone: a group operation
-    // By operation: it is a kernel between the first and the last, makes and releases nothing, and
-    // nothing of what is said of operations holds for it. Most are.
-    std::vector<bool> plain{};
+    // By operation: the end of the plain kernels that begin with it. They lie between the first and
+    // the last kernel, make and release nothing, and nothing of what is said of operations holds
+    // for them. Most are.
+    std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
     std::vector<model::ValueUse> unreleased{};      // of what is communicated

@@ -179,6 +179,16 @@ std::vector<Fault> Network::FaultsOfParts() const {
 
 tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
   if (from == to) return Path();
+  const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to);
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  auto path = Look(from, to);
+  if (!path) return path;
+  if (known_.size() == kMostKnown) known_.clear();
+  known_.emplace(key, *path);
+  return path;
+}
+
+tl::expected<Path, Fault> Network::Router::Look(int from, int to) {
   const std::vector<int>& sources = network_.DevicesOf(from);
   const std::vector<int>& targets = network_.DevicesOf(to);
   // Through the one switch that both hang on: there is no choice.

@@ -129,11 +129,16 @@ class Network::Router {
     double arriving = 0;    // part of the transfer, while the way is traced back
   };
 
+  tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
   void Reach(int device, const Distance& distance, int link);
 
+  // Beyond so many all are forgotten.
+  static constexpr std::size_t kMostKnown = 65'536;
+
   const Network& network_;
-  std::vector<Visit> visits_;  // [device], once there was a search
+  std::unordered_map<std::uint64_t, Path> known_;  // by places: channels go the same ways
+  std::vector<Visit> visits_;                      // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
 };

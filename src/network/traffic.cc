@@ -33,8 +33,15 @@ Traffic::Traffic(const StepList& list, const Network& network, std::span<const i
 
 tl::expected<Traffic, Fault> Traffic::Make(const StepList& list, const Network& network,
                                            std::span<const int> places) {
+  Network::Router router(network);
+  return Make(list, network, places, router);
+}
+
+tl::expected<Traffic, Fault> Traffic::Make(const StepList& list, const Network& network,
+                                           std::span<const int> places, Network::Router& router) {
   Traffic traffic(list, network, places);
-  if (auto routed = traffic.Route(); !routed) return tl::unexpected(std::move(routed.error()));
+  if (auto routed = traffic.Route(router); !routed)
+    return tl::unexpected(std::move(routed.error()));
   traffic.Divide();
   return traffic;
 }
@@ -113,8 +120,7 @@ void Traffic::Connect() {
   first_of_.push_back(static_cast<std::uint32_t>(connections_.size()));
 }
 
-tl::expected<void, Fault> Traffic::Route() {
-  Network::Router router(*network_);
+tl::expected<void, Fault> Traffic::Route(Network::Router& router) {
   shares_.reserve(2 * connections_.size());
   for (Connection& connection : connections_) {
     const auto path = router.Find(PlaceOf(list_->ParticipantOf(connection.from)),

@@ -45,6 +45,9 @@ class Traffic {
   // message for each other have no way to each other.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
+  // With the network's router, which knows the ways again that it has found before.
+  static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
+                                           std::span<const int> places, Network::Router& router);
 
   const collective::StepList& list() const { return *list_; }
   const Network& network() const { return *network_; }
@@ -83,7 +86,7 @@ class Traffic {
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);
   void Connect();
-  tl::expected<void, Fault> Route();
+  tl::expected<void, Fault> Route(Network::Router& router);
   void Divide();
 
   const collective::StepList* list_;

@@ -95,7 +95,7 @@ Time ClassRun::next() const {
   return runner == kNone ? Time::Max() : next_[runner];
 }
 
-void ClassRun::Run(Time at, Time until) {
+Time ClassRun::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
   for (;;) {
@@ -107,9 +107,9 @@ void ClassRun::Run(Time at, Time until) {
         Settle();
         runner = NextRunner();
       }
-      if (runner == kNone) return;
+      if (runner == kNone) return Time::Max();
       const Time next = next_[runner];
-      if (next > now_ && next >= until_) return;
+      if (next > now_ && next >= until_) return next;
       now_ = next;
     }
     OnEvent(runner);
@@ -269,6 +269,23 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span = own;
       span_begin = span_begins_[own];
     }
+    if (count == 0 && !record_all_) {
+      const Stretch& stretch = compiled_->stretches[stream.item];
+      const Time end = now_ + stretch.rest;
+      // None of them waits until it is issued.
+      if (end >= span_begin + stretch.latest && end < limit) {
+        stream.item = stretch.end - 1;
+        const Item& last = compiled_->items[stream.item];
+        const Cost& cost = compiled_->costs[last.target];
+        stream.issued = span_begin + last.issued;
+        stream.ready = stream.start = end - (cost.latency + cost.work);
+        now_ = end;
+        advanced = true;
+        Complete(s, end);
+        if (now_ >= until_) break;  // it has ended a pass
+        continue;
+      }
+    }
     const Time issued = span_begin + item.issued;
     const Time start = std::max(now_, issued);
     const Cost& cost = compiled_->costs[item.target];
@@ -308,10 +325,8 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     if (issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, issued);
     now_ = end;
     advanced = true;
-    if (records_operations_) {
-      stream.issued = issued;
-      stream.ready = stream.start = start;
-    }
+    stream.issued = issued;
+    stream.ready = stream.start = start;
     Complete(s, end);
     if (now_ >= until_) break;  // it has ended a pass
   }

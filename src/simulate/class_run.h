@@ -87,8 +87,8 @@ class ClassRun {
   // Does what there is to do at `at` and from then on before `until`. It returns at the end of the
   // instant in which something happens that concerns others: it reaches a collective with other
   // classes, one of its operations starts or ends in the joint solver, or it ends a pass while
-  // passes are watched.
-  void Run(Time at, Time until);
+  // passes are watched. What next() then says.
+  Time Run(Time at, Time until);
 
   // Of the collective or exchange that it has reached on a communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // it starts

@@ -83,13 +83,41 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
 
 }  // namespace
 
-void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices, bool links,
-                            ConcurrentSets& sets) {
+void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices,
+                            const std::vector<bool>* marked, bool links, ConcurrentSets& sets) {
   BuildCosts(program, prices, links, sets);
   TakeKey(program, prices, key_);
-  if (key_ == queues_of_) return;
-  BuildQueues(program, prices);
-  std::swap(key_, queues_of_);
+  if (key_ != queues_of_) {
+    BuildQueues(program, prices);
+    std::swap(key_, queues_of_);
+  }
+  BuildStretches(marked);
+}
+
+void CompiledProgram::BuildStretches(const std::vector<bool>* marked) {
+  stretches.resize(items.size());
+  const auto build = [&](std::uint32_t begin, std::uint32_t end, const std::vector<bool>* marks) {
+    for (std::uint32_t i = end; i-- > begin;) {
+      const Item& item = items[i];
+      if (item.kind != Item::Kind::kOperation) continue;
+      const Cost& cost = costs[item.target];
+      Stretch& own = stretches[i];
+      own = {.rest = cost.latency + cost.work, .latest = Time(), .end = i + 1};
+      own.latest = item.issued + own.rest;
+      if (i + 1 == end || items[i + 1].kind != Item::Kind::kOperation ||
+          items[i + 1].span != item.span || (marks != nullptr && (*marks)[item.instruction])) {
+        continue;
+      }
+      const Stretch& behind = stretches[i + 1];
+      own.rest += behind.rest;
+      own.latest = std::max(item.issued + own.rest, behind.latest);
+      own.end = behind.end;
+    }
+  };
+  for (const StreamRange& range : streams) {
+    build(range.begin, range.step, nullptr);
+    build(range.step, range.end, marked);
+  }
 }
 
 void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,

@@ -41,6 +41,14 @@ struct Item {
   std::uint8_t steps_before = 0;  // kWait: `target` means that of so many steps before
 };
 
+// Operations one after another on a stream, issued in one span, of which the last alone may be
+// recorded: from an item on.
+struct Stretch {
+  Time rest;              // what they take one after the other if nothing interrupts them
+  Time latest;            // the most of: when one is issued, and what it and those behind it take
+  std::uint32_t end = 0;  // item
+};
+
 // Items [begin, step) are the prologue's, [step, end) the step's.
 struct StreamRange {
   std::uint32_t begin = 0;
@@ -111,7 +119,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
 struct CompiledProgram {
   std::vector<StreamRange> streams;
   std::vector<Item> items;
-  std::vector<HostSpan> spans;  // the prologue's, then the step's
+  std::vector<Stretch> stretches;  // by item; of operations alone
+  std::vector<HostSpan> spans;     // the prologue's, then the step's
   std::uint32_t prologue_spans = 0;
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
@@ -136,14 +145,16 @@ struct CompiledProgram {
 
   // Replaces what was there. The costs' profiles are those of `sets`. `links`: whether collectives
   // use the rank's shares of links. Programs that differ in sizes and in what operations take, as
-  // rows of a sweep do, have the same queues and spans: these are then left as they are.
-  void Build(const program::Program& program, const cost::Prices& prices, bool links,
-             ConcurrentSets& sets);
+  // rows of a sweep do, have the same queues and spans: these are then left as they are. `marked`:
+  // by instruction of the step, what is recorded where not everything is; null: nothing.
+  void Build(const program::Program& program, const cost::Prices& prices,
+             const std::vector<bool>* marked, bool links, ConcurrentSets& sets);
 
  private:
   void BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
   void BuildQueues(const program::Program& program, const cost::Prices& prices);
+  void BuildStretches(const std::vector<bool>* marked);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,

@@ -16,6 +16,8 @@ tl::expected<std::span<const program::Timeline>, Deadlock> Simulator::Run(
   return simulation_->Run(classes, options);
 }
 
+std::vector<program::Timeline> Simulator::Take() { return simulation_->Take(); }
+
 const Repetition* Simulator::repetition() const { return simulation_->repetition(); }
 
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,

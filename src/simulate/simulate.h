@@ -130,6 +130,8 @@ class Simulator {
   // The timelines stay as they are until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
+  // Those of the last run, for good.
+  std::vector<program::Timeline> Take();
   // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
 

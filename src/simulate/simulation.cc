@@ -138,7 +138,8 @@ void Simulation::Compile() {
   compiled_of_.assign(given_.size(), 0);
   for (std::uint32_t c = 0; c < given_.size(); ++c) {
     const auto found = std::find_if(firsts.rbegin(), firsts.rend(), [&](std::uint32_t other) {
-      return given_[other].program == given_[c].program && given_[other].prices == given_[c].prices;
+      return given_[other].program == given_[c].program &&
+             given_[other].prices == given_[c].prices && given_[other].marked == given_[c].marked;
     });
     if (found == firsts.rend()) {
       compiled_of_[c] = static_cast<std::uint32_t>(firsts.size());
@@ -149,7 +150,8 @@ void Simulation::Compile() {
   }
   while (compiled_.size() < firsts.size()) compiled_.emplace_back();
   for (std::size_t i = 0; i < firsts.size(); ++i) {
-    compiled_[i].Build(*given_[firsts[i]].program, *given_[firsts[i]].prices, links, sets_);
+    const RankClass& first = given_[firsts[i]];
+    compiled_[i].Build(*first.program, *first.prices, first.marked, links, sets_);
   }
 }
 
@@ -230,9 +232,8 @@ void Simulation::FindAbsentMembers() {
 
 // Classes.
 
-void Simulation::Follow(std::uint32_t c) {
+void Simulation::Follow(std::uint32_t c, Time next) {
   const ClassRun& run = classes_[c];
-  const Time next = run.next();
   if (next == Time::Max()) return;
   if (!options_.run_ahead || run.attached() || Held(run)) {
     QueueClass(c, next);
@@ -255,21 +256,20 @@ void Simulation::RunDetached() {
     detached_.pop_back();
     is_detached_[c] = false;
     queued_[c] = Time::Max();  // what is left in the queue of when it was attached
-    classes_[c].Run(classes_[c].next(), Time::Max());
-    Follow(c);
+    Follow(c, classes_[c].Run(classes_[c].next(), Time::Max()));
   }
 }
 
 void Simulation::OnClass(std::uint32_t c) {
   queued_[c] = Time::Max();
   ClassRun& run = classes_[c];
-  const Time next = run.next();
+  Time next = run.next();
   if (next <= now_) {
     // Alone until something else happens; not at all as long as rates are not known.
-    run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
+    next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
     now_ = std::max(now_, run.now());
   }
-  Follow(c);
+  Follow(c, next);
 }
 
 Time Simulation::NextEvent() const {

@@ -126,7 +126,8 @@ class Simulation final : public Couplings {
   void SetUpMessages();
 
   // Where a class goes on: by itself, or in the order of time.
-  void Follow(std::uint32_t c);
+  void Follow(std::uint32_t c) { Follow(c, classes_[c].next()); }
+  void Follow(std::uint32_t c, Time next);
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);

@@ -53,6 +53,19 @@ training: {sequence_length: 8192, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 3, framework: fsdp2}
 )";
 
+// Llama-3.1 405B on 16,384 GPUs, as in Dubey et al. 2024 (arXiv 2407.21783), Table 4: layers over
+// eight GPUs, a pipeline of sixteen stages, of which the first and the last have a layer less.
+constexpr const char* kLlama405b = R"(
+stepcast: 1
+model: models/llama3.1-405b.yaml
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 2048}
+training: {sequence_length: 8192, micro_batch_size: 1, gradient_accumulation: 16, precision: bf16,
+           optimizer: adamw}
+parallelism: {tensor: 8, sequence_parallel: true, pipeline: 16,
+              stage_layers: [7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7]}
+data_parallel: {zero_stage: 1, framework: megatron}
+)";
+
 scenario::Scenario Loaded(const char* text) {
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "benchmark", {}, cache);
@@ -77,6 +90,21 @@ void Forecast(benchmark::State& state, const char* text) {
 BENCHMARK_CAPTURE(Forecast, ddp_32_layers_512_ranks, kDdpList)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Forecast, ddp_llama2_7b_512_ranks, kDdpLlama)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Forecast, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(Forecast, megatron_llama3_405b_16384_ranks, kLlama405b)
+    ->Unit(benchmark::kMillisecond);
+
+// As a row of a sweep: what is kept from the forecasts before it is not worked out again.
+void Row(benchmark::State& state, const char* text) {
+  const scenario::Scenario scenario = Loaded(text);
+  forecast::Forecaster forecaster;
+  for (auto _ : state) {
+    auto row = forecaster.Evaluate(scenario);
+    benchmark::DoNotOptimize(row);
+  }
+}
+BENCHMARK_CAPTURE(Row, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Row, megatron_llama3_405b_16384_ranks, kLlama405b)->Unit(benchmark::kMillisecond);
 
 // Every rank simulated, collectives as flows on the cluster's links.
 void ForecastFlows(benchmark::State& state, const char* text) {
