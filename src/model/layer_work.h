@@ -19,9 +19,8 @@
 //    kernel; until then it is a temporary of the maker.
 //  * The indices of the tokens belong to the data loader and are not counted.
 //  * Element size: 4 bytes in fp32, else 2 (autocast: below). In fp8 only matrix products change:
-//  their operands
-//    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
-//    bits, and attention runs in bf16.
+//    their operands cross memory as one byte, casts being fused into the kernels around; what is
+//    kept stays in 16 bits, and attention runs in bf16.
 //  * With tensor parallelism all sizes are those of one rank.
 namespace stepcast::model {
 
