@@ -30,7 +30,7 @@
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
 #include "src/planner/sweep_grid.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "src/report/plan_page.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_view.h"
@@ -287,7 +287,7 @@ class PlanSearch {
   std::string Work(const std::string& item) const { return work_(item); }
 
   // At rank 0.
-  ::stepcast::cli::Outcome Run(planner::Workforce& workforce) {
+  ::stepcast::cli::Outcome Run(planner::WorkerPool& pool) {
     AskedFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
     if (auto fault = CheckEmit(options_.emit)) return *std::move(fault);
@@ -297,7 +297,7 @@ class PlanSearch {
       return *failed;
     }
     const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
-    planner::Answers answers(space_->size(), workforce, kept.store(),
+    planner::Answers answers(space_->size(), pool, kept.store(),
                              [this](std::int64_t plan) { return KeyOf(plan); });
     ::stepcast::cli::Outcome outcome = Decide(answers, page);
     outcome.messages += outcome.status == kFailed ? kept.HowToGoOn() : kept.WhatWasKnown(known);
@@ -321,11 +321,12 @@ class PlanSearch {
     report.space = space_->size();
     report.result = &result;
     report.best = Rows(result, result.best);
-    for (report::PlanRow& row : report.best) NameAsGood(result, row);
+    for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
     if (options_.why > 0) {
-      report.losers = Rows(result, planner::NearLosers(result, goal_, options_.why, source_.kind));
+      report.runners_up =
+          Rows(result, planner::RunnersUp(result, goal_, options_.why, source_.kind));
     }
     if (!result.best.empty()) {
       auto sensitivity = planner::SensitivityOf(*space_, answers, goal_, search_options, result,
@@ -393,8 +394,8 @@ class PlanSearch {
     for (const planner::PlanPart& part : space_->parts()) {
       std::int64_t legal = 0;
       for (std::int64_t plan = part.first; plan < part.first + part.plans; ++plan) {
-        const planner::Fate fate = result.fates[static_cast<std::size_t>(plan)];
-        legal += fate == planner::Fate::kIllegal ? 0 : 1;
+        const planner::Verdict verdict = result.verdicts[static_cast<std::size_t>(plan)];
+        legal += verdict == planner::Verdict::kIllegal ? 0 : 1;
       }
       const std::string name = plan::Name(part.framework);
       auto known = std::find_if(frameworks.begin(), frameworks.end(),
@@ -414,11 +415,11 @@ class PlanSearch {
     }
   }
 
-  // Which settings differ between the plan and those that are as good.
-  void NameAsGood(const planner::SearchResult& result, report::PlanRow& row) const {
-    const auto found = result.as_good.find(row.plan);
-    if (found == result.as_good.end()) return;
-    row.as_good = static_cast<std::int64_t>(found->second.size());
+  // Settings that differ between the plan and its ties.
+  void NameTies(const planner::SearchResult& result, report::PlanRow& row) const {
+    const auto found = result.ties.find(row.plan);
+    if (found == result.ties.end()) return;
+    row.ties = static_cast<std::int64_t>(found->second.size());
     // A key that is left out has its default.
     const auto value_in = [](const Settings& settings, const std::string& key) {
       const auto setting = std::find_if(settings.begin(), settings.end(),
@@ -482,7 +483,7 @@ class PlanSearch {
     row.settings = space_->Settings(plan);
     if (const auto scenario = LoadPlan(plan)) row.values = scenario->plan;
     row.facts = result.facts[at];
-    row.fate = result.fates[at];
+    row.verdict = result.verdicts[at];
     row.bound = result.bounds[at];
     const auto outcome = result.outcomes.find(plan);
     row.simulated = outcome != result.outcomes.end();
@@ -521,7 +522,7 @@ Outcome Plan(const PlanOptions& options) {
       .prepare = [search] { return search->Prepare(); },
       .fingerprint = [search] { return search->Fingerprint(); },
       .work = [search](const std::string& item) { return search->Work(item); },
-      .run = [search](planner::Workforce& workforce) { return search->Run(workforce); },
+      .run = [search](planner::WorkerPool& pool) { return search->Run(pool); },
   });
 }
 

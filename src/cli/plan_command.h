@@ -26,7 +26,7 @@ struct PlanOptions {
   bool fewer_nodes = false;
   bool no_front = false;  // leave out the Pareto front
   int best = 5;
-  int why = 0;        // how many near losers to name
+  int why = 0;        // how many runners-up to name
   int threads = 0;    // of each process; 0: one for each core that it may use
   std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
   bool json = false;

@@ -63,27 +63,27 @@ bool Hidden(const Run& run, double part) {
 
 }  // namespace
 
-const char* Name(Lever lever) {
-  switch (lever) {
-    case Lever::kCompute:
+const char* Name(Resource resource) {
+  switch (resource) {
+    case Resource::kCompute:
       return "compute";
-    case Lever::kDeviceMemory:
+    case Resource::kDeviceMemory:
       return "device memory";
-    case Lever::kScaleUp:
+    case Resource::kScaleUp:
       return "links in the node";
-    case Lever::kNetwork:
+    case Resource::kNetwork:
       return "network";
-    case Lever::kHostLink:
+    case Resource::kHostLink:
       return "link to the host";
-    case Lever::kCollectiveLatency:
+    case Resource::kCollectiveLatency:
       return "collectives' latency";
-    case Lever::kLaunch:
+    case Resource::kLaunch:
       return "host";
   }
   return "";
 }
 
-cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
+cost::Prices Faster(cost::Prices prices, Resource resource, double factor) {
   const auto kernels = [&](Resource resource) {
     for (Demand& demand : prices.kernels) Speed(demand, resource, factor, Operation::kOnDevice);
   };
@@ -99,26 +99,26 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
       }
     }
   };
-  switch (lever) {
-    case Lever::kCompute:
+  switch (resource) {
+    case Resource::kCompute:
       kernels(Resource::kCompute);
       break;
-    case Lever::kDeviceMemory:
+    case Resource::kDeviceMemory:
       kernels(Resource::kMemory);
       for (Demand& demand : prices.copies)
         Speed(demand, Resource::kMemory, factor, Operation::kOnDevice);
       break;
-    case Lever::kScaleUp:
+    case Resource::kScaleUp:
       collectives(Resource::kScaleUp);
       break;
-    case Lever::kNetwork:
+    case Resource::kNetwork:
       collectives(Resource::kNetwork);
       break;
-    case Lever::kHostLink:
+    case Resource::kHostLink:
       for (Demand& demand : prices.copies)
         Speed(demand, Resource::kHostLink, factor, Operation::kOnDevice);
       break;
-    case Lever::kCollectiveLatency:
+    case Resource::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {
         price.demand.latency = Scaled(price.demand.latency, factor);
       }
@@ -128,7 +128,7 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
         }
       }
       break;
-    case Lever::kLaunch:
+    case Resource::kLaunch:
       for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective,
                           &prices.dispatch.module, &prices.dispatch.autograd}) {
         *issue = Scaled(*issue, factor);
@@ -142,13 +142,13 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor) {
   std::vector<WhatIf> result;
-  for (const Lever lever : kLevers) {
+  for (const Resource resource : kResources) {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-                                      return Faster(std::move(prices), lever, factor);
+                                      return Faster(std::move(prices), resource, factor);
                                     }));
     if (!changed) return tl::unexpected(changed.error());
     if (StepTime(*changed) != StepTime(run)) {
-      result.push_back({.lever = lever, .step_time = StepTime(*changed)});
+      result.push_back({.resource = resource, .step_time = StepTime(*changed)});
     }
   }
   return result;
