@@ -23,7 +23,7 @@
 #include "src/planner/result_store.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
 #include "src/scenario/load.h"
@@ -108,7 +108,7 @@ class Run {
     return forecast;
   }
 
-  Outcome Work(planner::Workforce& workforce) {
+  Outcome Work(planner::WorkerPool& pool) {
     AskedFile page;
     if (auto failed = page.Create(options_.report)) return *failed;
     KeptResults kept;
@@ -122,7 +122,7 @@ class Run {
         options_.progress(done, known, grid_->rows());
       };
     }
-    const auto result = planner::Sweep(*grid_, workforce, kept.store(), progress);
+    const auto result = planner::Sweep(*grid_, pool, kept.store(), progress);
     if (!result) {
       Outcome failed = Failed(result.error());
       failed.messages += kept.HowToGoOn();
@@ -254,7 +254,7 @@ Outcome Sweep(const SweepOptions& options) {
       .fingerprint = [run] { return ToText(run->Facts()); },
       .work = planner::WorkOf(
           [run](const planner::Settings& settings) { return run->Forecast(settings); }),
-      .run = [run](planner::Workforce& workforce) { return run->Work(workforce); },
+      .run = [run](planner::WorkerPool& pool) { return run->Work(pool); },
   });
 }
 
