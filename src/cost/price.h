@@ -10,7 +10,7 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// What a program's operations cost on a scenario's cluster, with its calibration.
+// Costs of a program's operations on a scenario's cluster, with its calibration.
 //
 //   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
 //                                      roofline with its efficiencies
@@ -26,7 +26,7 @@
 //                 collective: what an eager framework's CPU spends before it goes on; before it
 //                 the plan's `dispatch` where a module's code or autograd issues a kernel
 //
-// What is left out where:
+// Costs that are zero:
 //   framework `reference`   no issue cost and no start latency: the textbook counts kernels and
 //                           collectives alone
 //   no GPU (a flat cluster without one), or a profile without `kernels`: kernels with given times
@@ -51,8 +51,8 @@ namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
-// What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
-// scenarios that come next. Not to be used by two threads at once.
+// Caches prices of kernels and groups of ranks, by machine, for later programs and scenarios. Not
+// to be used by two threads at once.
 class PriceCache {
  public:
   PriceCache();

@@ -55,8 +55,8 @@ class SiblingLinks {
     bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
     double busy = 0;        // with all groups together, in seconds for each byte of the size
   };
-  // What the links carry of a collective that all groups run, by link. Requires a group of at least
-  // two ranks on a real topology. Fails as flow does, where there is no way between ranks.
+  // Bytes by link of a collective that all groups run. Requires a group of at least two ranks on a
+  // real topology. Fails as flow does, where there is no route between ranks.
   tl::expected<std::span<const Load>, network::Fault> Of(std::string_view algorithm,
                                                          CollectiveKind kind);
 
