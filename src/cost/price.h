@@ -10,7 +10,7 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// Costs of a program's operations on a scenario's cluster, with its calibration.
+// What a program's operations cost on a scenario's cluster, with its calibration.
 //
 //   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
 //                                      roofline with its efficiencies
@@ -26,7 +26,7 @@
 //                 collective: what an eager framework's CPU spends before it goes on; before it
 //                 the plan's `dispatch` where a module's code or autograd issues a kernel
 //
-// Costs that are zero:
+// What is left out where:
 //   framework `reference`   no issue cost and no start latency: the textbook counts kernels and
 //                           collectives alone
 //   no GPU (a flat cluster without one), or a profile without `kernels`: kernels with given times
@@ -51,6 +51,8 @@ namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
+class GroupLoads;
+
 // Caches prices of kernels and groups of ranks, by machine, for later programs and scenarios. Not
 // to be used by two threads at once.
 class PriceCache {
@@ -71,6 +73,7 @@ class PriceCache {
   Machine& MachineOf(const scenario::Scenario& scenario);
   Device& DeviceOf(const scenario::Scenario& scenario);
 
+  std::unique_ptr<GroupLoads> loads_;  // outlives the machines
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
