@@ -13,7 +13,7 @@
 // prices, so overlap is computed anew.
 namespace stepcast::forecast {
 
-enum class Resource : std::uint8_t {
+enum class MachineResource : std::uint8_t {
   kCompute,            // matrix products and attention
   kDeviceMemory,       // kernels that memory bandwidth limits
   kScaleUp,            // collectives over NVLink or PCIe inside a node
@@ -22,17 +22,18 @@ enum class Resource : std::uint8_t {
   kCollectiveLatency,  // the time of a collective of no bytes
   kLaunch,             // host time to issue kernels, copies and collectives
 };
-inline constexpr Resource kResources[] = {
-    Resource::kCompute,  Resource::kDeviceMemory,      Resource::kScaleUp, Resource::kNetwork,
-    Resource::kHostLink, Resource::kCollectiveLatency, Resource::kLaunch};
-const char* Name(Resource resource);  // "compute", "device memory", ...
+inline constexpr MachineResource kMachineResources[] = {
+    MachineResource::kCompute, MachineResource::kDeviceMemory, MachineResource::kScaleUp,
+    MachineResource::kNetwork, MachineResource::kHostLink,     MachineResource::kCollectiveLatency,
+    MachineResource::kLaunch};
+const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
 // `prices` where the resource is `factor` times as fast. An operation that several resources bound
 // gets faster only up to the next bound.
-cost::Prices Faster(cost::Prices prices, Resource resource, double factor);
+cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
-  Resource resource = Resource::kCompute;
+  MachineResource resource = MachineResource::kCompute;
   Time step_time;
 };
 
